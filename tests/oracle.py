@@ -137,11 +137,11 @@ class Oracle:
     @property
     def slack(self):
         """By event: by how many seconds it could end later, by the definition: each event, later by more and more."""
-        finish = max(self.clocks.values(), default=0)
-        latest: list = [finish] * len(self.events)
+        finish, events = max(self.clocks.values(), default=0), self.events
+        latest: list = [finish] * len(events)
         due: dict = {}
-        for number in range(len(self.events) - 1, -1, -1):
-            event = self.events[number]
+        for number in range(len(events) - 1, -1, -1):
+            event = events[number]
             latest[number] = min(due.get(clock, finish) for clock in event.ends_on)
             for clock, delay in event.delays:
                 due[clock] = due.get(clock, finish) - delay
@@ -149,7 +149,7 @@ class Oracle:
                 due.pop(clock, None)  # whatever it was before
             for clock, delay in event.waits:
                 due[clock] = min(due.get(clock, finish), latest[number] - event.ticks - delay)
-        ends = [start + event.ticks for start, event in zip(self.starts, self.events, strict=True)]
+        ends = [start + event.ticks for start, event in zip(self.starts, events, strict=True)]
         return [seconds(last - end) for last, end in zip(latest, ends, strict=True)]
 
     def shares(self):
@@ -178,12 +178,13 @@ def oracle(module: Module, machine, bind=None, name=None) -> Oracle:
     entry = module.entry(name)
     assert entry is not None
     args = _arguments(entry, bind or {})
-    place = machine.place(_Walk(_Types(module), machine, {}).through(entry, args).devices)
-    walk = _Walk(_Types(module), machine, place).through(entry, args)
+    domain = _Types(module)
+    place = machine.place(_Walk(domain, machine, {}).through(entry, args).devices)
+    walk = _Walk(domain, machine, place).through(entry, args)
     ran = Oracle(walk.ops, place, walk.storages, walk.parameters, walk.returned, walk.donated, machine)
     _memory(ran)
     if machine.cached:  # costs depend on the working set, never the other way round
-        ran.ops = _Walk(_Types(module), machine.running(ran.peaks), place).through(entry, args).ops
+        ran.ops = _Walk(domain, machine.running(ran.peaks), place).through(entry, args).ops
     _times(ran)
     return ran
 
@@ -293,11 +294,11 @@ class _Walk:
         answers = self.domain.answer(statement, vs)
         ws = [type_of(a if n == DISCARD else rho[n]) for n, a in zip(statement.results, answers, strict=True)]
         ts = [type_of(v) for v in vs if v is not None]
-        done = work(definition, vs, ws, statement.attrs)
         devices = tuple(sorted({d for t in [*ts, *ws] for d in types.devices(t)}))
         self.devices.update(devices)
         if not self.place:
             return [self._made(w) for w in ws]
+        done = work(definition, vs, ws, statement.attrs)
         positions = tuple(self.place[device] for device in devices)
         view = bool(ts) and bool(definition.view)  # a constant is a view of nothing: its result is made
         first = len(self.storages)

@@ -12,33 +12,16 @@ from distir.cli.endings import Refused
 from distir.cli.files import replace_file
 
 
+@named.takes_model_options
 def model(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="mlp, gpt2, or a published model, such as llama3-70b.")
     ] = None,
-    layers: named.Layers = None,
-    width: named.Width = None,
-    heads: named.Heads = None,
-    kv_heads: named.KvHeads = None,
-    head_size: named.HeadSize = None,
-    ffn: named.Ffn = None,
-    vocabulary: named.Vocabulary = None,
-    window: named.Window = None,
-    experts: named.Experts = None,
-    top_k: named.TopK = None,
-    expert_ffn: named.ExpertFfn = None,
-    shared_experts: named.SharedExperts = None,
-    dense_layers: named.DenseLayers = None,
-    image: named.Image = None,
-    patch: named.Patch = None,
-    classes: named.Classes = None,
-    sequence: named.Sequence = None,
     batch: Annotated[
         int | None, named.size("The batch size.", "--batch", "--micro-batch", default="the named dimension B")
     ] = None,
-    phase: named.Phase = None,
-    context: named.Context = None,
-    dtype: named.ElementType = None,
+    *,
+    of: named.ModelOptions,
     training: Annotated[bool, typer.Option("--training", help="mlp: write a training step.")] = False,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here.")
@@ -76,9 +59,7 @@ def model(
         raise Refused("`--json` is for `--list`", "a program is written as text")
     from distir.syntax import print_module
 
-    given = named.sizes(locals())
-    serving = {"phase": phase, "context": context}
-    text = print_module(named.made(name, given, batch, dtype, training, serving))
+    text = print_module(named.made(name, of, batch, training))
     if out is None:
         output.write(text)
     else:

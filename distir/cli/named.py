@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -25,95 +28,126 @@ def size(help: str, *names: str, default: str | None = None) -> Any:
     return typer.Option(*names, metavar="N", help=given, show_default=False)
 
 
-Layers = Annotated[int | None, size("The number of layers.", default="as published; mlp 2, gpt2 12")]
-Width = Annotated[int | None, size("The hidden dimension.", default="as published; mlp 512, gpt2 768")]
-Heads = Annotated[int | None, size("Attention heads.", default="as published; gpt2 12")]
-KvHeads = Annotated[int | None, size("Heads of keys and values, shared by the others (GQA).")]
-HeadSize = Annotated[int | None, size("The size of a head.", default="as published, or width / heads")]
-Ffn = Annotated[int | None, size("The inner width of the MLP.")]
-Vocabulary = Annotated[int | None, size("The vocabulary size.", default="as published; gpt2 50257")]
-Window = Annotated[int | None, size("The sliding window of attention, in tokens.")]
-Experts = Annotated[int | None, size("Experts of a layer.")]
-TopK = Annotated[int | None, size("Experts for each token.")]
-ExpertFfn = Annotated[int | None, size("The inner width of an expert.")]
-SharedExperts = Annotated[int | None, size("Experts for all tokens.")]
-DenseLayers = Annotated[int | None, size("How many of the first layers have no experts.")]
-Image = Annotated[int | None, size("Pixels of an image's side.", default="224")]
-Patch = Annotated[int | None, size("Pixels of a patch's side.")]
-Classes = Annotated[int | None, size("Classes of images.", default="1000")]
-Sequence = Annotated[
-    int | None,
-    size("The sequence length in tokens.", "--sequence", "--seq", default="the published context; gpt2 8"),
-]
-Phase = Annotated[
-    str | None,
-    typer.Option(metavar="PHASE", help="Serving: `prefill` of prompts, or `decode`, a token of each sequence."),
-]
-Context = Annotated[int | None, size("Tokens that the caches have place for.", default="the published context")]
-ElementType = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DTYPE",
-        help="Element type. [default: BFloat16; mlp, gpt2 and the paper's Float16]",
-        show_default=False,
-    ),
-]
+OPTIONS: Final[dict[str, Any]] = {
+    "layers": Annotated[int | None, size("The number of layers.", default="as published; mlp 2, gpt2 12")],
+    "width": Annotated[int | None, size("The hidden dimension.", default="as published; mlp 512, gpt2 768")],
+    "heads": Annotated[int | None, size("Attention heads.", default="as published; gpt2 12")],
+    "kv_heads": Annotated[int | None, size("Heads of keys and values, shared by the others (GQA).")],
+    "head_size": Annotated[int | None, size("The size of a head.", default="as published, or width / heads")],
+    "ffn": Annotated[int | None, size("The inner width of the MLP.")],
+    "vocabulary": Annotated[int | None, size("The vocabulary size.", default="as published; gpt2 50257")],
+    "window": Annotated[int | None, size("The sliding window of attention, in tokens.")],
+    "experts": Annotated[int | None, size("Experts of a layer.")],
+    "top_k": Annotated[int | None, size("Experts for each token.")],
+    "expert_ffn": Annotated[int | None, size("The inner width of an expert.")],
+    "shared_experts": Annotated[int | None, size("Experts for all tokens.")],
+    "dense_layers": Annotated[int | None, size("How many of the first layers have no experts.")],
+    "image": Annotated[int | None, size("Pixels of an image's side.", default="224")],
+    "patch": Annotated[int | None, size("Pixels of a patch's side.")],
+    "classes": Annotated[int | None, size("Classes of images.", default="1000")],
+    "sequence": Annotated[
+        int | None,
+        size("The sequence length in tokens.", "--sequence", "--seq", default="the published context; gpt2 8"),
+    ],
+    "phase": Annotated[
+        str | None,
+        typer.Option(metavar="PHASE", help="Serving: `prefill` of prompts, or `decode`, a token of each sequence."),
+    ],
+    "context": Annotated[int | None, size("Tokens that the caches have place for.", default="the published context")],
+    "dtype": Annotated[
+        str | None,
+        typer.Option(
+            metavar="DTYPE",
+            help="Element type. [default: BFloat16; mlp, gpt2 and the paper's Float16]",
+            show_default=False,
+        ),
+    ],
+    "dropout": Annotated[
+        float | None,
+        typer.Option(metavar="R", help="The share that is dropped in training, from the parameter %seed."),
+    ],
+}
+"""The options of commands that take a model's name, in their order, by the names of parameters."""
 
 
-def sizes(given: dict[str, Any]) -> dict[str, int]:
-    """Of a command's parameters, the sizes of a model that were given."""
-    from distir.models import SIZES
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What was given of `OPTIONS`."""
 
-    return {name: given[name] for name in (*SIZES, "sequence") if given[name] is not None}
+    sizes: Mapping[str, int]
+    dtype: str | None
+    phase: str | None
+    context: int | None
+    dropout: float | None
+
+    @property
+    def given(self) -> dict[str, int | float | str]:
+        """All of them, by name."""
+        others = ((name, getattr(self, name)) for name in OTHERS)
+        return {**self.sizes, **{name: value for name, value in others if value is not None}}
 
 
-def made(
-    name: str,
-    given: dict[str, int],
-    batch: int | None,
-    dtype: str | None,
-    training: bool,
-    serving: dict[str, Any],
-) -> Module:
+def takes_model_options(command: Callable[..., int]) -> Callable[..., int]:
+    """A command with all of `OPTIONS` in the place of its parameter `of`, which gets what was given of them."""
+    from inspect import Parameter, signature
+
+    own = signature(command, eval_str=True)
+    params: list[Parameter] = []
+    for param in own.parameters.values():
+        if param.name != "of":
+            params.append(param)
+            continue
+        params += [Parameter(n, param.kind, default=None, annotation=OPTIONS[n]) for n in OPTIONS]
+
+    @wraps(command)
+    def called(**values: Any) -> int:
+        mine = {name: values.pop(name) for name in OPTIONS}
+        sizes = {name: value for name, value in mine.items() if value is not None and name not in OTHERS}
+        return command(**values, of=ModelOptions(sizes, **{name: mine[name] for name in OTHERS}))
+
+    del called.__wrapped__  # whose parameters typer would read
+    called.__signature__ = own.replace(parameters=params)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in params}
+    return called
+
+
+OTHERS: Final = ("dtype", "phase", "context", "dropout")
+"""Those of `OPTIONS` that are no sizes of a model."""
+
+
+def made(name: str, of: ModelOptions, batch: int | None, training: bool = False) -> Module:
     """The program of a model. Raises Refused for an unknown name, with the nearest, and for sizes that it lacks."""
     from distir.models import ModelError
 
     try:
-        return _made(name, dict(given), batch, dtype, training, serving)
+        return _program(name, of, batch, training)
     except ModelError as error:
         message, _, hint = _as_options(str(error)).partition("; ")
         raise Refused(message, hint or None) from None
 
 
-def _made(
-    name: str,
-    given: dict[str, int],
-    batch: int | None,
-    dtype: str | None,
-    training: bool,
-    serving: dict[str, Any],
-) -> Module:
+def _program(name: str, of: ModelOptions, batch: int | None, training: bool) -> Module:
     from distir import models
 
-    trained = ["training"] if training else []
+    given, trained = dict(of.sizes), ["training"] if training else []
     if name not in models.PUBLISHED:
-        trained += [option for option, value in serving.items() if value is not None]
+        trained += [option for option in ("phase", "context", "dropout") if option in of.given]
     if name == "mlp":
         _refuse(name, [*given, *trained], [*DEFAULTS[name], "training"])
         sizes = DEFAULTS[name] | given
-        return models.mlp(sizes["layers"], sizes["width"], batch, dtype or "Float16", training=training)
+        return models.mlp(sizes["layers"], sizes["width"], batch, of.dtype or "Float16", training=training)
     if name == "gpt2":
-        _refuse(name, [*given, *trained], DEFAULTS[name])
+        _refuse(name, [*given, *trained], [*DEFAULTS[name], "dropout"])
         sizes = DEFAULTS[name] | given
         shape = (sizes["layers"], sizes["width"], sizes["heads"], sizes["sequence"])
-        return models.gpt2(*shape, batch, sizes["vocabulary"], dtype or "Float16")
+        return models.gpt2(*shape, batch, sizes["vocabulary"], of.dtype or "Float16", dropout=of.dropout or 0.0)
     if name in models.NAMED:
-        _refuse(name, [*given, *(["dtype"] if dtype else []), *trained], [])
+        _refuse(name, [*given, *(["dtype"] if of.dtype else []), *trained], [])
         return models.named(name, batch)
     if name in models.PUBLISHED:
         _refuse(name, [*given, *trained], models.sizes_of(models.PUBLISHED[name]))
         sequence = given.pop("sequence", None)
-        return models.named(name, batch, sequence, dtype, serving["phase"], serving["context"], **given)
+        return models.named(name, batch, sequence, of.dtype, of.phase, of.context, of.dropout or 0.0, **given)
     from distir.diagnostics.spelling import nearest
 
     near = nearest(name, [*models.NAMED, *models.PUBLISHED]) or nearest(name, DEFAULTS)

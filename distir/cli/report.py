@@ -99,6 +99,10 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
             }
             for device, use in simulation.devices.items()
         },
+        "streams": {
+            name: {"devices": stream.devices, "busy_s": stream.busy_s, "hidden_s": stream.hidden_s}
+            for name, stream in timeline.named_streams.items()
+        },
         "costliest": [
             {
                 "op": s.op,
@@ -164,6 +168,7 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
     parts += [] if simulation.cost is None else [Text(str(simulation.cost))]
     sections = (
         ("devices", _devices(simulation)),
+        ("streams", _streams(simulation)),
         ("peak memory", _memory(simulation)),
         ("costliest ops", _costliest(simulation, top)),
         ("critical path", _critical_path(simulation, top, line_of)),
@@ -199,6 +204,18 @@ def _devices(simulation: Simulation) -> Any:
             show_bytes(use.peak_memory_bytes),
             f"{show_bytes(use.capacity_bytes)} ({_percent(use.peak_memory_bytes, use.capacity_bytes)})",
         )
+    return listed
+
+
+def _streams(simulation: Simulation) -> Any:
+    """What of the streams that statements name runs while their devices compute."""
+    from rich.text import Text
+
+    listed = table("stream", "devices", "busy", "hidden", "hidden %", right="1234")
+    for name, stream in simulation.timeline().named_streams.items():
+        share = _percent(stream.hidden_s, stream.busy_s)
+        times = show_seconds(stream.busy_s), show_seconds(stream.hidden_s)
+        listed.add_row(Text(name), str(stream.devices), *times, share)
     return listed
 
 

@@ -21,6 +21,7 @@ METHODS = ("grid", "bounded", "anneal")
 NUMBERS = "comma-separated numbers, such as 128,256"
 
 
+@named.takes_model_options
 def search(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A sequential .dir program, or a model name, such as llama3-8b.")
@@ -51,6 +52,9 @@ def search(
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
     fuse: Annotated[bool, typer.Option("--fuse", help="Fuse each program's ops into kernels.")] = False,
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="Try each plan with communication beside computation, too.")
+    ] = False,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
     all_divisors: Annotated[
         bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
@@ -85,26 +89,8 @@ def search(
         str | None,
         typer.Option(metavar="STEPS", help="Steps to apply first, such as 'grad optimizer=adamw precision=mixed'."),
     ] = None,
-    layers: named.Layers = None,
-    width: named.Width = None,
-    heads: named.Heads = None,
-    kv_heads: named.KvHeads = None,
-    head_size: named.HeadSize = None,
-    ffn: named.Ffn = None,
-    vocabulary: named.Vocabulary = None,
-    window: named.Window = None,
-    experts: named.Experts = None,
-    top_k: named.TopK = None,
-    expert_ffn: named.ExpertFfn = None,
-    shared_experts: named.SharedExperts = None,
-    dense_layers: named.DenseLayers = None,
-    image: named.Image = None,
-    patch: named.Patch = None,
-    classes: named.Classes = None,
-    sequence: named.Sequence = None,
-    phase: named.Phase = None,
-    context: named.Context = None,
-    dtype: named.ElementType = None,
+    *,
+    of: named.ModelOptions,
     as_json: options.AsJson = False,
     progress: Annotated[
         str, typer.Option(metavar="text|json", help="json: one line per configuration on standard error.")
@@ -137,7 +123,7 @@ def search(
     from distir.search.log import LogError
     from distir.search.plot import PlotError, check_suffix
 
-    chosen_model = _Model(model, named.sizes(locals()), dtype, {"phase": phase, "context": context}, apply)
+    chosen_model = _Model(model, of, apply)
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
     try:
         for path in plot or ():
@@ -148,6 +134,7 @@ def search(
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
         space = replace(_space(sizes, schedule, sums, checkpoint, fix or (), all_divisors), fuse=fuse)
+        space = replace(space, overlap=(False, True) if overlap else (False,))
         chosen = _search(chosen_model, hardware, nodes, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
@@ -241,19 +228,18 @@ def _integers(text: str, name: str) -> tuple[int, ...]:
 
 
 class _Model(NamedTuple):
-    """What is searched for: a program or a model, its sizes, and steps that come first."""
+    """What is searched for: a program or a model, with its options, and steps that come first."""
 
     name: str
-    sizes: dict[str, int]
-    dtype: str | None
-    serving: dict[str, Any]
+    options: named.ModelOptions
     steps: str | None
 
     @property
     def title(self) -> str:
         """The name of the subject."""
-        given = [f"{name}={value}" for name, value in (*self.sizes.items(), *self.serving.items()) if value is not None]
-        given += [self.dtype] if self.dtype else []
+        of = self.options.given
+        given = [f"{name}={value}" for name, value in of.items() if name != "dtype"]
+        given += [self.options.dtype] if self.options.dtype else []
         said = f"{self.name} ({', '.join(given)})" if given else self.name
         return " ".join([*said.split(), *((self.steps or "").split())])
 
@@ -292,11 +278,11 @@ def _subject(model: _Model, bind: Any, batch_given: bool) -> tuple[Module, Confi
     if not model.name.endswith(".dir") and model.name != "-":
         from pathlib import Path
 
-        module = named.made(model.name, model.sizes, None, model.dtype, False, model.serving)
+        module = named.made(model.name, model.options, None)
         return _applied(module, model.steps), find(Path()), {}
-    given = [*model.sizes, *(["dtype"] if model.dtype else []), *(n for n, v in model.serving.items() if v is not None)]
+    given = model.options.given
     if given:
-        option = f"--{given[0].replace('_', '-')}"
+        option = f"--{next(iter(given)).replace('_', '-')}"
         raise Refused(f"`{option}` is for a model by its name, and `{model.name}` is a program", "write it into it")
     program, config = sound_program(model.name), settings(model.name)
     entry = simulating.entry(program, None, config)

@@ -94,7 +94,7 @@ def _cards(
 
 
 def _rate(text: str) -> float:
-    """Bytes per second; none where the text says none, which whoever reads it reports."""
+    """Bytes per second; none where the text says none: its reader reports that."""
     try:
         return parse_quantity(text, BANDWIDTH)
     except UnitError:

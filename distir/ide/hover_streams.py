@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distir.cost import show_seconds
 from distir.ide.instances import View
 from distir.ide.markdown import code, counted, items, listed, paragraphs
 from distir.ide.mentions import streams_mentioned
@@ -29,7 +30,19 @@ def about_stream(view: View, function: Function, index: int, name: str) -> str:
     return paragraphs(
         [
             f"stream {code(name)}{where}: what is on it runs in order, beside the other streams, as its operands allow",
+            *_hidden(view, name),
             f"{counted(len(others), 'statement')} on it:",
             items([*shown, *more]),
         ]
     )
+
+
+def _hidden(view: View, name: str) -> list[str]:
+    """`31ms of 40ms hidden`: what of a stream's time its devices compute; nothing where that is not known."""
+    simulation = view.simulation
+    stream = simulation.timeline().named_streams.get(name) if simulation is not None else None
+    if stream is None or not stream.busy_s:
+        return []
+    over = f", over {stream.devices} devices" if stream.devices > 1 else ""
+    times = f"{show_seconds(stream.hidden_s)} of {show_seconds(stream.busy_s)} hidden"
+    return [f"{times} behind what its device{'s' * (stream.devices > 1)} compute{'s' * (stream.devices == 1)}{over}"]

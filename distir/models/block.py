@@ -33,9 +33,9 @@ class ModelFunction(FunctionBuilder):
     The entry function is on a `device`, and marks its weights `{param}`.
     """
 
-    def __init__(self, name: str, dtype: DType, device: int | None = None) -> None:
+    def __init__(self, name: str, dtype: DType, device: int | None = None, dropout: float = 0.0) -> None:
         super().__init__(name)
-        self.dtype, self.device = dtype, device
+        self.dtype, self.device, self.dropout = dtype, device, dropout
         self.weights: dict[str, TensorType] = {}
         """The types of weights by name, without a device, in order of use."""
         self.buffers: set[str] = set()
@@ -59,6 +59,20 @@ class ModelFunction(FunctionBuilder):
         if self.device is None:
             return NO_ATTRIBUTES
         return BUFFER if weight in self.buffers else PARAM
+
+    def block(self, name: str) -> ModelFunction:
+        """The function of a layer, without weights so far."""
+        return ModelFunction(name, self.dtype, dropout=self.dropout)
+
+    def dropped(self, x: str) -> str:
+        """What dropout leaves of a value in training, where there is any. The step `seeded` gives it keys."""
+        return self.op("Dropout", x, self.dropout, True, result=f"{x}_kept") if self.dropout else x
+
+    def attention(self, *operands: Operand, **attrs: Constant) -> str:
+        """The op, with dropout of its weights."""
+        if self.dropout:
+            attrs["dropout"] = self.dropout
+        return self.op("Attention", *operands, **attrs, result="mixed")
 
     def layer(
         self, block: ModelFunction, weights: str, *operands: Operand, results: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from distir.diagnostics.spelling import nearest
@@ -12,7 +12,7 @@ from distir.models.decoder_program import decode, decoder, prefill
 from distir.models.encoder_decoder import T5
 from distir.models.perceptron import mlp
 from distir.models.published import PUBLISHED, Model, resized
-from distir.models.sizes import ModelError
+from distir.models.sizes import ModelError, check_dropout
 from distir.models.transformer import gpt2
 
 SEQUENCE = 8
@@ -58,31 +58,43 @@ def named(
     dtype: str | None = None,
     phase: str | None = None,
     context: int | None = None,
+    dropout: float = 0.0,
     **sizes: int,
 ) -> Module:
     """The forward pass of a published model, or a model of the paper's evaluation. Raises ModelError.
 
     Without `batch` the batch dimension is called `B`. Published models (`PUBLISHED`) are in BFloat16, on sequences as
     long as their context by default; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a
-    phase of serving, with caches that have place for `context` tokens: see `prefill` and `decode`.
+    phase of serving, with caches that have place for `context` tokens: see `prefill` and `decode`. With `dropout`, the
+    share of embeddings, of attention's weights and of what layers add that is dropped, the last parameter is `%seed`,
+    a host integer: each training step takes another.
 
     Those of the paper's evaluation have no options: see `paper`.
     """
     if name in PUBLISHED:
-        model = resized(name, PUBLISHED[name], sizes)
+        model = replace(resized(name, PUBLISHED[name], sizes), dropout=check_dropout(dropout))
+        if dropout and (phase is not None or context is not None):
+            raise ModelError("expected no `dropout` where there is a `phase`, or a `context`: serving drops nothing")
         if phase is None and context is None:
-            return program(model, sequence, batch, dtype or "BFloat16")
+            found = program(model, sequence, batch, dtype or "BFloat16")
+            return _seeded(found) if dropout else found
         return _served(name, model, phase, context, sequence, batch, dtype or "BFloat16")
     if name not in NAMED:
         known = [*NAMED, *PUBLISHED]
         near = nearest(name, known)
         hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
         raise ModelError(f"there is no model `{name}`; {hint}")
-    others = {"sequence": sequence, "dtype": dtype, "phase": phase, "context": context}
+    others = {"sequence": sequence, "dtype": dtype, "phase": phase, "context": context, "dropout": dropout or None}
     given = [*(other for other, value in others.items() if value is not None), *sizes]
     if given:
         raise ModelError(f"the model `{name}` has no size `{given[0]}`; its sizes are fixed")
     return paper(name, batch)
+
+
+def _seeded(module: Module) -> Module:
+    from distir.transform.seeding import seeded  # transforms are needed for dropout alone
+
+    return seeded(module)
 
 
 def program(model: Model, sequence: int | None = None, batch: int | None = None, dtype: str = "BFloat16") -> Module:

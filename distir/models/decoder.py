@@ -134,6 +134,8 @@ class Decoder:
     scaled_embedding: bool = False
     """Whether what is embedded is multiplied with the root of the width."""
     router: Router = Router()
+    dropout: float = 0.0
+    """The share that is dropped in training: of embeddings, of attention's weights, and of what layers add."""
 
     @property
     def size(self) -> int:

@@ -72,11 +72,13 @@ class Layer:
         for name, t in {**tables, **caches}.items():
             f.param(name, t)
         mixed, kept = self.attention(self.norm(x, names.attention_norm))
+        mixed = f.dropped(mixed)
         if names.attended_norm:
             mixed = self.norm(mixed, names.attended_norm)
         attended = f.op("Add", x, mixed, result="attended")
         normal = self.norm(attended, names.mlp_norm)
         changed = self.experts(normal) if self.kind.routed else self.perceptron(normal, names.mlp, self.model.ffn)
+        changed = f.dropped(changed)
         if names.changed_norm:
             changed = self.norm(changed, names.changed_norm)
         return f.returns(f.op("Add", attended, changed, result="y"), *kept)
@@ -118,7 +120,7 @@ class Layer:
             attrs["softcap"] = model.attention_softcap
         if window is not None:
             attrs["window"] = window
-        return f.op("Attention", *operands, **attrs, result="mixed")
+        return f.attention(*operands, **attrs)
 
     def appended(self, new: Mapping[str, str]) -> list[str]:
         """The caches, with what is new in its places: of a window, the last of them, the first ones overwritten."""

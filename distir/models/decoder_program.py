@@ -75,7 +75,7 @@ def _check_positions(name: str, size: int, model: Decoder) -> None:
 def _program(model: Decoder, done: ModelPass, batch: int | None, dtype: str) -> Module:
     model.check()
     names, rows = model.names, batch_dimension(batch)
-    f = ModelFunction("main", float_type(dtype), DEVICE)
+    f = ModelFunction("main", float_type(dtype), DEVICE, model.dropout)
     tokens = f.param("input_ids", TensorType(DTYPES["Int64"], (rows, done.tokens), DEVICE), batch=0)
     if done.phase == "decode":
         f.param("position", POSITION)
@@ -94,6 +94,7 @@ def _program(model: Decoder, done: ModelPass, batch: int | None, dtype: str) -> 
     else:
         positions = f.weight(f"{names.positions}.weight", model.context, model.width)
         x = f.op("Add", x, f.op("Gather", positions, _positions(f, done), axis=0, result="placed"), result="x0")
+    x = f.dropped(x)
     if done.phase == "decode":
         tables["position"] = POSITION
     longest = done.capacity or done.tokens
@@ -103,7 +104,7 @@ def _program(model: Decoder, done: ModelPass, batch: int | None, dtype: str) -> 
     kept: list[str] = []
     for i, kind in enumerate(kinds):
         if kind not in layers:
-            layers[kind] = ModelFunction(_name(names.layer, kind, {*kinds}), f.dtype)
+            layers[kind] = f.block(_name(names.layer, kind, {*kinds}))
             functions.append(Layer(model, layers[kind], kind, done).function(tables))
         caches = done.caches(model, kind, f.dtype, rows, DEVICE).items()
         given = [f.param(f"cache.{i}.{name}", t, batch=0, state=True) for name, t in caches]

@@ -1,7 +1,7 @@
 """Encoders: BERT, which predicts masked tokens, and vision transformers, which classify images.
 
 As Hugging Face's `BertForMaskedLM` and `ViTForImageClassification` compute them, with the names of their weights.
-Weights of linear layers are (inputs, outputs). There is no dropout. See `decoder.py` for the arrangement.
+Weights of linear layers are (inputs, outputs). See `decoder.py` for the arrangement.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class Bert:
     vocabulary: int = 30522
     context: int = 512
     """The number of positions."""
+    dropout: float = 0.0
+    """The share that is dropped in training: of embeddings, of attention's weights, and of what layers add."""
 
     def module(self, sequence: int | None = None, batch: int | None = None, dtype: str = "BFloat16") -> Module:
         """The forward pass over whole sequences of tokens `%input_ids: (batch, sequence)`; returns the logits.
@@ -41,7 +43,7 @@ class Bert:
             raise ModelError(
                 f"expected `sequence` to be at most {self.context}, as many as positions, found {sequence}"
             )
-        f = ModelFunction("main", float_type(dtype), DEVICE)
+        f = ModelFunction("main", float_type(dtype), DEVICE, self.dropout)
         shape = (batch_dimension(batch), sequence)
         tokens = f.param("input_ids", TensorType(DTYPES["Int64"], shape, DEVICE), batch=0)
         at = "bert.embeddings."
@@ -53,8 +55,8 @@ class Bert:
         positions = f.weight(f"{at}position_embeddings.weight", self.context, self.width)
         position = f.op("Range", 0, sequence, 1, result="position")
         x = f.op("Add", x, f.op("Gather", positions, position, axis=0, result="placed"), result="summed")
-        x = f.layer_norm(x, f"{at}LayerNorm", self.width, EPSILON)
-        layer = ModelFunction("BertLayer", f.dtype)
+        x = f.dropped(f.layer_norm(x, f"{at}LayerNorm", self.width, EPSILON))
+        layer = f.block("BertLayer")
         function = self._layer(layer, sequence)
         for i in range(self.layers):
             (x,) = f.layer(layer, f"bert.encoder.layer.{i}.", x, results=(f"x{i + 1}",))
@@ -68,10 +70,12 @@ class Bert:
         x = f.param("x", TensorType(f.dtype, (BATCH, sequence, self.width)))
         names = {"q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value"}
         mixed = attention(f, x, self.width, self.heads, {**names, "out": "attention.output.dense"})
-        x = f.layer_norm(f.op("Add", mixed, x, result="attended"), "attention.output.LayerNorm", self.width, EPSILON)
+        x = f.layer_norm(
+            f.op("Add", f.dropped(mixed), x, result="attended"), "attention.output.LayerNorm", self.width, EPSILON
+        )
         inner = f.activation(f.linear(x, "intermediate.dense", self.width, self.ffn, bias=True), "gelu")
         changed = f.linear(inner, "output.dense", self.ffn, self.width, bias=True)
-        y = f.layer_norm(f.op("Add", changed, x, result="sum"), "output.LayerNorm", self.width, EPSILON)
+        y = f.layer_norm(f.op("Add", f.dropped(changed), x, result="sum"), "output.LayerNorm", self.width, EPSILON)
         return f.returns(y)
 
 
@@ -88,6 +92,8 @@ class Vit:
     image: int = 224
     """Pixels of an image's side."""
     classes: int = 1000
+    dropout: float = 0.0
+    """The share that is dropped in training: of embeddings, of attention's weights, and of what layers add."""
 
     @property
     def context(self) -> int:
@@ -104,7 +110,7 @@ class Vit:
         check_model_sizes(self)
         check_divides("heads", self.heads, "the width", self.width)
         check_divides("patch", self.patch, "the side of an image", self.image)
-        f = ModelFunction("main", float_type(dtype), DEVICE)
+        f = ModelFunction("main", float_type(dtype), DEVICE, self.dropout)
         shape = (batch_dimension(batch), 3, self.image, self.image)
         pixels = f.param("pixel_values", TensorType(f.dtype, shape, DEVICE), batch=0)
         at = "vit.embeddings."
@@ -120,7 +126,8 @@ class Vit:
         each = f.op("Expand", first, sizes, result="class_token")
         whole = f.op("Concat", each, tokens, axis=1, result="embedded")
         x = f.op("Add", whole, f.weight(f"{at}position_embeddings", 1, self.context, self.width), result="x0")
-        layer = ModelFunction("ViTLayer", f.dtype)
+        x = f.dropped(x)
+        layer = f.block("ViTLayer")
         function = self._layer(layer)
         for i in range(self.layers):
             (x,) = f.layer(layer, f"vit.layers.{i}.", x, results=(f"x{i + 1}",))
@@ -133,14 +140,15 @@ class Vit:
         normal = f.layer_norm(x, "layernorm_before", self.width, EPSILON)
         names = {name: f"attention.{name}_proj" for name in ("q", "k", "v")}
         mixed = attention(f, normal, self.width, self.heads, {**names, "out": "attention.o_proj"})
-        x = f.op("Add", x, mixed, result="attended")
+        x = f.op("Add", x, f.dropped(mixed), result="attended")
         normal = f.layer_norm(x, "layernorm_after", self.width, EPSILON)
         inner = f.activation(f.linear(normal, "mlp.fc1", self.width, self.ffn, bias=True), "gelu")
-        return f.returns(f.op("Add", x, f.linear(inner, "mlp.fc2", self.ffn, self.width, bias=True), result="y"))
+        changed = f.linear(inner, "mlp.fc2", self.ffn, self.width, bias=True)
+        return f.returns(f.op("Add", x, f.dropped(changed), result="y"))
 
 
 def attention(f: ModelFunction, x: str, width: int, heads: int, names: Mapping[str, str]) -> str:
     """Attention of each token to all, with biases, and the linear layer behind it."""
     q, k, v = (f.linear(x, names[name], width, width, bias=True) for name in ("q", "k", "v"))
-    mixed = f.op("Attention", q, k, v, q_num_heads=heads, kv_num_heads=heads, result="mixed")
+    mixed = f.attention(q, k, v, q_num_heads=heads, kv_num_heads=heads)
     return f.linear(mixed, names["out"], width, width, bias=True)

@@ -1,7 +1,7 @@
 """Encoder-decoders: T5, which turns a sequence into another (Raffel et al., arXiv:1910.10683).
 
 As Hugging Face's `T5ForConditionalGeneration` computes it, with the names of its weights. Weights of linear layers are
-(inputs, outputs). There is no dropout. See `decoder.py` for the arrangement.
+(inputs, outputs). See `decoder.py` for the arrangement.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class T5:
     ffn: int
     vocabulary: int = 32128
     context: int = 512
+    dropout: float = 0.0
+    """The share that is dropped in training: of embeddings, of attention's weights, and of what layers add."""
 
     def module(self, sequence: int | None = None, batch: int | None = None, dtype: str = "BFloat16") -> Module:
         """The forward pass over the tokens `%input_ids` and `%decoder_input_ids`, both (batch, sequence).
@@ -83,7 +85,7 @@ class T5:
 
     def _program(self, done: ModelPass, source: int, batch: int | None, dtype: str) -> Module:
         check_model_sizes(self, sequence=source)
-        f = ModelFunction("main", float_type(dtype), DEVICE)
+        f = ModelFunction("main", float_type(dtype), DEVICE, self.dropout)
         rows = batch_dimension(batch)
         lengths = {"encoder": source, "decoder": done.tokens}
         stacks = ("decoder",) if done.phase == "decode" else ("encoder", "decoder")
@@ -104,8 +106,9 @@ class T5:
             if not distance or done.phase != "forward":
                 distance = self._distances(f, done, lengths[stack], stack)
             x = f.op("Gather", words, ids[stack], axis=0, result=f"{stack}_embedded")
+            x = f.dropped(x)
             bias = self._bias(f, distance, stack)
-            layer = ModelFunction(f"T5{stack.capitalize()}Block", f.dtype)
+            layer = f.block(f"T5{stack.capitalize()}Block")
             functions.append(self._layer(layer, done, source, stack))
             for i in range(self.layers):
                 caches = self._caches(done, f.dtype, rows, DEVICE).items() if stack == "decoder" else ()
@@ -115,7 +118,7 @@ class T5:
                 others = (*memory, *given, *(hosts if stack == "decoder" else ()))
                 x, *new = f.layer(layer, f"{stack}.block.{i}.", x, bias, *others, results=results)
                 kept += new
-            x = f.rms_norm(x, f"{stack}.final_layer_norm", self.width, EPSILON)
+            x = f.dropped(f.rms_norm(x, f"{stack}.final_layer_norm", self.width, EPSILON))
             memory = (x,)
         hidden = f.op("Mul", x, self.width**-0.5, result="hidden")
         if done.phase == "forward":
@@ -202,8 +205,8 @@ class T5:
         at = "layer.2" if decoder else "layer.1"
         normal = f.rms_norm(x, f"{at}.layer_norm", self.width, EPSILON)
         inner = f.activation(f.linear(normal, f"{at}.DenseReluDense.wi", self.width, self.ffn), "relu")
-        changed = f.linear(inner, f"{at}.DenseReluDense.wo", self.ffn, self.width)
-        return f.returns(f.op("Add", x, changed, result="y"), *kept)
+        changed = f.linear(f.dropped(inner), f"{at}.DenseReluDense.wo", self.ffn, self.width)
+        return f.returns(f.op("Add", x, f.dropped(changed), result="y"), *kept)
 
     def _attention(
         self, f: ModelFunction, x: str, at: str, kind: str, done: ModelPass, caches: Sequence[str], *, causal: bool
@@ -235,5 +238,6 @@ class T5:
             others = [*(others or [DISCARD]), DISCARD, filled]
         elif causal:
             attrs["is_causal"] = True
-        mixed = f.op("Attention", q, k, v, *others, **attrs, result="mixed")
-        return f.op("Add", x, f.linear(mixed, f"{at}.{kind}.o", inner, self.width), result="attended"), kept
+        mixed = f.attention(q, k, v, *others, **attrs)
+        added = f.dropped(f.linear(mixed, f"{at}.{kind}.o", inner, self.width))
+        return f.op("Add", x, added, result="attended"), kept

@@ -98,3 +98,10 @@ def parameter_count(module: Module) -> int:
                 raise ModelError(f"expected `%{param.name}` to be of a known shape, found `{leaf}`")
             total += math.prod(sizes)
     return total
+
+
+def check_dropout(share: float) -> float:
+    """The share that dropout drops. Raises ModelError for one that is none."""
+    if not 0 <= share < 1:
+        raise ModelError(f"expected `dropout` to be at least 0 and less than 1, found {share:g}")
+    return share

@@ -22,6 +22,7 @@ from distir.models.sizes import (
     add_weights,
     batch_dimension,
     check_divides,
+    check_dropout,
     check_sizes,
     float_type,
 )
@@ -73,8 +74,7 @@ def gpt2(
     held = max(POSITIONS, sequence) if positions is None else positions
     if held < sequence:
         raise ModelError(f"expected `positions` to be {sequence} or more, as long as the sequence, found {held}")
-    if not 0 <= dropout < 1:
-        raise ModelError(f"expected `dropout` to be at least 0 and less than 1, found {dropout:g}")
+    check_dropout(dropout)
     t = float_type(dtype)
     vector = TensorType(t, (width,))
     embeddings = {"wte.weight": TensorType(t, (vocabulary, width)), "wpe.weight": TensorType(t, (held, width))}

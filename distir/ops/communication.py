@@ -13,7 +13,7 @@ from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import HOST, Arg, DimensionError, Shape, TensorType, dims
 from distir.ops.core import op
-from distir.ops.layout import Layout
+from distir.ops.layout import Layout, equal_blocks
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, normal_axis
 
@@ -361,12 +361,27 @@ def _(*xs: TensorType, split_axis: int, concat_axis: int) -> list[Shape | None]:
 
 
 @MPIAlltoall.sharding
-def exchanged_layout(*xs: TensorType, results: Sequence[Shape | None], split_axis: int, concat_axis: int) -> Layout:
-    """Every dimension except the split and the concatenated one."""
-    rank = len(xs[0].shape or ())
-    changed = {axis % max(rank, 1) for axis in (split_axis, concat_axis)}
-    letters = tuple(None if axis in changed else f"s{axis}" for axis in range(rank))
-    return Layout((letters,) * len(xs), (letters,) * len(xs))
+def exchanged_layout(
+    *xs: TensorType, results: Sequence[Shape | None], split_axis: int, concat_axis: int, size: int | None = None
+) -> Layout:
+    """Every dimension. The one that is cut, and the one that is concatenated, are in a block for each device.
+
+    `size`: of how many devices, where one operand represents all.
+    """
+    rank, count = len(xs[0].shape or ()), size or len(xs)
+    letters = tuple(f"s{axis}" for axis in range(rank))
+    cut, joined = (axis % max(rank, 1) for axis in (split_axis, concat_axis))
+    if not rank or cut == joined or None in (before := xs[0].shape, after := results[0] if results else None):
+        letters = tuple(None if axis in (cut, joined) else letter for axis, letter in enumerate(letters))
+        return Layout((letters,) * len(xs), (letters,) * len(xs))
+    assert before is not None
+    assert after is not None
+    return Layout(
+        (letters,) * len(xs),
+        (letters,) * len(xs),
+        operand_blocks={(i, cut): equal_blocks(after[cut], count) for i in range(len(xs))},
+        result_blocks={(i, joined): equal_blocks(before[joined], count) for i in range(len(xs))},
+    )
 
 
 @MPIAlltoall.grad

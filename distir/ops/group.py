@@ -94,8 +94,10 @@ def _(x: TensorType, *, size: int, stride: int, split_axis: int, concat_axis: in
 
 
 @GroupAlltoall.sharding
-def _(x: TensorType, *, results: Sequence[Shape | None], split_axis: int, concat_axis: int, **_: object) -> Layout:
-    return exchanged_layout(x, results=results, split_axis=split_axis, concat_axis=concat_axis)
+def _(
+    x: TensorType, *, results: Sequence[Shape | None], size: int, split_axis: int, concat_axis: int, **_: object
+) -> Layout:
+    return exchanged_layout(x, results=results, split_axis=split_axis, concat_axis=concat_axis, size=size)
 
 
 @GroupAllreduce.checks

@@ -79,6 +79,8 @@ class Layout:
     """The operand with positions along such a letter, as of rows or classes."""
     whole: frozenset[int] = frozenset()
     """Results that each device has whole where they lack the letter that is split: no partial sums."""
+    owned: str | None = None
+    """The letter of weights that stay where they are: if it is split, the op is split along it, whatever else is."""
     others: tuple[Layout, ...] = ()
     """Alternative layouts, the most likely first."""
 
@@ -118,6 +120,13 @@ class Parts(Protocol):
 
 MOST_BLOCKS = 8
 """Up to how many blocks of one size are listed one by one: queries, keys and values are 3."""
+
+
+def equal_blocks(block: Dim, count: int) -> Blocks:
+    """So many blocks of one size; none that can be stated where the size is not a number, and they are too many."""
+    if count <= MOST_BLOCKS:
+        return (block,) * count
+    return (Repeated(block),) if isinstance(block, int) else ()
 
 
 def regrouping(before: Shape | None, after: Shape | None) -> Layout:
@@ -200,7 +209,7 @@ def _blocks_of(factors: Sequence[tuple[Dim, bool]], at: int) -> list[Blocks] | N
         return [()] if block != factors[at][0] else []
     if not isinstance(block, int):
         return None
-    return [(block,) * outer] if isinstance(outer, int) and outer <= MOST_BLOCKS else [(Repeated(block),)]
+    return [equal_blocks(block, outer) if isinstance(outer, int) else (Repeated(block),)]
 
 
 def _quotient(a: Dim, b: Dim) -> Dim:

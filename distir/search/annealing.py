@@ -65,6 +65,9 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
     for count in (plan.microbatches // 2, plan.microbatches * 2):
         if min(counts) <= count <= max(counts):
             yield replace(plan, microbatches=count)
+    for overlap in space.overlap:
+        if overlap != plan.overlap and plan.devices > 1:
+            yield replace(plan, overlap=overlap)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     for one, degree in degrees.items():
         for other in [name for name in degrees if name != one]:  # in order, for the seed to determine the path

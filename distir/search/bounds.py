@@ -3,7 +3,9 @@
 Every device of a pipeline stage takes part in every heavy op of its stage for every microbatch. At best an op of f
 FLOPs is split evenly D·T·K ways, so each device executes f/(D·T·K) of them at a time, and takes at least as long as an
 op of that size does on it; an op that is split less takes longer. The stages' totals add up to the program's, so at
-least one of the P stages has 1/P of it, K times over. Communication, light ops and bubbles only add to this.
+least one of the P stages has 1/P of it, K times over. Communication, light ops and bubbles only add to this, and with
+overlap they add less, but never take from it: a device has one stream that computes. Where overlap may cut a product
+into chunks beside the communication of tensor parallelism, each FLOP takes at least as long as at the best rate.
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ class Load:
         parts = plan.data * plan.tensor * plan.microbatches
         kinds = {kind.name: kind for kind in hardware.kinds.distinct}.values()
         ops = (*sorted(HEAVY), *(["a kernel"] if plan.fuse else []))
+        cut = plan.overlap and plan.tensor > 1
         total = sum(
-            count * min(_least(kind, flops / parts, dtype, hardware.edge, ops) for kind in kinds)
+            count * min(_least(kind, flops / parts, dtype, hardware.edge, ops, cut) for kind in kinds)
             for flops, dtype, count in self.ops
         )
         return total * plan.microbatches / plan.pipeline * (1 - ROUNDING)
@@ -56,8 +59,8 @@ def load_of(sequential: Simulation) -> Load:
     return Load(tuple((flops, dtype, count) for (flops, dtype), count in sorted(found.items(), key=str)))
 
 
-def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float, ops: Sequence[str]) -> float:
-    """The least seconds that any heavy op of at least `flops` FLOPs takes.
+def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float, ops: Sequence[str], cut: bool) -> float:
+    """The least seconds that any heavy op of at least `flops` FLOPs takes; with `cut`, in one piece or in several.
 
     The minimum over all heavy `ops`, because a transform may rewrite one as another (a `Gemm` as a product and a sum),
     or as part of a kernel. An op with figures of its own is charged launch and arithmetic by them; others the rate of
@@ -72,7 +75,8 @@ def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float, ops
             figures = OpFigures(kind.launch, rate, None, kind.uncertainty)
         warm = figures.warm if kind.cache else None  # then an op takes a mean of the two
         for own in (figures,) if warm is None else (figures, warm):
-            seconds = own.launch + (_fastest(own.arithmetic, flops) if own.arithmetic is not None else 0.0)
+            fastest = _fastest_cut if cut else _fastest
+            seconds = own.launch + (fastest(own.arithmetic, flops) if own.arithmetic is not None else 0.0)
             found.append(seconds * max(0.0, 1 + edge * own.uncertainty))
     by_shape = (
         [] if dtype is None else [table[dtype.name] for table in (kind.products, kind.experts) if dtype.name in table]
@@ -88,6 +92,11 @@ def _fastest(rate: Rate, flops: float) -> float:
     one of the points above, or at the size itself.
     """
     return min(_seconds(rate, size) for size in (flops, *(size for size, _ in rate.points if size > flops)))
+
+
+def _fastest_cut(rate: Rate, flops: float) -> float:
+    """The least seconds that `flops` FLOPs or more take in pieces of any size: at the best rate of any size."""
+    return flops / max(achieved for _, achieved in rate.points)
 
 
 def _seconds(rate: Rate, flops: float) -> float:

@@ -61,6 +61,8 @@ def megatron(row: Row) -> str:
         lost.append(f"ZeRO stage {row.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines")
     if row.zero:
         flags["--use-distributed-optimizer"] = ""
+    if row.overlap and row.D > 1:
+        flags |= {"--overlap-grad-reduce": "", **({"--overlap-param-gather": ""} if row.zero else {})}
     if row.zero in (2, 3) and row.P == 1:
         flags |= {
             "--use-megatron-fsdp": "",
@@ -99,7 +101,10 @@ def deepspeed(row: Row) -> str:
         "train_micro_batch_size_per_gpu": row.micro_batch,
         "gradient_accumulation_steps": row.K,
         "tensor_parallel": {"autotp_size": row.T} if row.T > 1 and row.P == 1 else None,
-        "zero_optimization": {"stage": row.zero if row.P == 1 else min(row.zero, 1)},
+        "zero_optimization": {
+            "stage": row.zero if row.P == 1 else min(row.zero, 1),
+            **({"overlap_comm": True} if row.overlap and row.zero else {}),
+        },
         "distir": {
             "from": _title(row),
             "start": f"deepspeed --num_gpus {row.plan.devices}",

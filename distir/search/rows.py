@@ -47,14 +47,15 @@ class Row:
     sums: str = "layer"
     """When a pipeline adds up the gradients of microbatches: `layer` or `stage`."""
     fuse: bool = False
+    overlap: bool = False
 
     @property
     def plan(self) -> Plan:
         """How the program is distributed."""
         stages = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
-        return Plan(
-            self.D, self.T, self.P, self.K, self.schedule, self.zero, self.checkpoint, stages, self.sums, self.fuse
-        )
+        degrees = self.D, self.T, self.P, self.K
+        how = self.schedule, self.zero, self.checkpoint, stages, self.sums, self.fuse, self.overlap
+        return Plan(*degrees, *how)
 
     @property
     def micro_batch(self) -> int | None:

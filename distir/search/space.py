@@ -33,8 +33,8 @@ class Plan:
 
     With one stage, K microbatches are run one after the other, and their gradients are accumulated.
     `stages`: how many layers each stage has, if not equally many. `sums`: when a pipeline adds up the gradients of
-    microbatches, as the step `pp` says. `fuse`: whether ops become kernels. A row of a search is a plan and a batch
-    size.
+    microbatches, as the step `pp` says. `fuse`: whether ops become kernels. `overlap`: whether communication runs
+    beside computation, as by the step `overlap`. A row of a search is a plan and a batch size.
     """
 
     data: int
@@ -47,6 +47,7 @@ class Plan:
     stages: tuple[int, ...] = ()
     sums: str = SUMS[0]
     fuse: bool = False
+    overlap: bool = False
 
     @property
     def devices(self) -> int:
@@ -89,7 +90,7 @@ class Plan:
         words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
         words += [f"{name}={value}" for name, value in self.pipeline_options.items()]
         zero = [f"zero={self.zero}", "partition=split"] if self.zero else []
-        return [*words, *zero, *(["fuse"] if self.fuse else [])]
+        return [*words, *zero, *(["overlap"] if self.overlap else []), *(["fuse"] if self.fuse else [])]
 
     def __str__(self) -> str:
         """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""
@@ -98,6 +99,7 @@ class Plan:
         extras += ["checkpoint"] if self.checkpoint else []
         extras += [f"stages={','.join(map(str, self.stages))}"] if self.stages else []
         extras += [f"sums={self.sums}"] if self.sums != SUMS[0] else []
+        extras += ["overlap"] if self.overlap else []
         extras += ["fuse"] if self.fuse else []
         return " ".join([f"{self.data}/{self.tensor}/{self.pipeline}/{self.microbatches}", *extras])
 
@@ -127,6 +129,8 @@ class Space:
     """Whether the step `fuse` follows each plan's steps."""
     accumulate: tuple[int, ...] = (1,)
     """K where P is 1: in how many microbatches, one after the other, a replica runs its part of the batch."""
+    overlap: tuple[bool, ...] = (False,)
+    """Whether communication runs beside computation, where there are several devices."""
 
     def plans(self) -> Iterator[Plan]:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
@@ -137,12 +141,13 @@ class Space:
                 for zero in self.zero:
                     if zero and data == 1:
                         continue
+                    overlap = self.overlap if data * tensor * pipeline > 1 else (False,)
                     for checkpoint, count in product(self.checkpoint, self.counts(pipeline)):
-                        for sums in self.sums if piped or count > 1 else SUMS[:1]:
+                        several = self.sums if piped or count > 1 else SUMS[:1]
+                        for sums, beside in product(several, overlap):
                             found = True
-                            yield Plan(
-                                data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums, fuse=self.fuse
-                            )
+                            degrees = data, tensor, pipeline, count
+                            yield Plan(*degrees, schedule, zero, checkpoint, (), sums, self.fuse, beside)
         if not found:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
@@ -171,6 +176,7 @@ class Space:
             and plan.zero in (0, *self.zero)
             and plan.checkpoint in self.checkpoint
             and plan.fuse == self.fuse
+            and plan.overlap in (self.overlap if plan.devices > 1 else (False,))
         )
 
     def _degrees(self) -> Iterator[tuple[int, int, int]]:

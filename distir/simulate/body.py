@@ -101,6 +101,7 @@ class Body:
         parameters: list[tuple[int, int]],
     ) -> Body:
         """The same body with other seconds, bytes or devices: its steps, its storages, those of the parameters."""
+        _ = self.streamed  # once, not of each size
         other = replace(self, steps=steps, sizes=sizes, parameters=parameters)
         same = {name: vars(self)[name] for name in ("events", "ops", "first_events", "streamed") if name in vars(self)}
         vars(other).update(same)  # what has been found of this body holds of the other too

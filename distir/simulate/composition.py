@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param
-from distir.ir.calls import callees_first
+from distir.ir.calls import callees, callees_first
 from distir.ir.core import names
 from distir.ops import OPS
 from distir.simulate.memory import Live
@@ -77,9 +77,16 @@ class _Kinds:
         order = list(reversed(list(callees_first(self.module))))
         given: dict[str, list[str | None]] = {f.name: [None] * len(f.params) for f in order}
         given[self.entry.name] = [kind_of(p) for p in self.entry.params]
-        # Arguments become known from callers to callees, results the other way, so a deep chain takes two sweeps.
-        while sum(self._forward(function, given) for function in (*order, *reversed(order))):
-            pass
+        callers: dict[str, set[str]] = {}
+        for function in order:
+            for callee in callees(function):
+                callers.setdefault(callee, set()).add(function.name)
+        waiting = {function.name for function in order}
+        while waiting:  # arguments become known from callers to callees, results the other way: two sweeps, mostly
+            for function in (*order, *reversed(order)):
+                if function.name in waiting:
+                    waiting.discard(function.name)
+                    waiting |= self._forward(function, given, callers)
         self._backward()
 
     def of(self, value: Live) -> str:
@@ -88,18 +95,21 @@ class _Kinds:
         place = value.function, value.name
         return GRADIENTS if place in self.gradients else self.held.get(place, ACTIVATIONS)
 
-    def _forward(self, function: Function, given: dict[str, list[str | None]]) -> bool:
-        """What the values of a function are, as far as it is known; whether that is more than before."""
+    def _forward(
+        self, function: Function, given: dict[str, list[str | None]], callers: Mapping[str, set[str]]
+    ) -> set[str]:
+        """What the values of a function are, as far as it is known; gives the functions for which that tells more."""
         params = [p.name for p in function.params]
         rho: dict[str, str | None] = dict(zip(params, given[function.name], strict=True))
-        changed = False
+        changed: set[str] = set()
         for statement in function.body:
             if isinstance(statement, Call):
                 callee = self.module.functions[statement.function]
                 own = given[callee.name]
                 joined = [_joined({own[i], *_kinds(arg, rho)} - {None}) for i, arg in enumerate(statement.args)]
-                changed |= joined != own
-                given[callee.name] = joined
+                if joined != own:
+                    changed.add(callee.name)
+                    given[callee.name] = joined
                 for result, arg in zip(statement.results, callee.returned, strict=True):
                     kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
                     rho[result] = _joined(kinds - {None})
@@ -109,8 +119,9 @@ class _Kinds:
                 kinds = _kinds(_moved(statement), rho) or {ACTIVATIONS}
                 rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
         found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
-        changed |= any(self.held.get(place) != kind for place, kind in found.items())
-        self.held |= found
+        if any(self.held.get(place) != kind for place, kind in found.items()):
+            changed |= callers.get(function.name, set())
+            self.held |= found
         return changed
 
     def _backward(self) -> None:

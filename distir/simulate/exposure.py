@@ -100,6 +100,20 @@ def laid_beside(streams: Iterable[list[Piece]]) -> Laid:
     return Laid(*total)
 
 
+def hidden(stream: Iterable[Piece], others: Iterable[list[Piece]]) -> int:
+    """For how many ticks of those that a stream is occupied another stream of its device computes."""
+    moments = [(at, by, 0) for a, b, _ in stream for at, by in ((a, 1), (b, -1))]
+    computing = [piece for pieces in others for piece in pieces if piece[2] is StreamActivity.COMPUTES]
+    moments += [(at, by, 1) for a, b, _ in computing for at, by in ((a, 1), (b, -1))]
+    moments.sort()
+    open_now, total, before = [0, 0], 0, 0
+    for moment, by, which in moments:
+        total += moment - before if all(open_now) else 0
+        open_now[which] += by
+        before = moment
+    return total
+
+
 def pieces_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Pieces:
     """What occupies these streams, and where `hosts`, what waits for them."""
     found: dict[Clock, list[Piece]] = {stream: [] for stream in streams}

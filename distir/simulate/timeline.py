@@ -38,7 +38,16 @@ from distir.simulate.algebra.clocks import (
 from distir.simulate.body import Body
 from distir.simulate.descent import Descent, EventPlace, Path
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.exposure import Exposure, Pieces, StreamActivity, by_device, exposure, laid_beside, pieces_of
+from distir.simulate.exposure import (
+    Exposure,
+    Pieces,
+    StreamActivity,
+    by_device,
+    exposure,
+    hidden,
+    laid_beside,
+    pieces_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +113,18 @@ class Wait:
     seconds: float
     blocker: int | None
     stream: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStream:
+    """What a stream that statements name does, on all devices that have one of the name. Times in seconds, in all.
+
+    `hidden_s`: the part of `busy_s` in which another stream of the device computes.
+    """
+
+    devices: int
+    busy_s: float
+    hidden_s: float
 
 
 MOST_FOLLOWED = 500_000
@@ -177,6 +198,21 @@ class Timeline:
             laid = laid_beside([[p for p in self._pieces[stream] if p[2] in kinds] for stream in streams])
             found[device] = laid.computes + laid.exposed
         return found
+
+    @cached_property
+    def named_streams(self) -> Mapping[str, NamedStream]:
+        """By name: the streams that statements name, in order of their names."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for own in self.streams.values():
+            for stream in own:
+                if isinstance(stream, Lane):
+                    others = [self._pieces[other] for other in own if other != stream] if len(own) > 1 else []
+                    aside = hidden(self._pieces[stream], others) if others else 0
+                    found.setdefault(stream.stream, []).append((self._busy[stream], aside))
+        return {
+            name: NamedStream(len(pairs), *(to_seconds(sum(ticks)) for ticks in zip(*pairs, strict=True)))
+            for name, pairs in sorted(found.items())
+        }
 
     @cached_property
     def _pieces(self) -> Pieces:

@@ -7,7 +7,7 @@ Programs in Float32 run in Float64, where a small gradient is not lost beside a 
 part of its own greatest element. Where it is further off, the original runs again on inputs perturbed in their last
 digits: rounding may change an element as much as such a perturbation does. For instance, the sign of a sum near zero,
 and thus what passes a ReLU, depends on the order of its terms. A wrong program has errors where the original does not
-change. Of a chaotic program everything changes, so that nothing can be told of it: there is a most that counts as
+change. Of a chaotic program everything changes, so that nothing can be said of it: there is a most that counts as
 rounding (`most_rounding`), and a result that is further off is refused, with the reason.
 """
 
@@ -122,16 +122,13 @@ def verify(
     inputs |= {name: value for name, value in (bind or {}).items() if name in inputs}
     wide, other = in_float64(original), in_float64(transformed)
     if wide is not None and other is not None:
-        runs = _Runs(wide, other, _in_float64(inputs), None if load is None else loaded_in_float64(load), max_bytes)
+        exact = {name: array_in_float64(value) for name, value in inputs.items()}
+        runs = _Runs(wide, other, exact, None if load is None else loaded_in_float64(load), max_bytes)
         try:
             return runs.compared(tolerance)
         except (ProgramError, TooLargeError):
             pass  # an op gives Float32 whatever it is given, or there is no place for numbers twice as wide
     return _Runs(original, transformed, inputs, load, max_bytes).compared(tolerance)
-
-
-def _in_float64(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: array_in_float64(value) for name, value in inputs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +250,7 @@ def with_rounding(expected: Any, found: Any, allowed: Any, others: Iterable[Any]
     """By element: what is allowed of it with what rounding may be, if `allowed` is without that.
 
     `others`: what the original program gives for inputs that are `perturbed`. A term that rounding leaves out, as
-    behind a ReLU, may move few elements far; of a chaotic program, nothing can be told.
+    behind a ReLU, may move few elements far; of a chaotic program, nothing can be said.
     """
     from distir.ops.numeric import np
 
@@ -282,7 +279,7 @@ def too_sensitive(expected: Any, found: Any, others: Iterable[Any]) -> str:
     said = (
         f"inputs changed in their last digits change it by up to {moved / MARGIN:.1e}, but of more than a few elements"
     )
-    return f"{said} at most {most:.1e} counts as rounding; it cannot be told from errors: try another --seed"
+    return f"{said} at most {most:.1e} counts as rounding; it cannot be distinguished from errors: try another --seed"
 
 
 def _moved(expected: Any, others: Iterable[Any]) -> Any:

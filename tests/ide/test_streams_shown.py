@@ -41,6 +41,14 @@ def test_hover_says_whose_stream_it_is_and_what_else_is_on_it():
     assert "names none" in hover(viewed(TEXT), offset_of(TEXT, "on compute")).markdown
 
 
+def test_hover_says_what_a_stream_hides():
+    text = TEXT.replace("  %f = ", "  %f = Tanh(%a)\n  %g = ").replace("(2,)", "(200000,)")
+    assert (
+        "hidden behind what its devices compute, over 2 devices"
+        in hover(viewed(text), offset_of(text, "(%c, %y) on reduce")).markdown
+    )
+
+
 def test_what_is_on_a_stream_is_found_in_all_functions():
     document = opened(TEXT)
     at = offset_of(TEXT, "(%c, %y) on reduce")

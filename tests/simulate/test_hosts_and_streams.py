@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from oracle import oracle, same
+from oracle import oracle, same, seconds
 from simulate_samples import (
     inlined,
     machine,
@@ -94,6 +94,32 @@ def test_the_programs_have_all_that_the_rule_speaks_of():
 
     draw()
     assert min(drawn[each] for each in ("side", "third", "a call", "a kernel", "GroupAllreduce", "MPIAllreduce")) > 3
+
+
+def laid_aside(expected):
+    """By stream that statements name: its seconds on all devices, and those in which another stream there computes."""
+    found: dict = {}
+    runs = [(event, start, start + event.ticks) for event, start in zip(expected.events, expected.starts, strict=True)]
+    for own, start, end in runs:
+        for device in own.devices if own.stream else ():
+            beside = [(max(start, a), min(end, b)) for other, a, b in runs if device in other.devices
+                      and other.stream != own.stream and not other.communicates]  # fmt: skip
+            hidden, last = 0, start
+            for a, b in sorted(beside):
+                hidden += max(0, b - max(a, last))
+                last = max(last, b)
+            busy, before = found.get(own.stream, (0, 0))
+            found[own.stream] = busy + own.ticks, before + hidden
+    return {name: tuple(map(seconds, ticks)) for name, ticks in found.items()}
+
+
+@law
+@given(modules(), machines())
+def test_what_a_stream_hides(module, hardware):
+    found = simulate(module, hardware).timeline().named_streams
+    assert {name: (stream.busy_s, stream.hidden_s) for name, stream in found.items()} == laid_aside(
+        oracle(module, hardware)
+    )
 
 
 @law

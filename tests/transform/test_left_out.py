@@ -72,6 +72,7 @@ CHAINS = [
     ["grad loss=mse", "checkpoint"],
     ["grad loss=mse", "dp=2", "zero=3"],
     ["grad loss=mse", "tp=2"],
+    ["ep=2"],
 ]
 
 

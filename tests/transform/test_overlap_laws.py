@@ -178,3 +178,10 @@ def test_norms_wait_for_all_sums_and_are_none():
     assert all(not s.stream for s in norms)
     assert {s.op for s in on(made, "reduce")} == {"MPIAllreduce"}
     assert max(place[s.results[0]] for s in on(made, "reduce")) < max(place[s.results[0]] for s in norms)
+
+
+def test_gradients_that_are_scattered_are_held_for_two_layers():
+    plain = trained(mlp(16, 64, 8, "Float32"), "dtp=4,1,1 representative=true zero=2 partition=split")
+    before, after = (simulate(m).devices[1].peak_memory_bytes for m in (plain, transform(plain, "overlap=gradients")))
+    one = 64 * 64 * 4 + 64 * 4
+    assert before < after <= before + 2 * one

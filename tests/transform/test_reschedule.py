@@ -247,3 +247,33 @@ def test_what_no_order_can_beat_counts_each_stream_by_itself():
             body = (*(entry.body[number] for number in order), entry.body[-1])
             latencies.add(simulate(Module([replace(entry, body=body)])).latency_s)
     assert max(tasks.busiest, tasks.longest_path()) <= min(latencies) < simulation.timeline().busy[1]
+
+
+def test_it_orders_what_is_on_a_stream_by_itself():
+    """On one stream, no order is faster; here `%t` keeps `%c` waiting, behind `%s`, which waits itself."""
+    module = distir.parse(SIDE)
+    found = transform(module, "reschedule")
+    assert simulate(found).latency_s < simulate(module).latency_s
+    assert [statement.results for statement in found.entry().body[:-1]].index(("t",)) < 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(programs(), st.randoms(use_true_random=False))
+def test_tasks_on_streams_take_as_long_as_the_simulator_says(module, dice):
+    entry = module.entry()
+    body = [replace(s, stream=dice.choice(["", "side", "third"])) if hasattr(s, "op") else s for s in entry.body]
+    module = Module(replace(entry, body=tuple(body)) if f is entry else f for f in module)
+    simulation = simulate(module)
+    tasks = tasks_of(simulation)
+    assert max(tasks.run(range(len(tasks))).values(), default=0.0) == pytest.approx(simulation.latency_s)
+    assert max(tasks.busiest, tasks.longest_path()) <= simulation.latency_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+def test_no_pipeline_with_streams_beats_the_bound(schedule):
+    made = transform(
+        distir.models.mlp(8, 64, batch=64, training=True), "pp=4", "microbatches=4", f"schedule={schedule}"
+    )
+    simulation = simulate(transform(made, "overlap=transfers"))
+    tasks = tasks_of(simulation)
+    assert max(tasks.busiest, tasks.longest_path()) <= simulation.latency_s * (1 + 1e-9)

@@ -178,10 +178,35 @@ def test_communication_is_that_of_data_parallelism_and_half_more_in_stage_3(repl
 
 
 def test_weights_of_a_pipeline_are_sent_for_each_microbatch_and_forgotten():
+    """Each layer's, where it runs, not those of a stage together; biases and `w1` are used in forward passes only."""
     found = steps(trained("sgd"), "pp=2 microbatches=4", "dp=2", "zero=3 partition=split")
-    weights = {p.name for p in found.entry().params if "param" in p.roles}
-    gathers = [s for s in statements(found, "MPIAllgather") if weights.issuperset(s.args)]
-    assert len(gathers) == len(weights) // 2 * 2 * 4
+    assert len(statements(transform(found, "inline"), "MPIAllgather")) == 4 * (8 + 8 + 7)
+
+
+@pytest.mark.parametrize("partition", ["owner", "split"])
+@pytest.mark.parametrize(
+    "model",
+    [trained, lambda: transform(distir.models.gpt2(2, 16, 2, 4, batch=8, vocabulary=32), "grad", "loss=cross_entropy")],
+)
+def test_gradients_of_each_microbatch_are_reduced_so_that_sums_are_of_parts(model, partition):
+    found = {}
+    for stage in (1, 2, 3):
+        module = transform(model(), "dtp=2,1,1", "microbatches=4", f"zero={stage}", f"partition={partition}")
+        assert verify(model(), module).equal
+        found[stage] = transform(module, "inline")
+    reduce = "MPIReduce" if partition == "owner" else "MPIReduceScatter"
+    once, each = len(statements(found[1], reduce)), len(statements(found[2], reduce))
+    assert each >= 4 * once > 0
+    assert len(statements(found[3], reduce)) == each
+
+
+def test_accumulation_leaves_each_replica_its_part_of_the_state():
+    """Of weights, gradients and both of Adam's states an eighth; whole weights and gradients of a layer at a time."""
+    step = transform(mlp(8, 64, 64, "Float32"), "grad", optimizer="adam")
+    module = transform(step, "dtp=8,1,1", "microbatches=8", "representative=true", "zero=3", "partition=split")
+    weights = sum(types.nbytes(p.type) for p in step.entry().params if "param" in p.roles)
+    peak = max(use.peak_memory_bytes for use in simulate(module).devices.values())
+    assert peak <= 4 * weights / 8 + 3 * weights / 8
 
 
 # The listing of the paper

@@ -19,10 +19,11 @@ from distir.ide.edits import Edit, applied, rewritten
 from distir.ide.instances import facts
 from distir.ir import DISCARD, Apply, Call, Statement, results
 from distir.ops import OPS
+from distir.simulate.algebra.clocks import of_device
 from distir.simulate.simulation import Simulation
 from distir.simulate.timeline import Timeline
 from distir.syntax import FunctionSyntax
-from distir.transform.rescheduling.tasks import Clocks, Tasks, tasks_in
+from distir.transform.rescheduling.tasks import Clocks, Progress, Tasks, tasks_in
 
 LEAST_GAIN = 1.01
 """How many times faster a program must be for a move to be offered."""
@@ -137,7 +138,7 @@ def _start(document: Document, written: FunctionSyntax) -> _Start | None:
             return None
         tasks = tasks_in(written.function, Timeline(occurrence.body))
         clocks = found.index.start(occurrence)
-        before = {device: clocks.get(device, 0.0) for device in tasks.devices}
+        before: Clocks = {device: clocks.get(of_device(device) or 0, 0.0) for device in tasks.devices}
         known[name] = _Start(tasks, before, occurrence.caller is None)
     return known[name]
 
@@ -199,27 +200,27 @@ def _judged(start: _Start, moves: list[Move]) -> Iterator[tuple[tuple[int, int],
     """
     if not moves:
         return
-    tasks, clocks = start.tasks, dict(start.clocks)
+    tasks, progress = start.tasks, Progress(start.tasks, dict(start.clocks))
     first = min(min(move.sources[0], move.target) for move in moves)
     for number in range(first):
-        tasks.tasks[number].run(clocks)
-    before = _reached(tasks, clocks, range(first, len(tasks)))
+        progress.run(number)
+    before = _reached(progress, range(first, len(tasks)))
     left = STEPS
     for move in dict.fromkeys(moves):
         left -= len(tasks) - first
         if left < 0:
             return
-        after = _reached(tasks, clocks, (number for number in move.order(len(tasks)) if number >= first))
+        after = _reached(progress, (number for number in move.order(len(tasks)) if number >= first))
         # a call that ends as late as before may let go of some devices sooner
         if after[0] * LEAST_GAIN < before[0] or (after < before and not start.is_entry):
             yield after, move
 
 
-def _reached(tasks: Tasks, clocks: Clocks, order: Iterable[int]) -> tuple[int, int]:
-    after = dict(clocks)
+def _reached(progress: Progress, order: Iterable[int]) -> tuple[int, int]:
+    after = progress.copy()
     for number in order:
-        tasks.tasks[number].run(after)
-    ends = [round(seconds * 1e12) for seconds in after.values()]
+        after.run(number)
+    ends = [round(seconds * 1e12) for seconds in after.clocks.values()]
     return max(ends, default=0), sum(ends)
 
 

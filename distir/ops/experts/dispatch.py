@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     flops=2,
     whole=("n", "k"),
 )
-def Dispatch(experts: Array, *, num_experts: int, capacity: int | None = None) -> tuple[Array, Array]:
+def Dispatch(
+    experts: Array, *, num_experts: int, capacity: int | None = None, owners: int = 1, room: int | None = None
+) -> tuple[Array, Array]:
     """The order of tokens by expert: the row of each choice of each token, and how many choices each expert has.
 
     `experts` is (…, tokens, choices), from 0 to `num_experts` - 1. Rows are counted in each group (the dimensions
@@ -36,7 +38,11 @@ def Dispatch(experts: Array, *, num_experts: int, capacity: int | None = None) -
     With a `capacity`, the rows of expert e begin at e * `capacity`, and the choices beyond it, in token order, are
     dropped: their row is -1. The counts include them.
 
+    With `owners`, so many devices have equal parts of the experts: the rows of the first one begin at 0, those of the
+    next one at `room`, and so on. It is a mistake if an owner has more choices of a group than that.
+
     %places, %counts = Dispatch[num_experts = 4](%experts: Tensor[Int64, (2, 3, 2), 1])
+    %places, %counts = Dispatch[num_experts = 4, owners = 2, room = 6](%experts: Tensor[Int64, (2, 3, 2), 1])
     %places, %counts = Dispatch[num_experts = 4, capacity = 2](%experts: Tensor[Int64, (3, 2), 1])
     """
     check_experts("Dispatch", experts, num_experts)
@@ -49,15 +55,33 @@ def Dispatch(experts: Array, *, num_experts: int, capacity: int | None = None) -
         first = np.cumsum(counts, axis=1) - counts
         at = places - np.take_along_axis(first, flat, axis=1)
         places = np.where(at < capacity, flat * capacity + at, -1)
+    elif room is not None:
+        owner = flat // (num_experts // owners)
+        first = (np.cumsum(counts, axis=1) - counts)[:, :: num_experts // owners]
+        at = places - np.take_along_axis(first, owner, axis=1)
+        if at.size and at.max() >= room:
+            message = f"`Dispatch` expected at most {room} choices of a group for each owner, found {at.max() + 1}"
+            raise Reject(codes.BAD_VALUE, message, "room", help="state a larger `room`; `ep` has the option `skew`")
+        places = owner * room + at
     return places.reshape(experts.shape), counts.reshape(*outer, num_experts)
 
 
 @Dispatch.shapes
-def _(experts: TensorType, *, num_experts: int, capacity: int | None = None) -> list[Shape | None]:
+def _(
+    experts: TensorType, *, num_experts: int, owners: int, capacity: int | None = None, room: int | None = None
+) -> list[Shape | None]:
     if num_experts < 1:
         raise Reject(codes.BAD_VALUE, f"`Dispatch` expected at least 1 expert, found {num_experts}", "num_experts")
     if capacity is not None and capacity < 1:
         raise Reject(codes.BAD_VALUE, f"`Dispatch` expected a capacity of at least 1, found {capacity}", "capacity")
+    if owners < 1 or num_experts % owners:
+        message = f"`Dispatch` expected owners of equal parts of {num_experts} experts, found {owners}"
+        raise Reject(codes.BAD_VALUE, message, "owners")
+    if room is not None and (room < 1 or capacity is not None):
+        message = f"`Dispatch` expected a `room` of at least 1, and no `capacity` beside it, found {room}"
+        raise Reject(codes.BAD_VALUE, message, "room")
+    if owners > 1 and room is None:
+        raise Reject(codes.BAD_VALUE, f"`Dispatch` expected the `room` of each of {owners} owners", "owners")
     shape = experts.shape
     return [shape, None if shape is None else (*shape[:-2], num_experts)]
 
@@ -74,8 +98,11 @@ def _(g: Backward) -> Gradients:
 
 
 @Dispatch.torch(fresh=True)
-def _(write: Write, experts: Expr, *, num_experts: int, capacity: int | None = None) -> Unpacked:
-    return write.unpacked(f"{write.kernel('dispatch')}({experts.tensor}, {num_experts}, {capacity})")
+def _(
+    write: Write, experts: Expr, *, num_experts: int, owners: int, capacity: int | None = None, room: int | None = None
+) -> Unpacked:
+    owned = "" if room is None else f", {owners}, {room}"
+    return write.unpacked(f"{write.kernel('dispatch')}({experts.tensor}, {num_experts}, {capacity}{owned})")
 
 
 @op(

@@ -64,13 +64,23 @@ def _ragged_bytes(
     linear=("x", "w"),
 )
 def RaggedMatMul(
-    x: Array, w: Array, counts: Array | None = None, *, transW: bool = False, load: float = 1.0, top_k: int = 1
+    x: Array,
+    w: Array,
+    counts: Array | None = None,
+    *,
+    transW: bool = False,
+    load: float = 1.0,
+    top_k: int = 1,
+    owners: int = 1,
 ) -> Array:
     """Rows that are sorted by expert, times the matrices of their experts, transposed if `transW`.
 
     In each group the first `counts[0]` rows of `x` are multiplied with `w[0]`, the next `counts[1]` with `w[1]`, and so
     on; rows after them give 0. Without `counts` each expert has equally many rows (a capacity). It is `grouped_mm` of
     torch, `ragged_dot` of JAX, Megatron's grouped GEMM.
+
+    With `owners`, the rows of each group are in so many equal parts, one after the other, each with the rows of as many
+    experts and a rest without an expert, as `Dispatch` makes them for devices that have parts of the experts.
 
     Two attributes concern the work alone. `load` is the number of rows that a run multiplies, over those of `x`: 1.3 on
     a device whose experts get 1.3 times the mean, less than 1 where a static bound leaves rows empty. FLOPs and the
@@ -80,21 +90,30 @@ def RaggedMatMul(
     %y = RaggedMatMul(%x: Tensor[Float32, (6, 5), 1], %w: Tensor[Float32, (4, 5, 3), 1], [2, 0, 3, 1])
     %y = RaggedMatMul[transW = true](%x: Tensor[Float32, (2, 4, 5), 1], %w: Tensor[Float32, (3, 6, 5), 1], %counts: Tensor[Int64, (2, 3), 1])
     %y = RaggedMatMul(%x: Tensor[Float32, (2, 6, 5), 1], %w: Tensor[Float32, (3, 5, 4), 1])
+    %y = RaggedMatMul[owners = 2](%x: Tensor[Float32, (8, 5), 1], %w: Tensor[Float32, (4, 5, 3), 1], [2, 0, 3, 1])
     """  # noqa: E501 - an example is one line
     matrices = wide(w).swapaxes(1, 2) if transW else wide(w)
     rows, result = wide(x), np.zeros((*x.shape[:-1], matrices.shape[2]), matrices.dtype)
     counts = _even(x, len(w)) if counts is None else counts
-    for expert, own in _of_experts("RaggedMatMul", counts, x.shape[-2]):
+    for expert, own in _of_experts("RaggedMatMul", counts, x.shape[-2], owners):
         result[own] = rows[own] @ matrices[expert]
     return result.astype(x.dtype, copy=False)
 
 
 @RaggedMatMul.shapes
 def _(
-    x: TensorType, w: TensorType, counts: TensorType | None = None, *, transW: bool, load: float, top_k: int
+    x: TensorType,
+    w: TensorType,
+    counts: TensorType | None = None,
+    *,
+    transW: bool,
+    load: float,
+    top_k: int,
+    owners: int,
 ) -> Shape | None:
     _check_load("RaggedMatMul", load, top_k)
     e, r, s = w.shape or (None, None, None)
+    _check_owners("RaggedMatMul", owners, x.shape[-2] if x.shape else None, e)
     if counts is None:
         _check_even("RaggedMatMul", x, e)
     k, m = (s, r) if transW else (r, s)
@@ -108,12 +127,20 @@ def _(
 
 @RaggedMatMul.sharding
 def _(
-    x: TensorType, w: TensorType, counts: TensorType | None = None, *, results: Sequence[Shape], transW: bool, **_: Any
+    x: TensorType,
+    w: TensorType,
+    counts: TensorType | None = None,
+    *,
+    results: Sequence[Shape],
+    transW: bool,
+    owners: int,
+    **_: Any,
 ) -> Layout:
-    matrix: Letters = (None, "m", "k") if transW else (None, "k", "m")
+    own, said = _owned(owners)
+    matrix: Letters = (own, "m", "k") if transW else (own, "k", "m")
     groups = letters_of(x, 2)
-    given: tuple[Letters, ...] = ((*groups, None, "k"), matrix, (*groups, None))
-    return Layout(given[: 2 if counts is None else 3], ((*groups, None, "m"),))
+    given: tuple[Letters, ...] = ((*groups, own, "k"), matrix, (*groups, own))
+    return Layout(given[: 2 if counts is None else 3], ((*groups, own, "m"),), **said)
 
 
 @RaggedMatMul.grad
@@ -129,10 +156,20 @@ def _(g: Backward) -> Gradients:
 
 
 @RaggedMatMul.torch(fresh=True)
-def _(write: Write, x: Expr, w: Expr, counts: Expr | None = None, *, transW: bool, load: float, top_k: int) -> str:
+def _(
+    write: Write,
+    x: Expr,
+    w: Expr,
+    counts: Expr | None = None,
+    *,
+    transW: bool,
+    load: float,
+    top_k: int,
+    owners: int,
+) -> str:
     matrices = f"{w}.transpose(1, 2)" if transW else str(w)
     given = None if counts is None else counts.tensor
-    return f"{write.kernel('ragged_product')}({x}, {matrices}, {given})"
+    return f"{write.kernel('ragged_product')}({x}, {matrices}, {given}{_stated_owners(owners)})"
 
 
 def _ragged_gradient_flops(*, n: int, m: int, k: int, load: float, g: int = 1, **_: Any) -> int:
@@ -171,6 +208,7 @@ def RaggedMatMulGrad(
     transW: bool = False,
     load: float = 1.0,
     top_k: int = 1,
+    owners: int = 1,
 ) -> Array:
     """The gradient of `RaggedMatMul` with respect to `w`. The gradients of all experts are written.
 
@@ -178,11 +216,12 @@ def RaggedMatMulGrad(
 
     %dw = RaggedMatMulGrad(%dy: Tensor[Float32, (6, 3), 1], %x: Tensor[Float32, (6, 5), 1], [2, 0, 3, 1])
     %dw = RaggedMatMulGrad[experts = 3](%dy: Tensor[Float32, (2, 6, 3), 1], %x: Tensor[Float32, (2, 6, 5), 1])
+    %dw = RaggedMatMulGrad[owners = 2](%dy: Tensor[Float32, (8, 3), 1], %x: Tensor[Float32, (8, 5), 1], [2, 0, 3, 1])
     """
     left, right = (wide(dy), wide(x)) if transW else (wide(x), wide(dy))
     counts = _even(x, 1 if experts is None else int(experts)) if counts is None else counts
     result = np.zeros((counts.shape[-1], left.shape[-1], right.shape[-1]), left.dtype)
-    for expert, own in _of_experts("RaggedMatMulGrad", counts, x.shape[-2]):
+    for expert, own in _of_experts("RaggedMatMulGrad", counts, x.shape[-2], owners):
         result[expert] += left[own].T @ right[own]
     return result.astype(dy.dtype, copy=False)
 
@@ -197,8 +236,10 @@ def _(
     transW: bool,
     load: float,
     top_k: int,
+    owners: int,
 ) -> Shape:
     _check_load("RaggedMatMulGrad", load, top_k)
+    _check_owners("RaggedMatMulGrad", owners, x.shape[-2] if x.shape else None, None)
     if (counts is None) == (experts is None):
         message = "`RaggedMatMulGrad` expected either `counts` or `experts`, found "
         raise Reject(codes.BAD_VALUE, message + ("neither" if counts is None else "both"), Part("callee"))
@@ -220,12 +261,16 @@ def _(
     *,
     results: Sequence[Shape],
     transW: bool,
+    owners: int,
     **_: Any,
 ) -> Layout:
-    matrix: Letters = (None, "m", "k") if transW else (None, "k", "m")
+    own, said = _owned(owners)
+    matrix: Letters = (own, "m", "k") if transW else (own, "k", "m")
     groups = letters_of(x, 2)
-    others: tuple[Letters, ...] = ((*groups, None),) if experts is None else ((), ())
-    return Layout(((*groups, None, "m"), (*groups, None, "k"), *others), (matrix,))
+    others: tuple[Letters, ...] = ((*groups, own),) if experts is None else ((), ())
+    if experts is not None and own is not None:
+        said["divided_operands"] = {"o": (3,)}
+    return Layout(((*groups, own, "m"), (*groups, own, "k"), *others), (matrix,), **said)
 
 
 @RaggedMatMulGrad.torch(fresh=True)
@@ -239,11 +284,12 @@ def _(
     transW: bool,
     load: float,
     top_k: int,
+    owners: int,
 ) -> str:
     left, right = (dy, x) if transW else (x, dy)
     count, *_ = write.results[0].shape or (0,)
     given = None if counts is None else counts.tensor
-    return f"{write.kernel('ragged_outer_product')}({left}, {right}, {given}, {count})"
+    return f"{write.kernel('ragged_outer_product')}({left}, {right}, {given}, {count}{_stated_owners(owners)})"
 
 
 @op(
@@ -251,74 +297,103 @@ def _(
     flops=0,
     bytes=lambda t, i, elements, e, g=1, **_: 2 * t * elements + i * g * e,
     linear=("x",),
-    whole=("e",),
 )
-def RaggedExpand(x: Array, counts: Array, rows: Array) -> Array:
+def RaggedExpand(x: Array, counts: Array, rows: Array, *, owners: int = 1) -> Array:
     """The row of each expert, for each of the rows that are sorted by expert: what is added as the experts' biases.
 
-    In each group there are `counts[e]` times `x[e]`, and zeros up to `rows`. torch's `repeat_interleave`.
+    In each group there are `counts[e]` times `x[e]`, and zeros up to `rows`. torch's `repeat_interleave`. `owners`
+    as in `RaggedMatMul`.
 
     %y = RaggedExpand(%bias: Tensor[Float32, (4, 5), 1], [2, 0, 3, 1], 6)
     %y = RaggedExpand(%bias: Tensor[Float32, (3, 5), 1], %counts: Tensor[Int64, (2, 3), 1], 4)
+    %y = RaggedExpand[owners = 2](%bias: Tensor[Float32, (4, 5), 1], [2, 0, 3, 1], 8)
     """
     result = np.zeros((*counts.shape[:-1], int(rows), x.shape[-1]), x.dtype)
-    for expert, own in _of_experts("RaggedExpand", counts, int(rows)):
+    for expert, own in _of_experts("RaggedExpand", counts, int(rows), owners):
         result[own] = x[expert]
     return result
 
 
 @RaggedExpand.shapes
-def _(x: TensorType, counts: TensorType, rows: Operand) -> Shape | None:
+def _(x: TensorType, counts: TensorType, rows: Operand, *, owners: int) -> Shape | None:
     stated, width = stated_rows("RaggedExpand", rows), x.shape[-1] if x.shape else None
+    _check_owners("RaggedExpand", owners, stated, x.shape[0] if x.shape else None)
     return None if counts.shape is None else (*counts.shape[:-1], stated, width)
+
+
+@RaggedExpand.sharding
+def _(x: TensorType, counts: TensorType, rows: Operand, *, results: Sequence[Shape], owners: int) -> Layout:
+    own, said = _owned(owners)
+    groups = letters_of(counts, 1)
+    if own is not None:
+        said["divided_operands"] = {"o": (2,)}
+    return Layout(((own, "h"), (*groups, own), ()), ((*groups, own, "h"),), **said)
 
 
 @RaggedExpand.grad
 def _(g: Backward) -> Gradients:
-    return [g("RaggedSum", g.dy, g.definite(1)), None, None]
+    return [g("RaggedSum", g.dy, g.definite(1), **g.statement.attrs), None, None]
 
 
 @RaggedExpand.torch(fresh=True)
-def _(write: Write, x: Expr, counts: Expr, rows: Expr) -> str:
+def _(write: Write, x: Expr, counts: Expr, rows: Expr, *, owners: int) -> str:
     *_, count, _ = write.results[0].shape or (0, 0)
-    return f"{write.kernel('ragged_expand')}({x.tensor}, {counts.tensor}, {count})"
+    return f"{write.kernel('ragged_expand')}({x.tensor}, {counts.tensor}, {count}{_stated_owners(owners)})"
 
 
 @op(
-    "Tensor[t:float, (*g, n, h), d], Tensor[i:int, (*g, e), d] -> Tensor[t, (e, h), d]",
+    "Tensor[t:float, (*g, n, h), d], Tensor[i:int, (*g, e), d] -> Tensor[t, (_, h), d]",
     flops=lambda inputs, **_: inputs,
     linear=("x",),
-    whole=("n", "e"),
 )
-def RaggedSum(x: Array, counts: Array) -> Array:
-    """The sum of each expert's rows, over all groups: the transposition of `RaggedExpand`.
+def RaggedSum(x: Array, counts: Array, *, owners: int = 1) -> Array:
+    """The sum of each expert's rows, over all groups: the transposition of `RaggedExpand`. `owners` as there.
 
     %y = RaggedSum(%x: Tensor[Float32, (6, 5), 1], [2, 0, 3, 1])
     %y = RaggedSum(%x: Tensor[Float32, (2, 4, 5), 1], %counts: Tensor[Int64, (2, 3), 1])
+    %y = RaggedSum[owners = 2](%x: Tensor[Float32, (8, 5), 1], [2, 0, 3, 1])
     """
     total = np.zeros((counts.shape[-1], x.shape[-1]), wide(x).dtype)
-    for expert, own in _of_experts("RaggedSum", counts, x.shape[-2]):
+    for expert, own in _of_experts("RaggedSum", counts, x.shape[-2], owners):
         total[expert] += np.sum(wide(x[own]), axis=0)
     return total.astype(x.dtype, copy=False)
+
+
+@RaggedSum.shapes
+def _(x: TensorType, counts: TensorType, *, owners: int) -> Shape | None:
+    e = counts.shape[-1] if counts.shape else None
+    _check_owners("RaggedSum", owners, x.shape[-2] if x.shape else None, e)
+    return None if x.shape is None or counts.shape is None else (e, x.shape[-1])
+
+
+@RaggedSum.sharding
+def _(x: TensorType, counts: TensorType, *, results: Sequence[Shape], owners: int) -> Layout:
+    own, said = _owned(owners)
+    groups = letters_of(x, 2)
+    return Layout(((*groups, own, "h"), (*groups, own)), ((own, "h"),), **said)
 
 
 @RaggedSum.grad
 def _(g: Backward) -> Gradients:
     x = g.x[0]
-    return [g("RaggedExpand", g.dy, g.definite(1), g.size_along(x, g.rank(x) - 2)), None]
+    count = g.size_along(x, g.rank(x) - 2)
+    return [g("RaggedExpand", g.dy, g.definite(1), count, **g.statement.attrs), None]
 
 
 @RaggedSum.torch(fresh=True)
-def _(write: Write, x: Expr, counts: Expr) -> str:
-    return f"{write.kernel('ragged_sum')}({x}, {counts.tensor})"
+def _(write: Write, x: Expr, counts: Expr, *, owners: int) -> str:
+    return f"{write.kernel('ragged_sum')}({x}, {counts.tensor}{_stated_owners(owners)})"
 
 
-def _of_experts(name: str, counts: Array, rows: int) -> Iterator[tuple[int, tuple[int | slice, ...]]]:
+def _of_experts(name: str, counts: Array, rows: int, owners: int) -> Iterator[tuple[int, tuple[int | slice, ...]]]:
     """Each expert of each group that has rows, and where they are."""
-    last = np.cumsum(counts, axis=-1)
-    if counts.size and (counts.min() < 0 or last.max() > rows):
-        message = f"`{name}` expected counts whose sum is at most {rows} rows, found {last[..., -1].max()}"
+    room = rows // owners
+    parts = counts.reshape(*counts.shape[:-1], owners, -1)
+    last = np.cumsum(parts, axis=-1)
+    if counts.size and (counts.min() < 0 or last.max() > room):
+        message = f"`{name}` expected counts whose sum is at most {room} rows, found {last[..., -1].max()}"
         raise Reject(codes.BAD_VALUE, message, "counts")
+    last = (last + room * np.arange(owners)[:, None]).reshape(counts.shape)
     for place in zip(*np.nonzero(counts), strict=True):
         *group, expert = map(int, place)
         end = int(last[place])
@@ -344,3 +419,19 @@ def _check_load(name: str, load: float, top_k: int) -> None:
         raise Reject(codes.BAD_VALUE, f"`{name}` expected a load above 0, found {load}", "load")
     if top_k < 1:
         raise Reject(codes.BAD_VALUE, f"`{name}` expected at least 1 row for a token, found {top_k}", "top_k")
+
+
+def _check_owners(name: str, owners: int, rows: Dim, experts: Dim) -> None:
+    for count, of in ((rows, "rows"), (experts, "experts")):
+        if owners < 1 or (isinstance(count, int) and count % owners):
+            message = f"`{name}` expected owners of equal parts of {count} {of}, found {owners}"
+            raise Reject(codes.BAD_VALUE, message, "owners")
+
+
+def _owned(owners: int) -> tuple[str | None, dict[str, Any]]:
+    """The letter of experts that several devices own, and of their rows; and what a layout says of it."""
+    return ("o", {"owned": "o", "divided": {"o": ("owners",)}}) if owners > 1 else (None, {})
+
+
+def _stated_owners(owners: int) -> str:
+    return f", owners={owners}" if owners > 1 else ""

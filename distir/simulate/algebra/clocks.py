@@ -16,7 +16,7 @@ counts as a device here: nothing but maximum and sum is done to either.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -97,7 +97,7 @@ Step = ClockEvent | Summary
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
     """What one step after the other does to clocks; `inner`: those set before they count, and not asked for."""
-    devices = tuple(sorted({device for step in _distinct(steps) for device in step.devices}, key=_order))
+    devices = _in_order({device for step in _distinct(steps) for device in step.devices})
     busy, communication = totals(steps)
     last: dict[Clock, int] = {}
     events = 0
@@ -177,6 +177,12 @@ def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
         summary.events,
         None if summary.inline is None else tuple(map(event, summary.inline)),
     )
+
+
+def _in_order(clocks: Set[Clock]) -> tuple[Clock, ...]:
+    """Clocks in an order of their own: those of devices first, which mostly are all."""
+    devices = [clock for clock in clocks if isinstance(clock, int)]
+    return tuple(sorted(devices) if len(devices) == len(clocks) else sorted(clocks, key=_order))
 
 
 def _order(clock: Clock) -> tuple[str, int, str]:

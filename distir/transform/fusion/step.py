@@ -17,7 +17,22 @@ from distir.transform.fusion.kernels import Kernels
 from distir.transform.fusion.strides import with_views
 from distir.transform.steps import StepError, step
 
-AFTER = ("grad", "checkpoint", "dp", "tp", "dtp", "pp", "zero", "inline", "fold", "cse", "dce", "outline", "reschedule")
+AFTER = (
+    "grad",
+    "checkpoint",
+    "dp",
+    "tp",
+    "dtp",
+    "pp",
+    "zero",
+    "overlap",
+    "inline",
+    "fold",
+    "cse",
+    "dce",
+    "outline",
+    "reschedule",
+)
 
 DEEPEST = 8
 """From how many calls within each other the end of a function moves out."""

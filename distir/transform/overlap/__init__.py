@@ -4,8 +4,21 @@
 imported here. What `search` and others call is `overlapped`.
 """
 
-from distir.transform.overlap import gradients, transfers, weights
-from distir.transform.overlap.kinds import KINDS, Inapplicable, Overlapped, kind
+from distir.transform.overlap import experts, gradients, products, transfers, weights
+from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.step import overlap, overlapped
 
-__all__ = ["KINDS", "Inapplicable", "Overlapped", "gradients", "kind", "overlap", "overlapped", "transfers", "weights"]
+__all__ = [
+    "KINDS",
+    "Inapplicable",
+    "Machine",
+    "Overlapped",
+    "experts",
+    "gradients",
+    "kind",
+    "overlap",
+    "overlapped",
+    "products",
+    "transfers",
+    "weights",
+]

@@ -151,10 +151,16 @@ class _Writer:
         self.builder: FunctionBuilder = namer(entry)
         self._values, self._stream = values, stream
         self._unpacked: dict[str, tuple[str, ...]] = {}
+        self._later: dict[str, str] = {}
+        """By gradient: what it is called once the sums before it are there."""
+        self._under_way: dict[Hashable, tuple[int, list[Bucket]]] = {}
+        """By devices: the buckets that were issued last, and where."""
 
     def write(self, bucket: Bucket) -> None:
         """Write a bucket: what is packed on each device, the sum over devices, and its items."""
         sums = bucket.sums
+        if OPS[sums[0].statement.op].inplace != "each":
+            self._wait(bucket)
         packed = [self._packed(column) for column in zip(*(each.terms for each in sums), strict=True)]
         first = sums[0].statement
         if len(sums) == 1:
@@ -164,6 +170,28 @@ class _Writer:
         self.builder.body.append(Apply(totals, first.op, tuple(packed), first.attrs, stream=self._stream))
         for total, items in zip(totals, zip(*(each.statement.results for each in sums), strict=True), strict=True):
             self.builder.body.append(Apply(items, "UnpackTuple", (total,)))
+
+    def _wait(self, bucket: Bucket) -> None:
+        """Let the devices wait for the sums issued before these, whose gradients have memory until then, as FSDP2 does.
+
+        A sum in the memory of its gradient needs no such thing.
+        """
+        group = tuple(sorted(self._device(name) for term in bucket.sums[0].terms for name, _ in term[:1]))
+        place, before = self._under_way.get(group, (bucket.place, []))
+        if place == bucket.place:
+            self._under_way[group] = place, [*before, bucket]
+            return
+        self._under_way[group] = bucket.place, [bucket]
+        made = [name for each in before for one in each.sums for name in one.statement.results if name]
+        for term in bucket.sums[0].terms:
+            (name, item), *_ = term
+            events = [event for event in made if self._device(event) == self._device(name)]
+            if events and item is None and name not in self._later:
+                (self._later[name],) = self.builder.apply("After", name, *events, results=(f"{name}_next",))
+
+    def _device(self, name: str) -> int:
+        device = types.device_of(type_of(self._values[name]))
+        return -1 if device is None else device
 
     def _packed(self, terms: Sequence[Addends]) -> str:
         """The gradients of one device, as a tuple if they are several, with their addends added up."""
@@ -177,7 +205,7 @@ class _Writer:
 
     def _value(self, name: str, item: int | None) -> str:
         if item is None:
-            return name
+            return self._later.get(name, name)
         if name not in self._unpacked:
             packed = type_of(self._values[name])
             assert isinstance(packed, TupleType)

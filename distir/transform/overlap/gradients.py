@@ -52,6 +52,11 @@ def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_byte
     return Overlapped(_with(module, replace(entry, body=body)), done)
 
 
+def gradient_sums(module: Module, entry: Function, values: Mapping[str, Value]) -> list[int]:
+    """The statements of an entry function that sum gradients over devices, on no stream yet; `values`: by name."""
+    return _Meanings(module).gradient_sums(entry, values)
+
+
 def _with(module: Module, entry: Function) -> Module:
     """The module with another entry function, without the functions that nothing calls any more."""
     made = Module(entry if f.name == entry.name else f for f in module)

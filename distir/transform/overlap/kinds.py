@@ -6,16 +6,17 @@
 
 A kind is a function from a program to one whose results are the same, and what is to be said of it. Its docstring is
 shown where the step `overlap` is documented, its keyword-only parameters are options of the step. Where it finds
-nothing to do it raises `Inapplicable`. Knows no kind.
+nothing to do it raises `Inapplicable`. One that asks the simulator takes the `Machine` after the module. Knows no kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import overload
 
-from distir.ir import Module
+from distir.ir import Constant, Module
 from distir.ir.registry import Registry
 from distir.transform.steps import StepPart, options_of
 
@@ -34,6 +35,14 @@ class Overlapped:
     module: Module
     done: str
     left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where the program is to run, and for which sizes: what `hardware` and `bind` of the step say."""
+
+    hardware: str = "dgx-a100"
+    bind: Mapping[str, Constant] = field(default_factory=dict[str, Constant])
 
 
 Kind = Callable[..., Overlapped]
@@ -66,3 +75,10 @@ def kind(transform: Kind | None = None, /, *, after: Sequence[str] = ()) -> Kind
         return transform
 
     return register if transform is None else register(transform)
+
+
+def applied(kind: StepPart, module: Module, machine: Machine, options: Mapping[str, object]) -> Overlapped:
+    """What a kind makes of a program. Raises what it raises."""
+    parameters = inspect.signature(kind.transform).parameters.values()
+    asks = sum(p.kind is not p.KEYWORD_ONLY for p in parameters) > 1
+    return kind.transform(module, *((machine,) if asks else ()), **options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, operands, results
+from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, results
 from distir.ir.builder import namer
 from distir.ops import OPS
 from distir.transform.common_subexpressions import with_arguments
@@ -110,15 +110,14 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
     instead: dict[str, Arg] = {}
     index = 0
     while index < len(entry.body):
-        run = _run(entry, index, makers)
-        if not run:
+        calls, weights = _run(entry, index, makers)
+        if not calls:
             body.append(with_arguments(entry.body[index], instead))
             index += 1
             continue
-        last = max(run)
-        body += [with_arguments(entry.body[i], instead) for i in range(index, last) if i not in run]
+        body += [with_arguments(statement, instead) for statement in weights]
         columns: list[list[Statement]] = []
-        for call in run.values():
+        for call in calls:
             given = with_arguments(call, instead)
             assert isinstance(given, Call)
             column, replaced = written_out(module, given, builder)
@@ -126,26 +125,34 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
             instead.update(replaced)
         longest = max(map(len, columns))
         body += [column[row] for row in range(longest) for column in columns if row < len(column)]
-        index = last + 1
+        index += len(calls) + len(weights)
     return replace(entry, body=tuple(body))
 
 
-def _run(entry: Function, index: int, makers: Collection[int]) -> dict[int, Call]:
-    """The calls from a statement on that are written out in step, by number: of one function, with views in between.
+def _run(entry: Function, first: int, makers: Collection[int]) -> tuple[list[Call], list[Apply]]:
+    """The calls from a statement on that are written out in step: of one function, none of which uses another one.
 
-    None uses what another one makes.
+    And what is between them: weights that are gathered, or packed, for one of them.
     """
-    found: dict[int, Call] = {}
+    calls: list[Call] = []
+    weights: list[Apply] = []
+    waiting: list[Apply] = []
     made: set[str] = set()
-    for number in range(index, len(entry.body)):
-        statement = entry.body[number]
-        if not made.isdisjoint(names(operands(statement))):
-            break
-        if number in makers and isinstance(statement, Call):
-            if found and statement.function != found[index].function:
+    params = {p.name for p in entry.params}
+    for index in range(first, len(entry.body)):
+        statement = entry.body[index]
+        if isinstance(statement, Call) and index in makers:
+            if (calls and statement.function != calls[0].function) or not made.isdisjoint(names(statement.args)):
                 break
-            found[number] = statement
+            calls.append(statement)
+            weights += waiting
+            waiting = []
             made.update(statement.results)
-        elif not found or not isinstance(statement, Apply) or not OPS[statement.op].view:
+        elif calls and isinstance(statement, Apply) and made.isdisjoint(names(statement.args)):
+            packs = statement.op in OPS and bool(OPS[statement.op].view)
+            if not packs and not params.issuperset(names(statement.args)):
+                break
+            waiting.append(statement)
+        else:
             break
-    return found
+    return calls, weights

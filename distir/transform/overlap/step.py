@@ -14,12 +14,12 @@ from distir.ir import Constant, Function, Module, Part, Site
 from distir.simulate import BindError, simulate
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
-from distir.transform.overlap.kinds import KINDS, Inapplicable, Overlapped
+from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, applied
 from distir.transform.steps import StepError, in_order, is_heard, step, tell
 
 
 @step(
-    after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "dp", "dtp", "zero"),
+    after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "ep", "dp", "dtp", "zero"),
     choices={"value": KINDS},
     parts=KINDS,
 )
@@ -43,7 +43,7 @@ def overlap(
     """
     checked(module)
     entry, sizes = entry_of(module), _sizes(bind)
-    found = overlapped(module, value, options)
+    found = overlapped(module, value, options, Machine(hardware, sizes))
     named = {name: why for name, why in found.refused.items() if name in value}
     if refused := named if found.done else found.refused:
         raise ProgramError([_refusal(entry, refused)])
@@ -66,7 +66,12 @@ class OverlapsFound:
         return [self.before, *(each.module for each in self.done.values())][-1]
 
 
-def overlapped(module: Module, kinds: Collection[str] = (), options: Mapping[str, Any] | None = None) -> OverlapsFound:
+def overlapped(
+    module: Module,
+    kinds: Collection[str] = (),
+    options: Mapping[str, Any] | None = None,
+    machine: Machine = Machine(),  # noqa: B008 - frozen
+) -> OverlapsFound:
     """A program after all kinds of overlap that apply, or of those that are named. What does not apply is no mistake.
 
     Raises StepError for a kind that there is not, an option of none of them, or a value of one that does not fit;
@@ -89,7 +94,7 @@ def overlapped(module: Module, kinds: Collection[str] = (), options: Mapping[str
     for kind in chosen:
         own = {name: value for name, value in given.items() if name in kind.options}
         try:
-            done[kind.name] = kind.transform(made, **own)
+            done[kind.name] = applied(kind, made, machine, own)
         except Inapplicable as why:
             refused[kind.name] = str(why)
             continue

@@ -74,15 +74,24 @@ class _Gathers:
         self._entry, self._values = entry, values
         self._made = {name: index for index, statement in enumerate(entry.body) for name in results(statement)}
         self._events: dict[tuple[int, int | None], str | None] = {}
+        self._early = _from_the_start(entry)
         self._weights = {p.name for p in entry.params if "param" in p.roles}
+        for statement in entry.body:  # as where weights in 32 bits are gathered in 16
+            if (
+                isinstance(statement, Apply)
+                and statement.op == "Cast"
+                and self._weights.issuperset(names(statement.args))
+            ):
+                self._weights.update(statement.results)
         self.layers: list[GatheredLayer] = []
         users = self._users()
-        by_use: defaultdict[int, list[int]] = defaultdict(list)
-        for index in users:
-            by_use[users[index]].append(index)
-        places = sorted({*by_use, *self._direct()}) if by_use else []
-        for use in places:
-            self._add(use, by_use[use])
+        first: defaultdict[int, list[int]] = defaultdict(list)
+        for gather, places in sorted(users.items()):
+            first[places[0]].append(gather)
+        for use in sorted(
+            {place for places in users.values() for place in places}.union(self._direct() if users else ())
+        ):
+            self._add(use, first[use])
         self.layers = [layer for layer in self.layers if layer.gathers]
 
     def _gathers(self, statement: Statement) -> bool:
@@ -90,9 +99,9 @@ class _Gathers:
             return False
         return set(names(statement.args)) <= self._weights
 
-    def _users(self) -> dict[int, int]:
-        """By gather: the first statement that computes with what it gives, behind tuples and views."""
-        found: dict[int, int] = {}
+    def _users(self) -> dict[int, list[int]]:
+        """By gather: the statements that compute with what it gives, behind tuples and views, in order."""
+        found: dict[int, list[int]] = {}
         given: dict[str, set[int]] = {}
         for index, statement in enumerate(self._entry.body):
             used = set[int]().union(*(given.get(name, ()) for name in names(operands(statement))))
@@ -100,7 +109,7 @@ class _Gathers:
                 used.add(index)
             elif not isinstance(statement, Apply) or not _is_view(statement):
                 for gather in used:
-                    found.setdefault(gather, index)
+                    found.setdefault(gather, []).append(index)
                 continue
             given.update(dict.fromkeys(results(statement), used))
         return found
@@ -128,6 +137,10 @@ class _Gathers:
         return [*names(operands(statement)), *filter(None, results(statement))]
 
     def _alike(self, one: int, other: int) -> bool:
+        """Whether two statements do the same, with nothing but weights that are gathered or packed between them."""
+        between = self._entry.body[one + 1 : other]
+        if not all(isinstance(s, Apply) and (_is_view(s) or self._gathers(s)) for s in between):
+            return False
         a, b = self._entry.body[one], self._entry.body[other]
         if isinstance(a, Call) and isinstance(b, Call):
             return a.function == b.function
@@ -142,10 +155,11 @@ class _Gathers:
         before: defaultdict[int, list[Statement]] = defaultdict(list)
         for number, layer in enumerate(self.layers):
             ahead = self._ahead(number, prefetch)
-            place = 0 if ahead is None else min([*ahead.uses, *ahead.gathers])
+            begins = 0 if ahead is None else min([*ahead.uses, *ahead.gathers])
             for index in layer.gathers:
                 gather = self._entry.body[index]
                 assert isinstance(gather, Apply)
+                place = max([begins, *(self._made.get(weight, -1) + 1 for weight in names(gather.args))])
                 renamed: dict[str, str] = {}
                 for weight in names(gather.args):
                     event = ahead and self._event(ahead, types.device_of(type_of(self._values[weight])))
@@ -171,29 +185,39 @@ class _Gathers:
         return None
 
     def _event(self, layer: GatheredLayer, device: int | None) -> str | None:
-        """What is there on a device when a layer begins; None if that may be from the start."""
-        use = next((use for use in layer.uses if self._place(use, device)), min(layer.uses))
+        """What is there on a device when a layer begins, and no earlier; None if there is nothing before.
+
+        An input of the layer, but none that is there from the start, as a microbatch is; or else what is computed last.
+        """
+        use = next((use for use in layer.uses if self._is_on(use, device)), min(layer.uses))
         if (use, device) not in self._events:
-            inputs = [name for name in names(operands(self._entry.body[use])) if self._computed(name, device)]
-            self._events[use, device] = max(inputs, key=self._made.__getitem__) if inputs else self._before(use, device)
+            inputs = {name for name in names(operands(self._entry.body[use])) if name not in self._early}
+            makers = sorted({self._made[name] for name in inputs if name in self._made}, reverse=True)
+            found = [name for index in makers for name in self._computed_by(index, device) if name in inputs]
+            before = (self._computed_by(index, device) for index in range(use - 1, -1, -1))
+            self._events[use, device] = next((name for some in ([*found], *before) for name in some), None)
         return self._events[use, device]
 
-    def _place(self, use: int, device: int | None) -> bool:
-        return any(device in types.devices(type_of(self._values[name])) for name in self._mentioned(use))
+    def _is_on(self, index: int, device: int | None) -> bool:
+        return any(device in types.devices(type_of(self._values[name])) for name in self._mentioned(index))
 
-    def _before(self, place: int, device: int | None) -> str | None:
-        """The last value that a device computes before a statement."""
-        found = (name for index in range(place - 1, -1, -1) for name in results(self._entry.body[index]) if name)
-        return next((name for name in found if self._computed(name, device)), None)
+    def _computed_by(self, index: int, device: int | None) -> tuple[str, ...]:
+        """The tensors that a statement computes on a device: no views, and nothing that is gathered."""
+        statement = self._entry.body[index]
+        runs = isinstance(statement, Call) or (isinstance(statement, Apply) and not _is_view(statement))
+        if not runs or self._gathers(statement):
+            return ()
+        found = ((name, type_of(self._values[name])) for name in results(statement) if name)
+        return tuple(name for name, t in found if isinstance(t, TensorType) and t.device == device and device != HOST)
 
-    def _computed(self, name: str, device: int | None) -> bool:
-        """Whether a value is a tensor that a device computes: no view, and nothing that is gathered."""
-        if name not in self._made:
-            return False
-        statement, found = self._entry.body[self._made[name]], type_of(self._values[name])
-        if not isinstance(found, TensorType) or found.device != device or device == HOST:
-            return False
-        return isinstance(statement, Call) or (isinstance(statement, Apply) and _computes(statement))
+
+def _from_the_start(entry: Function) -> set[str]:
+    """The parameters, and what is cut from them."""
+    found = {p.name for p in entry.params}
+    for statement in entry.body:
+        if isinstance(statement, Apply) and (_is_view(statement) or statement.op == "Split"):
+            found.update(results(statement) if found.issuperset(names(statement.args)) else ())
+    return found
 
 
 def _is_view(statement: Apply) -> bool:

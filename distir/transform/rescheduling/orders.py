@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from distir.transform.rescheduling.tasks import Clocks, Tasks
+from distir.simulate.algebra.clocks import Clock
+from distir.transform.rescheduling.tasks import Progress, Tasks
 
 Order = tuple[int, ...]
 
@@ -44,7 +45,7 @@ def by_priority(tasks: Tasks) -> Iterator[Order]:
 
 def _listed(tasks: Tasks, tails: Sequence[float], rule: Rule, window: int) -> Order:
     """Take, again and again, the task that is ready and first by the rule."""
-    clocks = tasks.clocks()
+    progress = Progress(tasks, tasks.clocks())
     missing = [len(before) for before in tasks.before]
     ready = [number for number, count in enumerate(missing) if not count]
     order: list[int] = []
@@ -55,9 +56,9 @@ def _listed(tasks: Tasks, tails: Sequence[float], rule: Rule, window: int) -> Or
             first += 1
         number = min(
             (n for n in ready if n < first + window),
-            key=lambda n: (rule(_start(tasks, n, clocks), tails[n]) if tasks.tasks[n].devices else AT_ONCE, n),
+            key=lambda n: (rule(progress.start(n), tails[n]) if tasks.tasks[n].devices else AT_ONCE, n),
         )
-        tasks.tasks[number].run(clocks)
+        progress.run(number)
         ready.remove(number)
         order.append(number)
         done[number] = True
@@ -68,32 +69,33 @@ def _listed(tasks: Tasks, tails: Sequence[float], rule: Rule, window: int) -> Or
     return tuple(order)
 
 
-def _start(tasks: Tasks, number: int, clocks: Clocks) -> float:
-    return max(clocks[device] for device in tasks.tasks[number].devices)
-
-
 def moved(tasks: Tasks, order: Order) -> Iterator[Order]:
     """Orders in which one wait is shorter, perhaps: the longest waits first.
 
     A device that waits with a task may run one of its next ones first; and the task may run before what the device that
     it waits for does last.
     """
-    clocks = tasks.clocks()
-    last: dict[int, int] = {}
-    waits: list[tuple[float, int, int, int]] = []
+    progress = Progress(tasks, tasks.clocks())
+    clocks = progress.clocks
+    last: dict[Clock, int] = {}
+    waits: list[tuple[float, int, Clock, int]] = []
     for place, number in enumerate(order):
-        devices = tasks.tasks[number].devices
-        if len(devices) > 1:
+        devices, there = tasks.tasks[number].devices, progress.there(number)
+        if any(clocks[device] < there for device in devices):
+            blocker = max(tasks.awaited[number], key=progress.ends.__getitem__)
+            idle = [device for device in devices if clocks[device] < there]
+            waits += [(clocks[device] - there, place, device, order.index(blocker)) for device in idle]
+        elif len(devices) > 1:
             latest = max(devices, key=clocks.__getitem__)
             waits += [
                 (clocks[device] - clocks[latest], place, device, last[latest])
                 for device in devices
                 if clocks[device] < clocks[latest]
             ]
-        tasks.tasks[number].run(clocks)
+        progress.run(number)
         last.update(dict.fromkeys(devices, place))
     places = {number: place for place, number in enumerate(order)}
-    for _, place, device, blocker in sorted(waits):
+    for _, place, device, blocker in sorted(waits, key=lambda wait: wait[:2]):
         for later in _fillers(tasks, order, places, place, device):
             if (made := _before(tasks, order, later, place)) is not None:
                 yield made
@@ -101,7 +103,7 @@ def moved(tasks: Tasks, order: Order) -> Iterator[Order]:
             yield made
 
 
-def _fillers(tasks: Tasks, order: Order, places: Mapping[int, int], place: int, device: int) -> Iterator[int]:
+def _fillers(tasks: Tasks, order: Order, places: Mapping[int, int], place: int, device: Clock) -> Iterator[int]:
     """Where tasks stand that the device might run before the one at `place`.
 
     The next ones; and the next ones that need nothing of what is in between.

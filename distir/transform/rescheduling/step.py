@@ -30,9 +30,8 @@ def reschedule(
 
     Dependencies are preserved, so the results are the same. No device exceeds `memory` (such as `memory=32GB`; by
     default its capacity), or its earlier peak if that was higher. Tries list schedules by priority first, then up to
-    `attempts` moves of single statements. `bind=B=64` sets sizes. Orders are proposed as if each device ran one
-    statement after the other, and then simulated with streams and hosts: good ones of programs with streams may be
-    missed.
+    `attempts` moves of single statements. `bind=B=64` sets sizes. Orders are proposed with streams, and as
+    if hosts took no time; the simulator judges them with both.
 
     Reports the latency before and after, and a lower bound for all orders. The program is unchanged if no better order
     is found. Raises ProgramError for a program that cannot be simulated, HardwareError for unknown hardware.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, cast
 
 from distir.analysis import Checker, Instance
@@ -222,6 +222,11 @@ class ShardedBody(Rewriting):
         """The argument with partial sums completed, if some statement has needed that already."""
         return self._settled.get(arg, arg) if isinstance(arg, str) else arg
 
+    def kept(self, arg: Arg) -> Arg:
+        """The argument as a function returns it: as the last to use it has needed it, and so does a backward pass."""
+        found = self.settled(arg)
+        return self._exchanged.get(found, found) if isinstance(found, str) else found
+
     def _apply(self, index: int, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))
         states = tuple(map(self.state, statement.args))
@@ -296,7 +301,7 @@ class ShardedBody(Rewriting):
         self._write(Apply((result,), "MakeTuple", tuple(gathered)), ws, (tuple(states),))
 
     def _gather_into(self, result: str, part: str, w: Value, state: Split) -> None:
-        self.items.append(Collective(result, "MPIAllgather", part, Attributes({"axis": state.axis})))
+        self.items.append(Collective(result, "MPIAllgather", part, _along(state.axis)))
         self.define(result, w, WHOLE)
 
     def _decision(
@@ -469,6 +474,11 @@ class ShardedBody(Rewriting):
         self.items.append(Each(statement))
         for name, w, state in zip(statement.results, ws, given, strict=True):
             self.define(name, w, state)
+
+
+@cache
+def _along(axis: int) -> Attributes:
+    return Attributes({"axis": axis})
 
 
 @lru_cache(maxsize=1 << 14)  # large tuples are passed from call to call

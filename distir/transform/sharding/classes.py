@@ -37,12 +37,15 @@ class Traits:
     """How many ops it is summed over in: what splitting it costs."""
     parted: bool = False
     """Something becomes other ops if it is split: it is the length of a table, or a number of classes."""
+    owned: bool = False
+    """It numbers weights that stay where they are, and what is computed with them goes there: experts."""
 
     def absorb(self, other: Traits) -> None:
         """Take over what is known of another class."""
         self.whole = self.whole or other.whole
         self.contiguous |= other.contiguous
         self.parted |= other.parted
+        self.owned |= other.owned
         self.sizes |= other.sizes
         self.sums += other.sums
 

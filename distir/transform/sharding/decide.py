@@ -91,7 +91,10 @@ def _by_cost(found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Se
         summed = sum(_weight(w) for w, letters in zip(ws, found.results, strict=True) if letter not in letters)
         return moved - weights[letter] + summed
 
-    return sorted(weights, key=lambda letter: (letter not in fixed, cost(letter), -weights[letter]))
+    def order(letter: str) -> tuple[bool, bool, int, int]:
+        return letter != found.owned, letter not in fixed, cost(letter), -weights[letter]
+
+    return sorted(weights, key=order)
 
 
 def _weight(type: Type) -> int:

@@ -283,6 +283,7 @@ class _Body:
         traits = self.classes.traits(node)
         traits.sums += not given
         traits.contiguous |= letter in found.contiguous
+        traits.owned |= letter == found.owned
         if letter in found.parted:
             traits.parted = True
             traits.contiguous = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -140,8 +141,9 @@ class Expansion:
             case Each(statement):
                 self._each(statement)
             case Collective(result, op, arg, attrs) if self.mesh.representative:
-                group = Attributes({**attrs, "size": self.mesh.size, "stride": self.mesh.run})
-                self.body.append(Apply((result,), GROUPED[op].name, (arg,), group))
+                self.body.append(
+                    Apply((result,), GROUPED[op].name, (arg,), _grouped(attrs, self.mesh.size, self.mesh.run))
+                )
             case Collective(result, op, arg, attrs):
                 self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
             case LocalSlice(result, arg, axis):
@@ -216,6 +218,11 @@ class Expansion:
             name = f"{hint}_{number}"
         self._taken.add(name)
         return name
+
+
+@lru_cache(maxsize=1 << 12)  # most collectives of a program differ in their operands alone
+def _grouped(attrs: Attributes, size: int, stride: int) -> Attributes:
+    return Attributes({**attrs, "size": size, "stride": stride})
 
 
 def _on(mesh: Mesh, value: Constant, rank: int) -> Constant:

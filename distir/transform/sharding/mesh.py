@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Literal
 
-from distir.ir import HOST, Apply, Function, Module, Statement, Type, types
+from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, Type, types
 from distir.ops.group import REPRESENTATIVE_OPS
 
 Place = Literal["outermost", "innermost"] | int
@@ -75,14 +77,20 @@ def devices_of(function: Function) -> set[int]:
     found: set[int] = set()
     stated: list[Type | None] = [p.type for p in function.params]
     for statement in function.body:
-        if isinstance(statement, Apply):
-            for attribute in DEVICE_ATTRIBUTES & statement.attrs.keys():
-                value = statement.attrs[attribute]
-                found.update(v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, int))
-        stated += getattr(statement, "claims", ())
+        if isinstance(statement, Apply) and statement.attrs:
+            found |= _stated(statement.attrs)
+        if isinstance(statement, (Apply, Call)):
+            stated += statement.claims
     for claim in stated:
         found.update(() if claim is None else types.devices(claim))
     return found - {HOST}
+
+
+@lru_cache(maxsize=1 << 12)  # a pipeline's sends are many, and their devices few
+def _stated(attrs: Attributes) -> frozenset[int]:
+    values = [attrs[name] for name in DEVICE_ATTRIBUTES if name in attrs]
+    listed = chain(*(value if isinstance(value, tuple) else (value,) for value in values))
+    return frozenset(value for value in listed if isinstance(value, int))
 
 
 DEVICE_ATTRIBUTES = frozenset({"device", "devices", "root"})

@@ -166,7 +166,7 @@ class Partition:
         function = self.module.functions[name]
         body = yield from self._body(function, vs, states)
         placed = names_devices(function)
-        returned = tuple(map(body.settled, function.returned))
+        returned = tuple(map(body.kept, function.returned))
         given = tuple(map(body.state, returned))
         stated = [p.type for p in function.params]
         if body.concrete:

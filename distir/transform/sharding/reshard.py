@@ -54,6 +54,8 @@ class Resharding:
         self._lessened: dict[tuple[Arg, Split], str] = {}
         self._settled: dict[str, Arg] = {}
         """By partial sum: what it was first brought into."""
+        self._exchanged: dict[str, Arg] = {}
+        """By value that was split along another dimension: what it was first brought into."""
 
     def define(self, name: str, value: Value, state: State) -> None:
         """A new name, the value in the whole program that it represents, and its state."""
@@ -113,6 +115,8 @@ class Resharding:
             known[there] = self._place(arg, now, state)
             if now is PARTIAL and isinstance(arg, str):
                 self._settled.setdefault(arg, known[there])
+            if isinstance(now, Split) and isinstance(state, Split) and isinstance(arg, str):
+                self._exchanged.setdefault(arg, known[there])
         return known[there]
 
     def _summed(self, arg: Arg, state: State) -> Arg | None:

@@ -63,6 +63,8 @@ def rewritten(
         args[layout.stated] = _stated(body, statement, vs, layout.stated, type_of(ws[0]), decision)
     if letter in layout.located:
         _located(body, args, vs, decision)
+    for place in layout.divided_operands.get(letter, ()) if letter != layout.apart else ():
+        args[place] = _divided(body, args[place])
     attrs = _attributes(own, vs, decision, body.size)
     results = list(statement.results)
     scaled = [j for j, given in enumerate(decision.given) if mean and layout.scaled is None and given is PARTIAL]
@@ -182,6 +184,8 @@ def _divided(body: Rewriting, arg: Arg) -> Arg:
     """Sizes divided by the number of devices."""
     if isinstance(arg, Literal) and isinstance(arg.value, tuple):
         return Literal(tuple(v // body.size for v in arg.value if isinstance(v, int)))
+    if isinstance(arg, Literal) and isinstance(arg.value, int):
+        return Literal(arg.value // body.size)
     return body.new("sizes", "Div", (arg, Literal(body.size)), body.value(arg), WHOLE)
 
 

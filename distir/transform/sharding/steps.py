@@ -35,7 +35,7 @@ Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 """What is done with the program that was split, its entry function, the placement of its parameters, and the result."""
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp"))
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "ep"))
 def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
-from distir.ir import DISCARD, Apply, Arg, Attributes, DType, Function, Literal, Return, Statement, TensorType
+from distir.ir import DISCARD, Apply, Arg, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
-from distir.transform.zero.groups import ASSIGN, Uses, WeightGroup, check_unused, needed_whole, uses_of
+from distir.transform.zero.groups import ASSIGN, Uses, WeightGroup, check_unused, uses_of
+from distir.transform.zero.inside import spread
 from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition
+from distir.transform.zero.sums import reducing
 
 
 def rewritten(
@@ -26,8 +27,6 @@ def rewritten(
             _update_by_owner(edits, group, partition, stage)
         else:
             _update_in_parts(edits, group, partition, stage)
-        if stage == 3:
-            _fetch(edits, group, partition)
     return with_norms(edits.applied(entry), groups, partitions, edits.namer)
 
 
@@ -57,12 +56,7 @@ def _reduce(edits: _Edits, group: WeightGroup, partition: Partition, early: bool
     """Sum the gradients where they are needed only; `early`: as soon as they are there."""
     summed = edits.uses.entry.body[group.reduce]
     stream = summed.stream if isinstance(summed, Apply) else ""
-    if isinstance(partition, Owner):
-        attrs = Attributes({"root": group.devices[partition.rank]})
-        reduce = Apply((group.sums[partition.rank],), "MPIReduce", group.gradients, attrs, stream=stream)
-    else:
-        scattered = group.replicas.collective("MPIReduceScatter", group.sums, group.gradients, axis=partition.axis)
-        reduce = replace(scattered, stream=stream)
+    reduce = reducing(group, partition, group.sums, group.gradients, stream)
     made = [edits.uses.defined[name] for name in group.gradients if name in edits.uses.defined]
     if early and len(made) == len(group.gradients):
         edits.dropped.add(group.reduce)
@@ -80,7 +74,7 @@ def _update_by_owner(edits: _Edits, group: WeightGroup, owner: Owner, stage: int
         has_old = stage < 3
         sent = {rank: edits.namer.fresh(f"{group.new[rank]}_sent") if has_old else group.new[rank] for rank in others}
         after = edits.after[group.writes[owner.rank]]
-        after.append(_spread(group.new[owner.rank], group.devices, owner, sent))
+        after.append(spread(group.new[owner.rank], group.devices, owner, sent))
         if has_old:
             after += [Apply((group.new[rank],), ASSIGN, (group.weights[rank], sent[rank])) for rank in others]
 
@@ -121,86 +115,3 @@ def _part(name: str, weight: str, group: WeightGroup, along: Along, rank: int) -
     size = dim // group.replicas.size
     bounds = (Literal((rank * size,)), Literal(((rank + 1) * size,)), Literal((along.axis,)))
     return Apply((name,), "Slice", (weight, *bounds))
-
-
-def _fetch(edits: _Edits, group: WeightGroup, partition: Partition) -> None:
-    """Send weights in front of each use; what was sent dies with it.
-
-    All replicas run the same program, so that their first uses belong together, then their second ones, and so on. A
-    weight that is cast to a narrower type is cast where it is held, and sent in that type.
-    """
-    writes = set(group.writes)
-    last = len(edits.uses.entry.body) - 1
-    for name in group.weights:
-        if last in edits.uses.mentioned[name]:
-            raise needed_whole(edits.uses.entry, last, name)
-    places = [[i for i in edits.uses.mentioned[name] if i not in writes] for name in group.weights]
-    for together in zip_longest(*places):
-        users = {rank: place for rank, place in enumerate(together) if place is not None}
-        casts = _narrowing(edits, users, group)
-        if casts is not None:
-            _fetch_cast(edits, group, partition, users, casts)
-            continue
-        if isinstance(partition, Owner):
-            users.pop(partition.rank, None)
-        fetched: dict[int, str] = {}
-        for rank, place in users.items():
-            weight = group.weights[rank]
-            fetched[rank] = edits.namer.fresh(f"{weight}_{_fetched(partition)}")
-            edits.renamed[place][weight] = fetched[rank]
-        if users:
-            edits.before[min(users.values())].append(_fetching(group, partition, group.weights, fetched))
-
-
-def _fetched(partition: Partition) -> str:
-    """What a weight is called that a device has got."""
-    return "sent" if isinstance(partition, Owner) else "whole"
-
-
-def _narrowing(edits: _Edits, users: Mapping[int, int], group: WeightGroup) -> list[Apply] | None:
-    """The casts that use a weight on all replicas, if it is cast there to one narrower type."""
-    found = [edits.uses.entry.body[users[rank]] for rank in sorted(users)]
-    casts = [s for s in found if isinstance(s, Apply) and s.op == "Cast"]
-    to = casts[0].attrs.get("to") if casts else None
-    held = group.type.dtype if isinstance(group.type, TensorType) else None
-    alike = len(casts) == len(group.weights) and len({cast.attrs for cast in casts}) == 1
-    return casts if alike and isinstance(to, DType) and held is not None and to.bytes < held.bytes else None
-
-
-def _fetch_cast(
-    edits: _Edits, group: WeightGroup, partition: Partition, users: Mapping[int, int], casts: Sequence[Apply]
-) -> None:
-    """Cast what each replica holds of a weight, and send that; `users`: where it was cast whole."""
-    first = edits.before[min(users.values())]
-    edits.dropped.update(users.values())
-    results = {rank: cast.results[0] for rank, cast in enumerate(casts)}
-    sources = list(results.values())
-    for rank, cast in enumerate(casts):
-        if isinstance(partition, Owner):
-            if rank == partition.rank:
-                first.append(cast)
-        else:
-            sources[rank] = edits.namer.fresh(f"{cast.results[0]}_part")
-            first.append(replace(cast, results=(sources[rank],), claims=()))
-    if isinstance(partition, Owner):
-        del results[partition.rank]
-    if results:
-        first.append(_fetching(group, partition, sources, results))
-
-
-def _fetching(group: WeightGroup, partition: Partition, sources: Sequence[str], results: Mapping[int, str]) -> Apply:
-    """The statement that gives the replicas in `results` a weight whole, of what each has in `sources`."""
-    if isinstance(partition, Owner):
-        return _spread(sources[partition.rank], group.devices, partition, results)
-    whole = [results.get(rank, DISCARD) for rank in range(len(group.devices))]
-    return group.replicas.collective("MPIAllgather", whole, sources, axis=partition.axis)
-
-
-def _spread(source: str, devices: Sequence[int], owner: Owner, results: Mapping[int, str]) -> Apply:
-    """What the owner holds, on the devices of the ranks that `results` names."""
-    if len(results) == 1:
-        ((rank, name),) = results.items()
-        return Apply((name,), "Send", (source,), Attributes({"device": devices[rank]}))
-    ranks = sorted({owner.rank, *results})
-    names = tuple(results.get(rank, DISCARD) for rank in ranks)
-    return Apply(names, "MPIBroadcast", (source,), Attributes({"devices": tuple(devices[rank] for rank in ranks)}))

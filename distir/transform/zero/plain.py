@@ -8,10 +8,10 @@ given.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from distir.ir import Apply, Function, Return, Statement, names, operands
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir import Apply, Function, Return, Statement, names
+from distir.ir.builder import namer
 from distir.transform.dead_code import live
 from distir.transform.operands import with_operands
 from distir.transform.steps import tell
@@ -53,37 +53,6 @@ def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
         zip(*(s.args for s in packing), strict=True), zip(*(s.results for s in taken), strict=True), strict=True
     )
     return [replace(reduce, results=results, args=args, claims=()) for args, results in columns], {p[0] for p in places}
-
-
-def with_weights_near(entry: Function, weights: Iterable[str]) -> Function:
-    """Casts and tuples of weights made anew in front of each use, so that nothing but the uses holds them."""
-    wanted = set(weights)
-    near = _Near(namer(entry))
-    body: list[Statement] = []
-    for statement in entry.body:
-        used = wanted.union(near.made).intersection(names(operands(statement)))
-        if used and isinstance(statement, Apply) and statement.op in ("MakeTuple", "Cast"):
-            near.made[statement.results[0]] = statement
-            continue
-        renamed = {name: near.copy(name, body) for name in sorted(used) if name in near.made}
-        body.append(with_operands(statement, renamed) if renamed else statement)
-    return replace(entry, body=tuple(body)) if near.made else entry
-
-
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """What is made of weights alone, by name: it is made anew for each use."""
-
-    namer: FunctionBuilder
-    made: dict[str, Apply] = field(default_factory=dict[str, Apply])
-
-    def copy(self, name: str, body: list[Statement]) -> str:
-        """Make a value anew at the end of a body, and what it is made of; its new name."""
-        made = self.made[name]
-        inner = {arg: self.copy(arg, body) for arg in dict.fromkeys(names(made.args)) if arg in self.made}
-        again = self.namer.fresh(f"{name}_here")
-        body.append(replace(with_operands(made, inner), results=(again,)))
-        return again
 
 
 def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:

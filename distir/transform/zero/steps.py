@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
-from distir.ir import Attributes, Module, Param, Return
+from distir.ir import Attributes, Call, Function, Module, Param, Return, Statement
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
 from distir.transform.zero.groups import WeightGroup, groups_of, is_representative
+from distir.transform.zero.inside import WeightsInside, of_some_replicas
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
-from distir.transform.zero.plain import with_sums_for_updates, with_weights_near, without_buckets
+from distir.transform.zero.plain import with_sums_for_updates, without_buckets
+from distir.transform.zero.side_by_side import written_side_by_side
+from distir.transform.zero.slots import Partitioned, reachable, sends
+from distir.transform.zero.sums import SumsOfParts
 
 KINDS = ("owner", "split")
 STAGES = ("0", "1", "2", "3")
@@ -26,8 +30,9 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
 
     Stage 1 partitions the optimizer state: gradients are reduced to the device that updates the weight, and the new
     weight is sent to the others, into the memory of the old one. Stage 2 reduces each gradient as soon as it is
-    computed, so that it can be freed. Stage 3 also partitions the parameters: they are gathered before each use and
-    freed after it.
+    computed, so that it can be freed. Where gradients of microbatches are accumulated on the same devices, it reduces
+    those of each microbatch, and sums are of parts; those of a pipeline's stages it reduces once, at the end. Stage 3
+    also partitions the parameters: each layer's are gathered before it runs, in each microbatch, and freed after it.
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
     is sharded over all devices, along a divisible dimension (parameters without one have owners).
@@ -47,15 +52,27 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     checked(module)
     if value == 0:
         return module
-    entry = without_buckets(entry_of(module))
-    entry = with_sums_for_updates(entry, (p.name for p in entry.params if not {"param", "state"}.isdisjoint(p.roles)))
-    if value == 3:
-        entry = with_weights_near(entry, (p.name for p in entry.params if "param" in p.roles))
+    is_pipeline = sends(module, entry_of(module))
+    if value == 3 or (value == 2 and not is_pipeline):
+        module = _with_all_replicas(module, partition)
+    entry = _plain(module)
     groups = groups_of(module, entry)
     chosen = partitions(entry, groups, partition)
+    inside: list[Function] = []
+    if value == 3:
+        weights = WeightsInside(module, Partitioned(groups, chosen))
+        entry = weights.entry(entry)
+        inside = [*weights.made.values()]
+        module = Module([*module, *inside])
+        groups = groups_of(module, entry)
     body = rewritten(entry, groups, chosen, value)
+    if value > 1 and not is_pipeline:
+        sums = SumsOfParts(module, Partitioned(groups, chosen))
+        body = [*sums.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
+        inside += [made.function for made in sums.made.values()]
     params, results = _partitioned(groups, chosen, value)
     returned = partitioned_results(entry.returned, results)
+    body = [s for s in body if not isinstance(s, Return)]
     changed = {
         entry.name: replace(
             entry,
@@ -68,7 +85,52 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
         spread, joined = (module.functions[f"{entry.name}.{end}"] for end in ("scatter", "gather"))
         changed[spread.name] = scatter(spread, entry.params, params)
         changed[joined.name] = gather(joined, entry.returned, results)
-    return Module(changed.get(function.name, function) for function in module)
+    found = Module([*inside, *(f for f in module if f not in inside)])
+    return _named_as_before(Module(changed.get(function.name, function) for function in found), inside)
+
+
+def _plain(module: Module) -> Function:
+    """The entry function with each gradient summed by itself, and once for its update."""
+    entry = without_buckets(entry_of(module))
+    return with_sums_for_updates(entry, (p.name for p in entry.params if not {"param", "state"}.isdisjoint(p.roles)))
+
+
+def _with_all_replicas(module: Module, partition: str) -> Module:
+    """Without functions that take weights of some replicas, so that replicas can exchange parts."""
+    while True:
+        entry = _plain(module)
+        groups = groups_of(module, entry)
+        held = Partitioned(groups, partitions(entry, groups, partition))
+        apart = of_some_replicas(module, entry, held)
+        if not apart:
+            return module
+        module = written_side_by_side(module, apart)
+
+
+def _named_as_before(module: Module, made: Sequence[Function]) -> Module:
+    """Without functions that are not called any more; one that was made in place of such a one takes its name."""
+    entry = entry_of(module)
+    ends = (f"{entry.name}.scatter", f"{entry.name}.gather")
+    called = {
+        name
+        for end in (entry.name, *ends)
+        if end in module.functions
+        for name in reachable(module, module.functions[end])
+    }
+    gone = {name for name in module.functions if name not in called}
+    names: dict[str, str] = {}
+    for function in made:
+        before = function.name.rpartition("_")[0]
+        if function.name in called and before in gone and before not in names.values():
+            names[function.name] = before
+
+    def renamed(statement: Statement) -> Statement:
+        is_made = isinstance(statement, Call) and statement.function in names
+        return replace(statement, function=names[statement.function]) if is_made else statement
+
+    return Module(
+        replace(f, name=names.get(f.name, f.name), body=tuple(map(renamed, f.body))) for f in module if f.name in called
+    )
 
 
 def _donated(

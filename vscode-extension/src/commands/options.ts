@@ -9,7 +9,17 @@ export interface Option {
   readonly check?: (value: string) => string | undefined;
 }
 
+/** Options that the command line takes as a word alone. */
+const FLAGS: ReadonlySet<string> = new Set(["all-divisors", "fuse"]);
+
+/** Options that are given once for each word of their field. */
+const REPEATED: ReadonlySet<string> = new Set(["bind", "fix"]);
+
+const ON_OFF = ["off", "on"] as const;
+
 const whole = (value: string): string | undefined => (/^[1-9]\d*$/.test(value) ? undefined : "expected a number from 1");
+const number = (value: string): string | undefined => (/^\d*$/.test(value.trim()) ? undefined : "expected a number");
+const pairs = (value: string): string | undefined => (/^(\S+=\S+(\s+|$))*$/.test(value.trim()) ? undefined : "expected pairs such as D=2, with spaces between them");
 const list = (value: string): string | undefined => (/^(\d+(\s*,\s*\d+)*)?$/.test(value.trim()) ? undefined : "expected comma-separated numbers");
 
 /** Fields with their defaults; `schedules` are those that there are, `before` has values of an earlier search. */
@@ -18,17 +28,34 @@ export function options(devices: number, schedules: readonly string[], before: R
     { name: "devices", label: "Devices", detail: "The product of the data, tensor and pipeline degrees.", value: String(devices), check: whole },
     { name: "batch-size", label: "Batch sizes", detail: "Such as 128,256, for the batch dimension. Empty if the program has a fixed batch size.", value: "", check: list },
     { name: "microbatches", label: "Microbatches", detail: "Numbers to try; empty: 2,4,…,128.", value: "", check: list },
+    { name: "accumulate", label: "Microbatches without a pipeline", detail: "Numbers to try where P is 1: gradients of so many are accumulated; empty: 1.", value: "", check: list },
+    { name: "micro-batch", label: "Microbatch sizes", detail: "In the place of microbatches: examples in a replica's microbatch, such as 1,2.", value: "", check: list },
+    { name: "apply", label: "Steps to apply first", detail: "Such as: grad optimizer=adamw precision=mixed.", value: "" },
+    { name: "bind", label: "Sizes of dimensions", detail: "Such as: S=1024 N=8.", value: "", check: pairs },
+    { name: "fix", label: "Fixed degrees", detail: "Such as: D=2,4 T=8.", value: "", check: pairs },
+    { name: "all-divisors", label: "All divisors", detail: "Degrees that are not powers of two, too.", value: "off", choices: ON_OFF },
     { name: "schedule", label: "Schedules", detail: `Pipeline schedules, comma-separated: ${schedules.join(", ")}.`, value: "1f1b" },
     { name: "zero", label: "ZeRO stages", detail: "From 0 to 3, comma-separated.", value: "0", check: list },
     { name: "checkpoint", label: "Checkpointing", detail: "Whether activations are recomputed.", value: "off", choices: ["off", "on", "both"] },
+    { name: "fuse", label: "Fusion", detail: "Whether the ops of each program are fused into kernels.", value: "off", choices: ON_OFF },
+    { name: "sums", label: "Sums of gradients", detail: "Those of microbatches are added by layer, or by stage, comma-separated.", value: "layer" },
     { name: "method", label: "Method", detail: "grid: all; bounded: skips what bounds exclude; anneal: continues to stages of unequal size.", value: "grid", choices: ["grid", "bounded", "anneal"] },
+    { name: "steps", label: "Steps of anneal", detail: "Empty: 200.", value: "", check: number },
+    { name: "seed", label: "Seed of anneal", detail: "Of its random numbers; empty: 0.", value: "", check: number },
+    { name: "jobs", label: "Processes", detail: "Empty, or 0: one per core.", value: "", check: number },
+    { name: "backend", label: "Where it runs", detail: "processes, dask://HOST:PORT or ray://HOST:PORT; empty: processes.", value: "" },
   ];
   return fields.map((field) => ({ ...field, value: before[field.name] ?? field.value }));
 }
 
 /** Words for the command line; what is empty is left out. */
 export function wordsOf(values: Readonly<Record<string, string>>): string[] {
-  return Object.entries(values).flatMap(([name, value]) => (value.trim() === "" ? [] : [`--${name}`, value.replace(/\s+/g, "")]));
+  return Object.entries(values).flatMap(([name, value]) => {
+    const words = value.trim().split(/\s+/).filter(Boolean);
+    if (FLAGS.has(name)) return words[0] === "on" ? [`--${name}`] : [];
+    if (REPEATED.has(name)) return words.flatMap((word) => [`--${name}`, word]);
+    return words.length === 0 ? [] : [`--${name}`, words.join(name === "apply" ? " " : "")];
+  });
 }
 
 /** What `distir search --progress json` says of itself. */

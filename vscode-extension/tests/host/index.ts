@@ -259,8 +259,9 @@ const tests: Record<string, () => Promise<void>> = {
 
   async "a search finds configurations, and the steps that make them"() {
     const document = await open("sequential.dir");
-    const found = await vscode.commands.executeCommand<Found>("distir.search", document.uri, { devices: "2", microbatches: "2" });
+    const found = await vscode.commands.executeCommand<Found>("distir.search", document.uri, { devices: "2", microbatches: "2", fuse: "on" });
     assert.equal(found.devices, 2);
+    assert.ok(found.best?.steps.includes("fuse"), String(found.best?.steps));
     assert.deepEqual(found.rows.map((row) => `${row.D}/${row.T}/${row.P}`).sort(), ["1/1/2", "1/2/1", "2/1/1"]);
     const uri = await vscode.commands.executeCommand<vscode.Uri>("distir.transformProgram", document.uri, found.best?.steps);
     assert.equal(uri.scheme, "distir-preview");

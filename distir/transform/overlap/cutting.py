@@ -1,0 +1,503 @@
+"""A function's products cut into chunks beside their collective, so that one chunk travels while another is computed.
+
+A collective is cut along a dimension of its rows, and with it what is between it and products: a gather with the
+products that follow it, a reduce-scatter or an all-reduce with those that it sums. A chunk is to its value what a shard
+is to a tensor, so the rules by which ops are split over devices say what an op does on one: `sharding.decide`.
+
+Of what is gathered or scattered along the dimension itself, a chunk has a part of each device's rows: it is split block
+by block. Knows no machine: `products` decides what is worth while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from distir.analysis import Checker, State
+from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Shape, Statement, TensorType
+from distir.ir import names as names_of
+from distir.ir import operands as operands_of
+from distir.ir import results as results_of
+from distir.ops import OPS, Value, type_of
+from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
+from distir.ops.layout import Layout
+from distir.ops.splitting import layout
+from distir.transform.sharding.decide import Decision, NoRule, decide
+from distir.transform.sharding.items import Each
+from distir.transform.sharding.rewrite import Rewriting, rewritten
+from distir.transform.sharding.state import WHOLE, Split
+from distir.transform.sharding.state import State as Placement
+
+GATHERS = frozenset({"MPIAllgather", GROUPED["MPIAllgather"].name})
+SCATTERS = frozenset({"MPIReduceScatter", GROUPED["MPIReduceScatter"].name})
+SUMS = frozenset({"MPIAllreduce", GROUPED["MPIAllreduce"].name})
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is cut with one collective, the statement `at`, and into how many chunks.
+
+    `state`: how what its products compute, or take, is cut; `statements`: by number, those that are computed chunk by
+    chunk, and how.
+    """
+
+    at: int
+    chunks: int
+    state: Split
+    statements: Mapping[int, Decision]
+
+
+def sites(function: Function) -> Iterator[int]:
+    """The collectives of a function, on no stream yet, that have products beside them.
+
+    A gather of which there are products, or a sum of products over devices: with views in between, and ops in which
+    partial sums give partial sums.
+    """
+    made = {name: s for s in function.body for name in results_of(s)}
+    users: dict[str, list[Statement]] = {}
+    for statement in function.body:
+        for name in names_of(operands_of(statement)):
+            users.setdefault(name, []).append(statement)
+
+    def follows(name: str) -> bool:
+        return any(is_product(s) or (_is_view(s) and any(map(follows, results_of(s)))) for s in users.get(name, ()))
+
+    def precedes(name: str) -> bool:
+        s = made.get(name)
+        return s is not None and (is_product(s) or (_passes_sums(s) and any(map(precedes, names_of(operands_of(s))))))
+
+    for index, statement in enumerate(function.body):
+        if isinstance(statement, Apply) and not statement.stream:
+            gathers, sums = statement.op in GATHERS, statement.op in SCATTERS | SUMS
+            if any(map(follows, statement.results if gathers else ())) or any(
+                map(precedes, names_of(statement.args) if sums else ())
+            ):
+                yield index
+
+
+def is_product(statement: Statement) -> bool:
+    """Whether it is a matrix product, by an op."""
+    return isinstance(statement, Apply) and OPS[statement.op].contraction is not None
+
+
+def _is_view(statement: Statement) -> bool:
+    return isinstance(statement, Apply) and bool(OPS[statement.op].view)
+
+
+def _passes_sums(statement: Statement) -> bool:
+    """Whether it gives partial sums of partial sums, on each device by itself."""
+    if not isinstance(statement, Apply) or OPS[statement.op].communication is not None:
+        return False
+    return bool(OPS[statement.op].view or OPS[statement.op].linear)
+
+
+def group_size(site: Statement) -> int:
+    """Over how many devices a collective is."""
+    assert isinstance(site, Apply)
+    size = site.attrs.get("size") if site.op in REPRESENTATIVE_OPS else len(site.args)
+    assert isinstance(size, int)
+    return size
+
+
+def cut_at(rho: State, function: Function, at: int, chunks: int) -> Cut | None:
+    """How a collective is cut into so many chunks with its products, in a function with these values.
+
+    None where it has no product beside it whose rows are cut with it.
+    """
+    found = _Finder(rho, function, at, chunks)
+    for state in found.placements():
+        cut = found.cut(state)
+        if cut is not None:
+            return cut
+    return None
+
+
+class _Finder:
+    """Looks for the statements that are cut with a collective."""
+
+    def __init__(self, rho: State, function: Function, at: int, chunks: int) -> None:
+        self.rho, self.function, self.at, self.chunks = rho, function, at, chunks
+        statement = function.body[at]
+        assert isinstance(statement, Apply)
+        self.site = statement
+        self._own = {at}
+        self.made = {name: i for i, s in enumerate(function.body) for name in results_of(s) if name != DISCARD}
+        self.uses: dict[str, list[int]] = {}
+        for index, s in enumerate(function.body):
+            for name in dict.fromkeys(names_of(operands_of(s))):
+                self.uses.setdefault(name, []).append(index)
+
+    def placements(self) -> Iterator[Split]:
+        """How what is computed on each device may be cut: along the first dimension of the rows, or the next ones."""
+        operand, result = self._type(self.site.args[0]), self._type(self.site.results[0])
+        if operand is None or result is None:
+            return
+        whole, part = (result, operand) if self.site.op in GATHERS else (operand, result)
+        if not whole:
+            return
+        axis = None if self.site.op in SUMS else self._axis(whole)
+        for along in range(max(len(whole) - 1, 1)):
+            here, there = whole[along], part[along]
+            if not (isinstance(here, int) and isinstance(there, int) and there and there % self.chunks == 0):
+                continue
+            yield Split(along, (there,) * (here // there) if along == axis and here != there else ())
+
+    def _axis(self, shape: Shape) -> int:
+        axis = self.site.attrs.get("axis", 0)
+        assert isinstance(axis, int)
+        return axis % len(shape)
+
+    def _type(self, arg: Arg) -> Shape | None:
+        found = type_of(self.rho[arg]) if isinstance(arg, str) and arg in self.rho else None
+        return found.shape if isinstance(found, TensorType) else None
+
+    def cut(self, state: Split) -> Cut | None:
+        """The cut in which the products of the collective are in this state; None where not each device has one."""
+        if any(not isinstance(arg, str) for arg in self.site.args):
+            return None
+        names = self.site.results if self.site.op in GATHERS else self.site.args
+        states: dict[str, Split] = {}
+        statements: dict[int, Decision] = {}
+        for name in names:
+            if not isinstance(name, str) or name == DISCARD:
+                return None
+            states[name] = state
+            found = self._forward(name, states) if self.site.op in GATHERS else self._backward(name, states)
+            if not any(is_product(self.function.body[index]) for index in found):
+                return None
+            statements.update(found)
+        return Cut(self.at, self.chunks, state, dict(sorted(statements.items())))
+
+    def _forward(self, name: str, states: dict[str, Split]) -> dict[int, Decision]:
+        """The products that follow, and the views in between."""
+        found: dict[int, Decision] = {}
+        for index in self.uses.get(name, ()):
+            statement = self.function.body[index]
+            if not isinstance(statement, Apply) or statement.stream or statement.op not in OPS:
+                continue
+            product, op = is_product(statement), OPS[statement.op]
+            if not product and not op.view:
+                continue
+            decision = self._decided(statement, states)
+            if decision is None or not self._is_ready(statement, states):
+                continue
+            if product:
+                found[index] = decision
+                continue
+            (result,), (given,) = statement.results, decision.given
+            assert isinstance(given, Split)
+            states[result] = given
+            behind = self._forward(result, states)
+            if behind:
+                found |= {index: decision, **behind}
+            else:
+                del states[result]
+        return found
+
+    def _is_ready(self, statement: Apply, states: Mapping[str, Split]) -> bool:
+        """Whether all other operands are there before the collective, or are what is cut."""
+        others = (name for name in names_of(statement.args) if name not in states)
+        return all(self.made.get(name, -1) < self.at for name in others)
+
+    def _backward(self, name: str, states: dict[str, Split]) -> dict[int, Decision]:
+        """The products that a value is computed of, the views, sums and elementwise ops in between."""
+        index, wanted = self.made.get(name), states[name]
+        users = self.uses.get(name, ())
+        statement = None if index is None else self.function.body[index]
+        if index is None or not isinstance(statement, Apply) or statement.stream or statement.op not in OPS:
+            return {}
+        if not self._own.issuperset(users):
+            return {}
+        if len(statement.results) != 1 or statement.op in REPRESENTATIVE_OPS or OPS[statement.op].communication:
+            return {}
+        decision = self._inverse(statement, wanted, states)
+        if decision is None:
+            return {}
+        if is_product(statement):
+            return {index: decision}
+        self._own.add(index)
+        found = {index: decision}
+        for arg, need in zip(statement.args, decision.needed, strict=True):
+            if isinstance(need, Split) and isinstance(arg, str):
+                if arg in states and states[arg] != need:
+                    return {}
+                states[arg] = need
+                found |= self._backward(arg, states)
+        return found
+
+    def _decided(self, statement: Apply, states: Mapping[str, Placement]) -> Decision | None:
+        """How an op is computed chunk by chunk; None where it cannot be, or its results are not in chunks, too."""
+        vs = tuple(map(self._value, statement.args))
+        before = [states.get(arg, WHOLE) if isinstance(arg, str) else WHOLE for arg in statement.args]
+        ws = [type_of(self.rho[name]) for name in statement.results if name != DISCARD]
+        if len(ws) != len(statement.results) or any(not isinstance(w, TensorType) for w in ws):
+            return None
+        if not all(v is None or isinstance(v, Literal) or isinstance(type_of(v), TensorType) for v in vs):
+            return None
+        try:
+            found = decide(OPS[statement.op], statement.attrs, vs, before, ws, self.chunks)
+        except NoRule:
+            return None
+        if found.letter is None or found.layout is None or found.letter in found.layout.parted:
+            return None
+        kept = all(need == state for need, state in zip(found.needed, before, strict=True))
+        return found if kept and all(isinstance(given, Split) for given in found.given) else None
+
+    def _inverse(self, statement: Apply, wanted: Split, states: Mapping[str, Split]) -> Decision | None:
+        """How an op is computed chunk by chunk, so that its result is cut as it is wanted."""
+        op, vs = OPS[statement.op], tuple(map(self._value, statement.args))
+        ws = [type_of(self.rho[name]) for name in statement.results]
+        found = layout(op, vs, ws, statement.attrs)
+        if found is None or not all(isinstance(w, TensorType) for w in ws):
+            return None
+        for one in (found, *found.others):
+            needed = _operands_for(one, wanted, vs)
+            if needed is None:
+                continue
+            names = {arg: need for arg, need in zip(statement.args, needed, strict=True) if isinstance(arg, str)}
+            decision = self._decided(statement, names)
+            if decision is not None and decision.given == (wanted,) and decision.needed == needed:
+                return decision
+        return None
+
+    def _value(self, arg: Arg) -> Value:
+        if isinstance(arg, str):
+            return self.rho[arg] if arg else None
+        return arg if isinstance(arg, Literal) else tuple(map(self._value, arg))
+
+
+def _operands_for(found: Layout, wanted: Split, vs: Sequence[Value]) -> tuple[Placement, ...] | None:
+    """The states of operands of which an op gives a result that is cut so; None where none of them is."""
+    letters = found.results[0]
+    letter = letters[wanted.axis] if wanted.axis < len(letters) else None
+    if letter is None or letter in found.parted or letter == found.apart:
+        return None
+    own = found.result_blocks.get((0, wanted.axis))
+    if own is not None and own != wanted.blocks:
+        return None
+    needed: list[Placement] = []
+    for i, (places, v) in enumerate(zip(found.operands, vs, strict=True)):
+        if letter not in places or v is None:
+            needed.append(WHOLE)
+            continue
+        axis = places.index(letter)
+        blocks = found.operand_blocks.get((i, axis), () if own is not None else wanted.blocks)
+        needed.append(Split(axis, blocks))
+    return tuple(needed)
+
+
+class _Writer(Rewriting):
+    """Writes a function with one collective cut."""
+
+    def __init__(self, domain: Checker, rho: State, function: Function, cut: Cut, stream: str) -> None:
+        taken = [*(p.name for p in function.params), *(n for s in function.body for n in results_of(s))]
+        super().__init__(cut.chunks, taken, domain)
+        self.rho, self.function, self.cut, self.stream = rho, function, cut, stream
+        self.body: list[Statement] = []
+        self.chunks: dict[str, tuple[str, ...]] = {}
+        """By value that is cut: its chunks."""
+        self.cut_as: dict[str, Split] = {}
+        for name in taken:
+            if name != DISCARD:
+                self.define(name, rho[name], WHOLE)
+
+    def written(self) -> Function:
+        site = self.function.body[self.cut.at]
+        assert isinstance(site, Apply)
+        gathers, first = site.op in GATHERS, min(self.cut.statements)
+        for index, statement in enumerate(self.function.body):
+            if index == self.cut.at:
+                self._site(site)
+            if index == (first if gathers else self.cut.at):
+                self._region(None if gathers else site)
+            if index != self.cut.at and index not in self.cut.statements:
+                for name in dict.fromkeys(names_of(operands_of(statement))):
+                    self._join(name)
+                self.body.append(statement)
+        return replace(self.function, body=tuple(self.body))
+
+    def _site(self, site: Apply) -> None:
+        """A gather, of each chunk of what the devices have; other collectives come after what they sum."""
+        if site.op in GATHERS:
+            parts = [self._pieces(arg, Split(self.cut.state.axis)) for arg in site.args if isinstance(arg, str)]
+            for chunk in range(self.size):
+                self._communicated(site, [part[chunk] for part in parts], self.cut.state)
+
+    def _region(self, site: Apply | None) -> None:
+        """The statements that are cut, chunk by chunk, and behind those of each chunk the collective that sums it."""
+        templates: list[Apply] = []
+        for index, decision in self.cut.statements.items():
+            statement = self.function.body[index]
+            assert isinstance(statement, Apply)
+            for arg, need in zip(statement.args, decision.needed, strict=True):
+                given = isinstance(arg, str) and arg not in self.chunks and arg not in self._computed
+                if isinstance(need, Split) and isinstance(arg, str) and given:
+                    self._pieces(arg, need)
+            self.items.clear()
+            vs, ws = [self.value(arg) for arg in statement.args], [self.rho[name] for name in statement.results]
+            rewritten(self, statement, list(statement.args), vs, ws, decision)
+            for item in self.items:
+                if not (isinstance(item, Each) and isinstance(item.statement, Apply)):
+                    raise NoRule
+                templates.append(item.statement)
+            for name, given in zip(statement.results, decision.given, strict=True):
+                assert isinstance(given, Split)
+                self.cut_as[name] = given
+        for chunk in range(self.size):
+            for template in templates:
+                args = tuple(self._of_chunk(arg, chunk) for arg in template.args)
+                self.body.append(replace(template, results=self._named(template.results), args=args, claims=()))
+            if site is not None:
+                args = [self._of_chunk(arg, chunk) for arg in site.args]
+                self._communicated(site, args, Split(self.cut.state.axis))
+
+    @cached_property
+    def _computed(self) -> frozenset[str]:
+        """What is computed chunk by chunk."""
+        found = [name for index in self.cut.statements for name in results_of(self.function.body[index])]
+        return frozenset(found)
+
+    def _of_chunk(self, arg: Arg, chunk: int) -> Arg:
+        if isinstance(arg, tuple):
+            return tuple(self._of_chunk(each, chunk) for each in arg)
+        return self.chunks[arg][chunk] if isinstance(arg, str) and arg in self.chunks else arg
+
+    def _named(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names for the results of the next chunk."""
+        found: list[str] = []
+        for name in names:
+            found.append(self.fresh(f"{name}_chunk"))
+            self.chunks[name] = (*self.chunks.get(name, ()), found[-1])
+        return tuple(found)
+
+    def _communicated(self, site: Apply, args: Sequence[Arg], state: Split) -> None:
+        self.cut_as.update(dict.fromkeys(site.results, state))
+        self.body.append(
+            replace(site, results=self._named(site.results), args=tuple(args), claims=(), stream=self.stream)
+        )
+
+    def _pieces(self, arg: str, state: Split) -> tuple[str, ...]:
+        """The chunks of a value that is there whole."""
+        shape = self._shape(arg)
+        names = tuple(self.fresh(f"{arg}_chunk") for _ in range(self.size))
+        if not state.blocks:
+            view = all(dim == 1 for dim in shape[: state.axis])  # then each chunk is contiguous
+            self._append("SplitView" if view else "Split", (arg,), names, axis=state.axis, num_outputs=self.size)
+        else:
+            apart, parts = self.fresh(f"{arg}_blocks"), tuple(self.fresh(f"{arg}_part") for _ in names)
+            self._append("Reshape", (arg, _apart(shape, state, 1)), (apart,))
+            self._append("Split", (apart,), parts, axis=state.axis + 1, num_outputs=self.size)
+            for part, name in zip(parts, names, strict=True):
+                self._append("Reshape", (part, _together(shape, state, self.size)), (name,))
+        self.chunks[arg] = names
+        return names
+
+    def _join(self, name: str) -> None:
+        """Make a value whole of its chunks, where it is not."""
+        state = self.cut_as.pop(name, None)
+        if state is None:
+            return
+        chunks = self.chunks[name]
+        if not state.blocks:
+            self._append("Concat", chunks, (name,), axis=state.axis)
+            return
+        shape = self._shape(name)
+        apart, joined = tuple(self.fresh(f"{name}_blocks") for _ in chunks), self.fresh(f"{name}_joined")
+        for chunk, own in zip(chunks, apart, strict=True):
+            self._append("Reshape", (chunk, _apart(shape, state, self.size)), (own,))
+        self._append("Concat", apart, (joined,), axis=state.axis + 1)
+        self._append("Reshape", (joined, _together(shape, state, 1)), (name,))
+
+    def _shape(self, name: str) -> Shape:
+        found = type_of(self.rho[name])
+        assert isinstance(found, TensorType)
+        assert found.shape is not None
+        return found.shape
+
+    def _append(self, op: str, args: tuple[Arg, ...], results: tuple[str, ...], **attrs: Constant) -> None:
+        self.body.append(Apply(results, op, args, Attributes(attrs)))
+
+
+def _apart(shape: Shape, state: Split, chunks: int) -> Literal:
+    """The shape of one of so many chunks, with its blocks as a dimension of their own."""
+    (block, *_), count = state.blocks, len(state.blocks)
+    assert isinstance(block, int)
+    return _stated(shape, state.axis, (count, block // chunks))
+
+
+def _together(shape: Shape, state: Split, chunks: int) -> Literal:
+    """The shape of one of so many chunks."""
+    (block, *_), count = state.blocks, len(state.blocks)
+    assert isinstance(block, int)
+    return _stated(shape, state.axis, (count * (block // chunks),))
+
+
+def _stated(shape: Shape, axis: int, sizes: tuple[int, ...]) -> Literal:
+    """A shape for `Reshape` with other sizes in a dimension's place. Raises NoRule where a size behind it is open."""
+    behind = [dim for dim in shape[axis + 1 :] if isinstance(dim, int)]
+    if len(behind) < len(shape) - axis - 1:
+        raise NoRule
+    return Literal((0,) * axis + sizes + tuple(behind))
+
+
+def written(domain: Checker, rho: State, function: Function, cut: Cut, stream: str) -> Function | None:
+    """The function with a collective cut, whose chunks are on a stream; None where a size is not known."""
+    try:
+        return _Writer(domain, rho, function, cut, stream).written()
+    except NoRule:
+        return None
+
+
+def issued_early(function: Function, stream: str) -> Function:
+    """The function with its collectives on the stream as early as their operands allow, and what hides them behind.
+
+    What a collective does not depend on comes after it, and before what waits for it.
+    """
+    body: list[Statement] = []
+    waiting: list[Statement] = []
+    in_flight: set[str] = set()
+    for statement in function.body:
+        if not (isinstance(statement, Apply) and statement.stream == stream):
+            waiting.append(statement)
+            continue
+        needed, later = _needed(statement, waiting)
+        ready, blocked = _divided(needed, in_flight)
+        body += ready
+        if blocked:
+            beside, later = _divided(later, in_flight.union(*map(results_of, blocked)))
+            body += [*beside, *blocked]
+            in_flight.clear()
+        body.append(statement)
+        in_flight.update(statement.results)
+        waiting = later
+    ready, blocked = _divided(waiting[:-1], in_flight)
+    return replace(function, body=(*body, *ready, *blocked, *waiting[-1:]))
+
+
+def _needed(statement: Statement, before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """Statements before one: those that it depends on, and the others."""
+    names = set(names_of(operands_of(statement)))
+    needed: list[Statement] = []
+    others: list[Statement] = []
+    for other in reversed(before):
+        if names.isdisjoint(results_of(other)):
+            others.append(other)
+        else:
+            needed.append(other)
+            names.update(names_of(operands_of(other)))
+    return needed[::-1], others[::-1]
+
+
+def _divided(statements: Sequence[Statement], made: Set[str]) -> tuple[list[Statement], list[Statement]]:
+    """Statements that depend on none of these values, and those that do."""
+    names = {*made}
+    free: list[Statement] = []
+    bound: list[Statement] = []
+    for statement in statements:
+        if names.isdisjoint(names_of(operands_of(statement))):
+            free.append(statement)
+        else:
+            bound.append(statement)
+            names.update(results_of(statement))
+    return free, bound

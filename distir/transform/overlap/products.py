@@ -1,0 +1,197 @@
+"""Kind (d): the collectives of tensor parallelism beside the products around them.
+
+A collective is put on a stream of its own, with what does not depend on it behind it: where a backward pass has another
+product to compute meanwhile, that hides it. Where what follows waits for it, it is cut into chunks with its products
+(`cutting`): a chunk travels while another one is computed. Cutting costs copies, latencies and smaller products; the
+simulator says where it gains more.
+
+So do `_micro_pipeline_tp` of torch (async TP) and Transformer Engine's `tp_comm_overlap` (in bulk, and in chunks); Wang
+et al., *Overlap communication with dependent computation via decomposition*, ASPLOS 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from distir.analysis import Instance, check
+from distir.cost import Hardware, load, show_seconds
+from distir.diagnostics import ProgramError
+from distir.ir import Apply, Call, Function, Module, names, types
+from distir.ops import OPS, Value, type_of
+from distir.simulate import BindError, arguments, plan
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.overlap.cutting import GATHERS, cut_at, group_size, issued_early, sites, written
+from distir.transform.overlap.gradients import gradient_sums
+from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
+from distir.transform.steps import StepError
+
+STREAM = "tensor"
+"""The stream of tensor parallelism: its collectives have one communicator, and so one order."""
+
+
+@kind(after=("gradients", "weights"))
+def products(module: Module, machine: Machine, *, chunks: int = 0) -> Overlapped:
+    """Gathers before products, and sums of products, as tensor parallelism has them, on the stream `tensor`.
+
+    What does not depend on a collective runs beside it. Where the simulation on `hardware` gains by it, a collective is
+    cut into `chunks` with its products, so that one is computed while another one travels: by default as many as gain
+    most, of the divisors of the number of devices; 1 cuts nothing.
+    """
+    if chunks < 0:
+        raise StepError(f"`chunks` expected 1 or more, or 0 for what gains most, found {chunks}")
+    entry = entry_of(module)
+    found = _Overlapping(module, entry, load(machine.hardware), chunks)
+    try:
+        given = found.reached(arguments(entry, machine.bind))
+    except (ProgramError, BindError) as error:
+        why = error.diagnostics[0].message if isinstance(error, ProgramError) else str(error)
+        raise Inapplicable(f"what it gains is not known: {why}") from None
+    if not given:
+        raise Inapplicable("no collective gathers an operand of a product, or sums one; apply `tp` first")
+    for name, instances in given.items():
+        found.improve(name, instances)
+    whole, cut = found.moved, found.cut
+    many = "s" * (whole + cut > 1)
+    done = f"{whole + cut} collective{many} of products on `{STREAM}`" + (f", {cut} of them in chunks" if cut else "")
+    return Overlapped(found.module, done, tuple(found.left))
+
+
+@dataclass
+class _Overlapping:
+    """A program under way: `moved` collectives are on the stream, `cut` of others are there in chunks."""
+
+    module: Module
+    entry: Function
+    hardware: Hardware
+    chunks: int
+    moved: int = 0
+    cut: int = 0
+    left: list[str] = field(default_factory=list[str])
+
+    def reached(self, args: Sequence[Value]) -> dict[str, list[tuple[Value, ...]]]:
+        """By function with a collective beside products: the arguments of calls that differ in more than devices."""
+        domain = check(self.module, late=True).domain
+        found: dict[str, list[tuple[Value, ...]]] = {}
+        seen: set[tuple[str, object]] = set()
+        waiting = [domain.entered(self.entry, tuple(args))]
+        for instance in waiting:  # grows while it is walked
+            if any(True for _ in self.sites(instance.function)):
+                found.setdefault(instance.function.name, []).append(instance.args)
+            for statement in instance.function.body:
+                if isinstance(statement, Call):
+                    vs = instance.state(statement.args)
+                    key = statement.function, tuple(map(_on_no_device, vs))
+                    if key not in seen:
+                        seen.add(key)
+                        waiting.append(domain.instance(statement.function, vs))
+        return found
+
+    def sites(self, function: Function) -> Iterator[int]:
+        """The collectives beside products: in the entry function, no sums of gradients, and no gathers of weights."""
+        others = self.of_replicas if function.name == self.entry.name else frozenset[str]()
+        return (index for index in sites(function) if _first(function, index) not in others)
+
+    @cached_property
+    def of_replicas(self) -> frozenset[str]:
+        """The first results of the entry function's collectives that data parallelism has, with ZeRO or without."""
+        entry, values = self.entry, checked(self.module).states[self.entry.name]
+        found = {_first(entry, index) for index in gradient_sums(self.module, entry, values)}
+        weights = {p.name for p in entry.params if "param" in p.roles}
+        for statement in entry.body:
+            if isinstance(statement, Apply) and not weights.isdisjoint(names(statement.args)):
+                if OPS[statement.op].view or statement.op in ("Cast", "CastLike"):
+                    weights.update(statement.results)
+                elif statement.op in GATHERS:
+                    found.add(statement.results[0])
+        return frozenset(found)
+
+    def improve(self, name: str, instances: Sequence[tuple[Value, ...]]) -> None:
+        """Put the collectives of one function on the stream, cut where that gains; leave alone what gains nothing."""
+        function = self.module.functions[name]
+        places = [*self.sites(function)]
+        before = self.seconds(function, instances)
+        body = tuple(_streamed(s) if i in places else s for i, s in enumerate(function.body))
+        best = issued_early(replace(function, body=body), STREAM)
+        least = self.seconds(best, instances)
+        if least > before:
+            best, least = function, before
+        moved = len(places) if best is not function else 0
+        cut = 0
+        for result in [_first(function, place) for place in places]:
+            made, seconds, why = self.in_chunks(best, result, instances, least)
+            if made is not None:
+                best, least, cut = made, seconds, cut + 1
+                moved -= moved > 0
+            elif why:
+                self.left.append(f"`%{result}` of `@{name}` is not cut: {why}")
+        if best is not function:
+            self.module = _with(self.module, best)
+            self.moved, self.cut = self.moved + moved, self.cut + cut
+
+    def in_chunks(
+        self, function: Function, result: str, instances: Sequence[tuple[Value, ...]], least: float
+    ) -> tuple[Function | None, float, str]:
+        """The function with a collective cut, in as many chunks as gain most, its time, or else why it is left."""
+        at = next(i for i, s in enumerate(function.body) if isinstance(s, Apply) and result in s.results)
+        size = group_size(function.body[at])
+        counts = (self.chunks,) if self.chunks else tuple(n for n in range(2, size + 1) if size % n == 0)
+        tried: dict[int, tuple[float, Function]] = {}
+        for count in counts if self.chunks != 1 else ():
+            made = self.cut_into(function, at, count, instances)
+            if made is not None:
+                tried[count] = self.seconds(made, instances), made
+        if not tried:
+            return None, least, ""
+        count, (seconds, made) = min(tried.items(), key=lambda each: each[1][0])
+        if seconds < least:
+            return made, seconds, ""
+        more = "as long" if seconds == least else f"{show_seconds(seconds - least)} more"
+        return None, least, f"in {count} chunks `@{function.name}` takes {more}"
+
+    def cut_into(
+        self, function: Function, at: int, count: int, instances: Sequence[tuple[Value, ...]]
+    ) -> Function | None:
+        """The function with a collective cut, if it can be, in the same way for all its calls."""
+        domain = check(_with(self.module, function), late=True).domain
+        found: set[Function | None] = set()
+        for args in instances:
+            rho = domain.instance(function.name, args).state
+            cut = cut_at(rho, function, at, count)
+            found.add(None if cut is None else written(domain, rho, function, cut, STREAM))
+        return found.pop() if len(found) == 1 else None
+
+    def seconds(self, function: Function, instances: Sequence[tuple[Value, ...]]) -> float:
+        """How long the calls of a function take that differ, one of each."""
+        module = _with(self.module, function)
+        domain = check(module, late=True).domain
+        ran: Sequence[Instance] = [domain.instance(function.name, args) for args in instances]
+        return sum(plan(module, domain, instance, self.hardware).latency_s for instance in ran)
+
+
+def _first(function: Function, place: int) -> str:
+    statement = function.body[place]
+    assert isinstance(statement, Apply)
+    return statement.results[0]
+
+
+def _streamed(statement: object) -> Apply:
+    assert isinstance(statement, Apply)
+    return replace(statement, stream=STREAM)
+
+
+def _on_no_device(value: Value) -> object:
+    """What tells apart values that differ in more than their devices."""
+    if isinstance(value, tuple):
+        return tuple(map(_on_no_device, value))
+    found = type_of(value)
+    shapes = tuple(
+        (leaf.dtype, leaf.shape) if isinstance(leaf, types.TensorType) else leaf for leaf in types.leaves(found)
+    )
+    return shapes if types.devices(found) else value
+
+
+def _with(module: Module, function: Function) -> Module:
+    return Module(function if f.name == function.name else f for f in module)

@@ -1,0 +1,75 @@
+"""Expert parallelism: the step `ep`. Devices share the batch, and have equal parts of the experts.
+
+Tokens go to the devices of their experts and come back (GShard, arXiv:2006.16668; Megatron's all-to-all dispatcher). To
+the sharding engine that is a change of the dimension along which rows are split: from the batch to the experts, whose
+rows `owned` puts into equal parts, one for each device. Everything else is data parallelism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distir.analysis import Analysis
+from distir.ir import Function, Module
+from distir.ir.roles import is_held
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.sharding.classes import is_one
+from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.owned import Owners, owned
+from distir.transform.sharding.state import Split, State
+from distir.transform.sharding.steps import split
+from distir.transform.steps import StepError, step, tell
+
+
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp"))
+def ep(module: Module, value: int, *, skew: float = 0.0, representative: bool = False) -> Module:
+    """Expert parallelism: every device becomes `value` devices, outermost, with parts of the batch and of the experts.
+
+    For all but the experts it is data parallelism over these devices. Each token goes to the devices that have its
+    experts, and its results come back: two all-to-alls in the forward pass, and two in the backward pass. The gradients
+    of experts are not summed over these devices. Apply `dp` after it, for replicas of the experts too: of 8 replicas
+    with 4 parts of the experts each, `ep=4 dp=2`.
+
+    How many tokens a device gets is data. `skew` is the number for which there is room, as a multiple of the mean, in
+    each sequence: so large are the messages and the rows that experts compute. A run that needs more fails. By default
+    there is room for all, which no data exceeds; simulate with the skew that a router has, `skew=1.2` or so. Where
+    `Dispatch` has a capacity, that is the room.
+
+    With `representative=true` only the first of these devices is written, which represents all of them.
+
+    Raises ProgramError where there are no experts, or these or the batch do not divide.
+    """
+    if skew and skew < 1:
+        raise StepError(f"`skew` expected a multiple of the mean from 1, found {skew:g}")
+    if value == 1:
+        return module
+    analysis = checked(module)
+    made = owned(analysis, entry_of(module), Owners(value, skew))
+    if not skew and made.is_dropless:
+        tell(f"there is room for all tokens on each device, {value} times the mean: state `skew=…` for simulation")
+
+    def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
+        return _placement(analysis, entry, value)
+
+    return split(made.module, value, "outermost", placement, representative=representative)
+
+
+def _placement(analysis: Analysis, entry: Function, size: int) -> list[State]:
+    """Inputs are split along the batch; weights of experts, and what an optimizer keeps of them, along the experts."""
+    states = batch_states(analysis, entry, size)
+    settled = Flow(analysis.domain).entry(entry)
+    names = {p.name: i for i, p in enumerate(entry.params) if is_held(p)}
+    for (name, path, axis), pieces in settled.places.items():
+        if name in names and is_one(pieces) and settled.traits[pieces[0][0]].owned:
+            states[names[name]] = _along(states[names[name]], path, axis)
+    return states
+
+
+def _along(state: State, path: tuple[int, ...], axis: int) -> State:
+    """A state with one leaf split along an axis."""
+    if not path:
+        return Split(axis)
+    assert isinstance(state, tuple)
+    return tuple(_along(s, path[1:], axis) if k == path[0] else s for k, s in enumerate(state))

@@ -1,0 +1,213 @@
+"""Experts that devices own: a program on one device, in which rows are in equal parts, one for each owner.
+
+Without a capacity the rows of a group are sorted by expert, without a gap, so data says where those of an owner begin.
+Here each owner's have a place of their own and room for so many: then the rows, the experts and their counts are one
+dimension, which can be split. Results are the same. Ops that take rows by their places need no change.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from distir.analysis import Analysis, Instance, State, check
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Dim,
+    Function,
+    Literal,
+    Module,
+    Part,
+    Site,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+)
+from distir.ops import Value, type_of
+from distir.transform.sharding.sizes import divisors
+
+RAGGED = frozenset({"RaggedMatMul", "RaggedMatMulGrad", "RaggedExpand", "RaggedSum"})
+"""The ops that find rows by their experts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """So many devices, with room for `skew` times the mean; 0: for all."""
+
+    count: int
+    skew: float
+
+    def room(self, choices: int) -> int:
+        """For how many of a group's choices an owner has room."""
+        return choices if not self.skew else min(choices, math.ceil(self.skew * choices / self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedExperts:
+    """The program, and whether experts take all tokens that chose them."""
+
+    module: Module
+    is_dropless: bool
+
+
+def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
+    """The program with the experts of each owner apart.
+
+    Raises ProgramError where there are none, or they do not divide.
+    """
+    run = _Run(owners)
+    before = _instances(analysis, entry)
+    for name in before:
+        run.look(before[name][0])
+    functions = {name: run.function(instances[0]) for name, instances in before.items()}
+    if not run.dispatched:
+        message = f"`@{entry.name}` dispatches no tokens to experts"
+        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message)])
+    changed = Module(functions.get(f.name, f) for f in analysis.module)
+    return OwnedExperts(_retyped(analysis, changed, entry), bool(run.rooms))
+
+
+def _instances(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]:
+    """By function that the entry runs: its instances, in the order of their first calls."""
+    domain = analysis.domain
+    found: dict[str, list[Instance]] = {}
+    waiting = [domain.instance(entry.name, tuple(p.type for p in entry.params))]
+    seen = {id(waiting[0])}
+    for instance in waiting:  # grows while it is walked
+        found.setdefault(instance.function.name, []).append(instance)
+        for statement in instance.function.body:
+            if isinstance(statement, Call):
+                callee = domain.instance(statement.function, instance.state(statement.args))
+                if id(callee) not in seen:
+                    seen.add(id(callee))
+                    waiting.append(callee)
+    return found
+
+
+@dataclass
+class _Run:
+    owners: Owners
+    dispatched: int = 0
+    rooms: dict[int, int] = field(default_factory=dict[int, int])
+    """By number of rows of a group: how many there are with room for each owner."""
+
+    def look(self, instance: Instance) -> None:
+        """See how many rows groups have whose tokens are never dropped."""
+        function = instance.function
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Apply) and statement.op == "Dispatch" and statement.attrs.get("capacity") is None:
+                choices = self._choices(function, index, instance.state, statement.args[0])
+                self.rooms[choices] = self.owners.count * self.owners.room(choices)
+
+    def function(self, instance: Instance) -> Function:
+        """The function with each owner's rows apart."""
+        function = instance.function
+        body = [self._statement(function, i, s, instance.state) for i, s in enumerate(function.body)]
+        return replace(function, body=tuple(body)) if body != [*function.body] else function
+
+    def _statement(self, function: Function, index: int, statement: Statement, rho: State) -> Statement:
+        if not isinstance(statement, Apply):
+            return statement
+        attrs = dict(statement.attrs)
+        if statement.op == "Dispatch":
+            self.dispatched += 1
+            experts = attrs["num_experts"]
+            assert isinstance(experts, int)
+            if experts % self.owners.count:
+                message = f"{experts} experts do not split over {self.owners.count} devices"
+                site, hint = Site(function.name, index, Part("attr", "num_experts")), f"{divisors(experts)} would do"
+                raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), hint)])
+            if attrs.get("capacity") is not None:
+                return statement
+            choices = self._choices(function, index, rho, statement.args[0])
+            attrs |= {"owners": self.owners.count, "room": self.owners.room(choices)}
+            return replace(statement, attrs=Attributes(attrs), claims=())
+        if statement.op == "Permute":
+            x, places, *others = statement.args
+            weights, stated = (*others, DISCARD, DISCARD)[:2]
+            rows = self.rooms.get(self._choices(function, index, rho, places)) if stated == DISCARD else None
+            if rows is None:
+                return statement
+            return replace(statement, args=(x, places, weights, Literal(rows)), claims=())
+        if statement.op in RAGGED:
+            args, load = statement.args, attrs.get("load", 1.0)
+            assert isinstance(load, (int, float))
+            third = args[2] if len(args) > 2 else DISCARD
+            counted = third != DISCARD
+            if statement.op == "RaggedExpand" and isinstance(third, Literal) and isinstance(third.value, int):
+                args = (*args[:2], Literal(self.rooms.get(third.value, third.value)))
+            elif statement.op.startswith("RaggedMatMul") and counted and not self.owners.skew:
+                attrs["load"] = load / self.owners.count
+            attrs["owners"] = self.owners.count
+            return replace(statement, args=args, attrs=Attributes(attrs), claims=())
+        return statement
+
+    def _choices(self, function: Function, index: int, rho: State, arg: Arg) -> int:
+        """The choices of a group. Raises ProgramError where their number is not known."""
+        found = type_of(rho[arg]) if isinstance(arg, str) else None if isinstance(arg, tuple) else type_of(arg)
+        shape = found.shape if isinstance(found, TensorType) else None
+        if shape is None or not (isinstance(tokens := shape[-2], int) and isinstance(each := shape[-1], int)):
+            message = f"the tokens of a group must be known to dispatch them to devices, found `{found}`"
+            raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(function.name, index), message)])
+        return tokens * each
+
+
+def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
+    """The changed program with the sizes of rows that functions take and give as they are now."""
+    opened = Module(f if f.name == entry.name else _opened(f) for f in changed)
+    now = check(opened, late=True)
+    before, after = _instances(analysis, entry), _instances(now, opened.functions[entry.name])
+    functions: list[Function] = []
+    for function in changed:
+        if function.name == entry.name or function.name not in after:
+            functions.append(function)
+            continue
+        params = list(function.params)
+        for old, new in zip(before[function.name], after[function.name], strict=False):
+            for i, param in enumerate(params):
+                params[i] = replace(param, type=_merged(param.type, old.args[i], new.args[i]))
+        stated = replace(function, params=tuple(params))
+        functions.append(stated if stated == analysis.module.functions[function.name] else _unclaimed(stated))
+    return Module(functions)
+
+
+def _unclaimed(function: Function) -> Function:
+    """The function without what it says of the types of results."""
+    body = tuple(replace(s, claims=()) if isinstance(s, (Apply, Call)) and s.claims else s for s in function.body)
+    return replace(function, body=body, result_types=None)
+
+
+def _opened(function: Function) -> Function:
+    """The function with what may be a number of rows, or of a part of them, left open."""
+
+    def opened(type: Type) -> Type:
+        if isinstance(type, TupleType):
+            return TupleType(tuple(map(opened, type.items)))
+        shape = type.shape or () if isinstance(type, TensorType) else ()
+        if not isinstance(type, TensorType) or len(shape) < 2 or not isinstance(shape[-2], int):
+            return type
+        return TensorType(type.dtype, (*shape[:-2], None, shape[-1]), type.device)
+
+    return _unclaimed(replace(function, params=tuple(replace(p, type=opened(p.type)) for p in function.params)))
+
+
+def _merged(stated: Type, old: Value, new: Value) -> Type:
+    """A type with the sizes that are others now."""
+    before, after = type_of(old), type_of(new)
+    if isinstance(stated, TupleType) and isinstance(before, TupleType) and isinstance(after, TupleType):
+        return TupleType(tuple(map(_merged, stated.items, before.items, after.items)))
+    if not (isinstance(stated, TensorType) and isinstance(before, TensorType) and isinstance(after, TensorType)):
+        return stated
+    if stated.shape is None or before.shape is None or after.shape is None or before.shape == after.shape:
+        return stated
+    shape: tuple[Dim, ...] = tuple(
+        s if b == a else a for s, b, a in zip(stated.shape, before.shape, after.shape, strict=True)
+    )
+    return TensorType(stated.dtype, shape, stated.device)

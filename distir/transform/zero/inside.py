@@ -1,0 +1,272 @@
+"""Functions that take weights in tuples, when weights are partitioned: they take parts, and gather before each use.
+
+A pipeline's functions for a stage, or for a round of microbatches, only hand weights on to layers. So these, and not
+the functions that hold them, get a weight whole, for as long as they run. A weight that is cast to a narrower type is
+cast where it is held, and sent in that type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    DType,
+    Function,
+    Module,
+    Return,
+    Statement,
+    TensorType,
+    names,
+    operands,
+)
+from distir.ir.builder import FunctionBuilder, namer
+from distir.transform.operands import with_operands
+from distir.transform.zero.groups import WeightGroup, needed_whole
+from distir.transform.zero.partition import Owner, Partition
+from distir.transform.zero.slots import Held, Partitioned, Slot, ranks_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A statement that needs a weight whole: its number, and the name by which it mentions it."""
+
+    place: int
+    name: str
+
+
+@dataclass(slots=True)
+class WeightsInside:
+    """Rewrites an entry function, and those that it calls, for weights of which each replica holds a part."""
+
+    module: Module
+    partitioned: Partitioned
+    made: dict[tuple[str, Hashable], Function] = field(default_factory=dict[tuple[str, Hashable], Function])
+    """The functions that take parts, by the one that took wholes and what they take."""
+    taken: set[str] = field(default_factory=set[str])
+
+    def entry(self, entry: Function) -> Function:
+        """The entry function, which holds parts under the names of the weights; its parameters are as they were."""
+        held = {
+            name: Slot(number, rank)
+            for number, group in enumerate(self.partitioned.groups)
+            for rank, name in enumerate(group.weights)
+        }
+        own = {index for group in self.partitioned.groups for index in (*group.updates, *group.writes)}
+        self.taken = set(self.module.functions)
+        return replace(entry, body=tuple(_Body(self, entry, held, own).rewritten()), result_types=None)
+
+    def taking(self, name: str, helds: Sequence[Held | None]) -> Function:
+        """A function for arguments that hold weights in tuples."""
+        key, _ = self.partitioned.key(helds)
+        if (name, key) not in self.made:
+            function = self.module.functions[name]
+            held = {p.name: of for p, of in zip(function.params, helds, strict=True) if of is not None}
+            body = _Body(self, function, held, ()).rewritten()
+            params = [replace(p, type=self.partitioned.type(p.type, held.get(p.name))) for p in function.params]
+            own = fresh(name, self.taken)
+            self.made[name, key] = replace(
+                function, name=own, params=tuple(params), body=tuple(body), result_types=None
+            )
+        return self.made[name, key]
+
+
+def fresh(hint: str, taken: set[str]) -> str:
+    """A name for a function that is not taken, which it is then."""
+    number = 1
+    while f"{hint}_{number}" in taken:
+        number += 1
+    taken.add(f"{hint}_{number}")
+    return f"{hint}_{number}"
+
+
+class _Body:
+    """The body of one function. `own`: statements that are left as they are."""
+
+    def __init__(
+        self, owner: WeightsInside, function: Function, held: Mapping[str, Held], own: Collection[int]
+    ) -> None:
+        self.owner, self.function, self.own = owner, function, own
+        self.held: dict[str, Held] = dict(held)
+        self.namer: FunctionBuilder = namer(function)
+        self.sources: dict[str, str] = {}
+        """By name of a weight that is cast, what it is a cast of: it is cast where it is used."""
+        self.uses: dict[tuple[int, int], list[_Use]] = {}
+        """By weight and rank."""
+
+    def rewritten(self) -> list[Statement]:
+        """The statements."""
+        body = [self._handed_on(i, s) if i not in self.own else s for i, s in enumerate(self.function.body)]
+        before: dict[int, list[Statement]] = {}
+        renamed: dict[int, dict[str, str]] = {}
+        for weight in dict.fromkeys(weight for weight, _ in self.uses):
+            self._fetch(weight, before, renamed)
+        found: list[Statement] = []
+        for index, statement in enumerate(body):
+            found += before.get(index, ())
+            if statement is not None:
+                found.append(with_operands(statement, renamed.get(index, {})))
+        return found
+
+    def _handed_on(self, index: int, statement: Statement) -> Statement | None:
+        """The statement for parts, where it hands weights on; None if it is done elsewhere."""
+        used = [name for name in dict.fromkeys(names(operands(statement))) if name in self.held]
+        if not used:
+            return statement
+        match statement:
+            case Apply(op="MakeTuple"):
+                self.held[statement.results[0]] = tuple(self._held(arg) for arg in statement.args)
+                return replace(statement, args=self._remaining(statement.args), claims=())
+            case Apply(op="UnpackTuple"):
+                held = self.held[used[0]]
+                assert isinstance(held, tuple)
+                made = list(zip(statement.results, held, strict=True))
+                self.held |= {name: of for name, of in made if name != DISCARD and of is not None}
+                kept = tuple(name for name, of in made if self.owner.partitioned.remains(of))
+                return replace(statement, results=kept, claims=())
+            case Apply(op="Cast") if self._narrows(statement, used[0]):
+                slot = self.held[used[0]]
+                assert isinstance(slot, Slot)
+                self.held[statement.results[0]] = replace(slot, cast=statement.attrs)
+                self.sources[statement.results[0]] = used[0]
+                return None
+            case Call() if any(isinstance(self._held(arg), tuple) for arg in statement.args):
+                helds = [of if isinstance(of := self._held(arg), tuple) else None for arg in statement.args]
+                self._use(index, [name for name in used if isinstance(self.held[name], Slot)])
+                return replace(statement, function=self.owner.taking(statement.function, helds).name)
+            case _:
+                if isinstance(statement, Return) or any(isinstance(self.held[name], tuple) for name in used):
+                    raise needed_whole(self.function, index, used[0])
+                self._use(index, used)
+                return statement
+
+    def _held(self, arg: Arg) -> Held | None:
+        return self.held.get(arg) if isinstance(arg, str) else None
+
+    def _remaining(self, args: Sequence[Arg]) -> tuple[Arg, ...]:
+        """What a tuple is made of: parts, in the type in which they are held."""
+        kept = [arg for arg in args if self.owner.partitioned.remains(self._held(arg))]
+        return tuple(self.sources.get(arg, arg) if isinstance(arg, str) else arg for arg in kept)
+
+    def _narrows(self, cast: Apply, name: str) -> bool:
+        """Whether the type to which a weight is cast is narrower than that in which it is held."""
+        held, to = self.held[name], cast.attrs.get("to")
+        if not isinstance(held, Slot) or held.cast is not None:
+            return False
+        whole = self.owner.partitioned.groups[held.weight].type
+        known = whole.dtype if isinstance(whole, TensorType) else None
+        return isinstance(to, DType) and known is not None and to.bytes < known.bytes
+
+    def _use(self, index: int, used: Sequence[str]) -> None:
+        for name in used:
+            slot = self.held[name]
+            assert isinstance(slot, Slot)
+            self.uses.setdefault((slot.weight, slot.rank), []).append(_Use(index, name))
+
+    def _fetch(self, weight: int, before: dict[int, list[Statement]], renamed: dict[int, dict[str, str]]) -> None:
+        """Send a weight in front of each use; what was sent dies with it.
+
+        All replicas run the same program, so that their first uses belong together, then their second ones, and so on.
+        """
+        group, partition = self.owner.partitioned.groups[weight], self.owner.partitioned.partitions[weight]
+        for together in zip_longest(*(self.uses.get((weight, rank), ()) for rank in range(len(group.devices)))):
+            users = {rank: use for rank, use in enumerate(together) if use is not None}
+            first = before.setdefault(min(use.place for use in users.values()), [])
+            sources = self._parts(weight, users, first)
+            wholes = {
+                rank: sources[rank]
+                if isinstance(partition, Owner) and partition.rank == rank
+                else self.namer.fresh(f"{use.name}_{'sent' if isinstance(partition, Owner) else 'whole'}")
+                for rank, use in users.items()
+            }
+            for rank, use in users.items():
+                renamed.setdefault(use.place, {})[use.name] = wholes[rank]
+            fetched = {rank: name for rank, name in wholes.items() if name != sources[rank]}
+            if fetched:
+                first.append(fetching(group, partition, sources, fetched))
+
+    def _parts(self, weight: int, users: Mapping[int, _Use], before: list[Statement]) -> list[str]:
+        """By rank, what is held of a weight, cast if its users cast it; nothing where another replica owns it."""
+        casts = [of.cast for use in users.values() if isinstance(of := self.held[use.name], Slot)]
+        found: list[str] = []
+        for rank in range(len(self.owner.partitioned.groups[weight].devices)):
+            if not self.owner.partitioned.remains(Slot(weight, rank)):
+                found.append(DISCARD)
+                continue
+            # A replica that does not use it here has it under some other name.
+            name = users[rank].name if rank in users else self._name(weight, rank)
+            found.append(self.sources.get(name, name))
+            if casts[0] is not None:
+                part = self.namer.fresh(f"{name}_part")
+                before.append(Apply((part,), "Cast", (found[-1],), casts[0]))
+                found[-1] = part
+        return found
+
+    def _name(self, weight: int, rank: int) -> str:
+        return next(
+            name
+            for name, of in self.held.items()
+            if isinstance(of, Slot) and (of.weight, of.rank) == (weight, rank) and name not in self.sources
+        )
+
+
+def fetching(group: WeightGroup, partition: Partition, sources: Sequence[str], results: Mapping[int, str]) -> Apply:
+    """The statement that gives the replicas in `results` a weight whole, of what each has in `sources`."""
+    if isinstance(partition, Owner):
+        return spread(sources[partition.rank], group.devices, partition, results)
+    whole = [results.get(rank, DISCARD) for rank in range(len(group.devices))]
+    return group.replicas.collective("MPIAllgather", whole, sources, axis=partition.axis)
+
+
+def spread(source: str, devices: Sequence[int], owner: Owner, results: Mapping[int, str]) -> Apply:
+    """What the owner holds, on the devices of the ranks that `results` names."""
+    if len(results) == 1:
+        ((rank, name),) = results.items()
+        return Apply((name,), "Send", (source,), Attributes({"device": devices[rank]}))
+    ranks = sorted({owner.rank, *results})
+    found = tuple(results.get(rank, DISCARD) for rank in ranks)
+    return Apply(found, "MPIBroadcast", (source,), Attributes({"devices": tuple(devices[rank] for rank in ranks)}))
+
+
+def of_some_replicas(module: Module, entry: Function, partitioned: Partitioned) -> set[str]:
+    """The functions that take a weight of some of its replicas alone, so that nothing in them can be for all."""
+    found: set[str] = set()
+    seen: set[tuple[str, Hashable]] = set()
+    first = {
+        name: Slot(number, rank)
+        for number, group in enumerate(partitioned.groups)
+        for rank, name in enumerate(group.weights)
+    }
+    waiting: list[tuple[Function, dict[str, Held]]] = [(entry, dict(first))]
+    while waiting:
+        function, held = waiting.pop()
+        for statement in function.body:
+            if isinstance(statement, Apply) and statement.op in ("MakeTuple", "Cast"):
+                items = tuple(held.get(arg) if isinstance(arg, str) else None for arg in statement.args)
+                of = items if statement.op == "MakeTuple" else items[0]
+                if of is not None and (not isinstance(of, tuple) or any(item is not None for item in of)):
+                    held[statement.results[0]] = of
+            elif isinstance(statement, Apply) and statement.op == "UnpackTuple":
+                arg = statement.args[0]
+                of = held.get(arg) if isinstance(arg, str) else None
+                for name, item in zip(statement.results, of if isinstance(of, tuple) else (), strict=False):
+                    if item is not None:
+                        held[name] = item
+            elif isinstance(statement, Call):
+                helds = [held.get(arg) if isinstance(arg, str) else None for arg in statement.args]
+                helds = [of if isinstance(of, tuple) else None for of in helds]
+                key = statement.function, partitioned.key(helds)[0]
+                if any(helds) and key not in seen:
+                    seen.add(key)
+                    if any(len(r) < len(partitioned.groups[w].devices) for w, r in ranks_of(tuple(helds)).items()):
+                        found.add(statement.function)
+                    callee = module.functions[statement.function]
+                    given = {p.name: of for p, of in zip(callee.params, helds, strict=True) if of is not None}
+                    waiting.append((callee, given))
+    return found

@@ -1,0 +1,109 @@
+"""Values that hold weights or gradients which ZeRO partitions, in tuples too, and their types when it has.
+
+A pipeline, or gradient accumulation, packs the weights of a stage, and the sums of its gradients, into tuples that
+functions take and return. `Held` says which item of a value is which replica's copy of which weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Union
+
+from distir.ir import Apply, Attributes, Function, Module, TensorType, TupleType, Type
+from distir.ir.calls import callees
+from distir.transform.zero.groups import WeightGroup
+from distir.transform.zero.partition import Owner, Partition, part_type
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One replica's copy of a weight, or of its gradient: the number of the weight's group, and of the replica.
+
+    `cast`: the attributes of the `Cast` to a narrower type that follows wherever the weight is used.
+    """
+
+    weight: int
+    rank: int
+    cast: Attributes | None = None
+
+
+Held = Union[Slot, "tuple[Held | None, ...]"]
+"""What a value holds: one copy, or by item of a tuple."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """Weights, and how each is partitioned."""
+
+    groups: Sequence[WeightGroup]
+    partitions: Sequence[Partition]
+
+    def remains(self, held: Held | None) -> bool:
+        """Whether anything is left of a value: of a copy whose weight another replica owns, nothing is."""
+        if not isinstance(held, Slot):
+            return True
+        partition = self.partitions[held.weight]
+        return not isinstance(partition, Owner) or partition.rank == held.rank
+
+    def type(self, whole: Type, held: Held | None) -> Type:
+        """The type of what is left of a value of this type."""
+        if isinstance(held, Slot):
+            partition, group = self.partitions[held.weight], self.groups[held.weight]
+            if held.cast is not None and isinstance(whole, TensorType) and isinstance(group.type, TensorType):
+                whole = replace(whole, dtype=group.type.dtype)
+            return whole if isinstance(partition, Owner) else part_type(whole, partition, group.replicas.size)
+        if held is None or not isinstance(whole, TupleType):
+            return whole
+        pairs = zip(whole.items, held, strict=True)
+        return TupleType(tuple(self.type(item, of) for item, of in pairs if self.remains(of)))
+
+    def key(self, helds: Sequence[Held | None]) -> tuple[Hashable, tuple[int, ...]]:
+        """What a function's rewriting depends on, and the weights in the order of their first mention."""
+        order: dict[int, int] = {}
+
+        def of(held: Held | None) -> Hashable:
+            if held is None:
+                return None
+            if isinstance(held, tuple):
+                return tuple(map(of, held))
+            number = order.setdefault(held.weight, len(order))
+            group, partition = self.groups[held.weight], self.partitions[held.weight]
+            return number, held.rank, held.cast, partition, group.devices if isinstance(partition, Owner) else None
+
+        return tuple(map(of, helds)), tuple(order)
+
+
+def renumbered(held: Held | None, weights: Mapping[int, int]) -> Held | None:
+    """The same of other weights."""
+    if isinstance(held, Slot):
+        return replace(held, weight=weights[held.weight])
+    return None if held is None else tuple(renumbered(item, weights) for item in held)
+
+
+def ranks_of(held: Held | None) -> dict[int, set[int]]:
+    """By weight, the replicas whose copies a value holds."""
+    found: dict[int, set[int]] = {}
+    if isinstance(held, Slot):
+        found[held.weight] = {held.rank}
+    for item in held if isinstance(held, tuple) else ():
+        for weight, ranks in ranks_of(item).items():
+            found.setdefault(weight, set()).update(ranks)
+    return found
+
+
+def reachable(module: Module, entry: Function) -> list[str]:
+    """The functions that the entry function calls, itself included, in the order in which they are met."""
+    found, waiting = {entry.name: None}, [entry]
+    while waiting:
+        for name in dict.fromkeys(callees(waiting.pop())):
+            if name not in found:
+                found[name] = None
+                waiting.append(module.functions[name])
+    return list(found)
+
+
+def sends(module: Module, entry: Function) -> bool:
+    """Whether devices send each other values: stages of a pipeline do."""
+    functions = [entry, *(module.functions[name] for name in reachable(module, entry)[1:])]
+    return any(isinstance(s, Apply) and s.op == "Send" for f in functions for s in f.body)

@@ -1,0 +1,278 @@
+"""Gradients that are summed over microbatches, reduced over replicas in each: so the sums are of parts, too.
+
+`Reduce(a + b) = Reduce(a) + Reduce(b)`: from where a sum of gradients is reduced, the reduction goes back through sums,
+and through the tuples and functions that carry these from one microbatch to the next, to where a gradient is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from distir.ir import Apply, Arg, Attributes, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir.builder import FunctionBuilder, namer
+from distir.transform.operands import with_operands
+from distir.transform.zero.groups import WeightGroup
+from distir.transform.zero.inside import fresh
+from distir.transform.zero.partition import Owner, Partition
+from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
+
+ADDING = ("Sum", "Add")
+
+
+class UnmovableError(Exception):
+    """A value is used whole, too, in a way that cannot be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A function whose results are of parts: what it takes parts for, and the weights in the order of its results."""
+
+    function: Function
+    params: tuple[Held | None, ...]
+    order: tuple[int, ...]
+
+
+def reducing(
+    group: WeightGroup, partition: Partition, summed: Sequence[str], gradients: Sequence[str], stream: str = ""
+) -> Apply:
+    """The statement that gives each replica its part of the sum of gradients, or the owner all of it."""
+    if isinstance(partition, Owner):
+        attrs = Attributes({"root": group.devices[partition.rank]})
+        return Apply((summed[partition.rank],), "MPIReduce", tuple(gradients), attrs, stream=stream)
+    scattered = group.replicas.collective("MPIReduceScatter", summed, gradients, axis=partition.axis)
+    return replace(scattered, stream=stream)
+
+
+@dataclass(slots=True)
+class SumsOfParts:
+    """Rewrites an entry function in which gradients are reduced once, and the functions that sum them."""
+
+    module: Module
+    partitioned: Partitioned
+    made: dict[tuple[str, Hashable], Rewritten] = field(default_factory=dict[tuple[str, Hashable], Rewritten])
+    """By function, and by what of its results is to be parts."""
+    taken: set[str] = field(default_factory=set[str])
+
+    def entry(self, entry: Function) -> Function:
+        """The entry function, where it can be so; else as it is."""
+        self.taken = set(self.module.functions)
+        wanted: dict[int, int] = {}
+        defined = {name: s for s in entry.body for name in results(s)}
+        for number, group in enumerate(self.partitioned.groups):
+            if all(self._summed(defined, name) for name in group.gradients):
+                reduce = reducing(group, self.partitioned.partitions[number], group.sums, group.gradients)
+                wanted |= {
+                    index: number
+                    for index, s in enumerate(entry.body)
+                    if isinstance(s, Apply) and (s.op, s.args) == (reduce.op, reduce.args)
+                }
+        if not wanted:
+            return entry
+        try:
+            return replace(entry, body=tuple(_Body(self, entry, wanted).rewritten(())), result_types=None)
+        except UnmovableError:
+            self.made.clear()
+            return entry
+
+    def _summed(self, defined: dict[str, Statement], name: str) -> bool:
+        """Whether a gradient comes out of a tuple, as sums over microbatches do, or is a sum of what does."""
+        statement = defined.get(name)
+        if isinstance(statement, Apply) and statement.op in ADDING:
+            return any(self._summed(defined, arg) for arg in names(statement.args))
+        return isinstance(statement, Apply) and statement.op == "UnpackTuple"
+
+    def returning(self, name: str, helds: Sequence[Held | None]) -> Rewritten:
+        """A function whose results are these parts. Raises UnmovableError."""
+        key, order = self.partitioned.key(helds)
+        if (name, key) not in self.made:
+            function = self.module.functions[name]
+            body = _Body(self, function, {})
+            statements = body.rewritten(helds)
+            given = tuple(body.wanted.get(p.name) for p in function.params)
+            params = [
+                replace(p, type=self.partitioned.type(p.type, of))
+                for p, of in zip(function.params, given, strict=True)
+                if self.partitioned.remains(of)
+            ]
+            own = fresh(name, self.taken)
+            written = replace(function, name=own, params=tuple(params), body=tuple(statements), result_types=None)
+            self.made[name, key] = Rewritten(written, given, order)
+        return self.made[name, key]
+
+    def accumulates(self, function: Function, place: int) -> bool:
+        """Whether a function adds to a result what it is given."""
+        defined = {name: s for s in function.body for name in results(s)}
+        params = {p.name for p in function.params}
+        arg = function.returned[place]
+        while isinstance(arg, str) and arg not in params:
+            statement = defined[arg]
+            if isinstance(statement, Call):
+                return self.accumulates(self.module.functions[statement.function], statement.results.index(arg))
+            if not isinstance(statement, Apply) or statement.op not in ADDING:
+                return False
+            arg = statement.args[0]
+        return isinstance(arg, str)
+
+
+class _Body:
+    """The body of one function. `reduces`: by statement that reduces a weight's gradients, the weight."""
+
+    def __init__(self, owner: SumsOfParts, function: Function, reduces: dict[int, int]) -> None:
+        self.owner, self.function, self.reduces = owner, function, reduces
+        self.partitioned = owner.partitioned
+        self.namer: FunctionBuilder = namer(function)
+        self.wanted: dict[str, Held] = {}
+        """The values of which parts are wanted."""
+        self.whole: set[str] = set()
+        """Those that are used whole."""
+        self.parts: dict[str, str] = {}
+        """By value, what its part is called."""
+        self.made: dict[tuple[int, int], list[tuple[int, str]]] = {}
+        """By weight and rank, the gradients that are made here: at which statement, and which."""
+        self.callees: dict[int, Rewritten] = {}
+
+    def rewritten(self, helds: Sequence[Held | None]) -> list[Statement]:
+        """The statements; `helds`: what of the results is to be parts. Raises UnmovableError."""
+        passing = self._passing(helds)
+        after: dict[int, list[Statement]] = {}
+        for weight in dict.fromkeys(weight for weight, _ in self.made):
+            self._reduce(weight, after)
+        found: list[Statement] = [*after.get(-1, ())]
+        for index, statement in enumerate(self.function.body):
+            found += self._written(index, statement, index in passing)
+            found += after.get(index, ())
+        return found
+
+    # Backwards: what is wanted in parts, and where it is made.
+
+    def _passing(self, helds: Sequence[Held | None]) -> set[int]:
+        """The statements that take parts and give them."""
+        found: set[int] = set()
+        for index in range(len(self.function.body) - 1, -1, -1):
+            statement = self.function.body[index]
+            if isinstance(statement, Return):
+                for place, arg in enumerate(statement.args):
+                    self._want(arg, helds[place] if helds else None)
+                found.add(index)
+            elif index in self.reduces:
+                for rank, arg in enumerate(operands(statement)):
+                    self._want(arg, Slot(self.reduces[index], rank))
+            elif self._passes(index, statement):
+                found.add(index)
+            else:
+                for name in results(statement):
+                    self._make(index, name)
+                self.whole.update(names(operands(statement)))
+        for param in self.function.params:
+            held = self.wanted.get(param.name)
+            if held is not None and param.name in self.whole:
+                raise UnmovableError
+            self.parts[param.name] = param.name
+        return found
+
+    def _want(self, arg: Arg, held: Held | None) -> None:
+        if isinstance(arg, str) and held is not None:
+            if self.wanted.setdefault(arg, held) != held or (isinstance(held, tuple) and arg in self.whole):
+                raise UnmovableError
+        else:
+            self.whole.update(names((arg,)))
+
+    def _make(self, index: int, name: str) -> None:
+        """A value is made here, of which a part may be wanted."""
+        held = self.wanted.get(name)
+        if isinstance(held, tuple):
+            raise UnmovableError
+        if held is not None:
+            self.made.setdefault((held.weight, held.rank), []).append((index, name))
+
+    def _passes(self, index: int, statement: Statement) -> bool:
+        """Want the operands of a statement in parts, if that gives its results in parts."""
+        wanted = {name: held for name in results(statement) if (held := self.wanted.get(name)) is not None}
+        if not wanted:
+            return False
+        match statement:
+            case Apply(op="MakeTuple"):
+                held = wanted[statement.results[0]]
+                assert isinstance(held, tuple)
+                if statement.results[0] in self.whole:
+                    raise UnmovableError
+                for arg, of in zip(statement.args, held, strict=True):
+                    self._want(arg, of)
+                return True
+            case Apply(op="UnpackTuple"):
+                if not self.whole.isdisjoint(wanted):
+                    raise UnmovableError
+                self._want(statement.args[0], tuple(wanted.get(name) for name in statement.results))
+                return True
+            case Apply(op=op) if op in ADDING and self.whole.isdisjoint(wanted):
+                if not all(isinstance(arg, str) for arg in statement.args):
+                    return False
+                for arg in statement.args:
+                    self._want(arg, wanted[statement.results[0]])
+                return True
+            case Call() if self.whole.isdisjoint(wanted) and self._sums(statement, wanted):
+                found = self.owner.returning(statement.function, [wanted.get(name) for name in statement.results])
+                order = self.partitioned.key([wanted.get(name) for name in statement.results])[1]
+                self.callees[index] = found
+                ours = dict(zip(found.order, order, strict=True))
+                for arg, of in zip(statement.args, found.params, strict=True):
+                    self._want(arg, renumbered(of, ours))
+                return True
+            case _:
+                return False
+
+    def _sums(self, call: Call, wanted: dict[str, Held]) -> bool:
+        """Whether a function returns sums: in tuples, or by adding to what it is given."""
+        callee = self.owner.module.functions[call.function]
+        if callee.kernel:
+            return False
+        return any(
+            isinstance(wanted[name], tuple) or self.owner.accumulates(callee, place)
+            for place, name in enumerate(call.results)
+            if name in wanted
+        )
+
+    # Forwards: the statements.
+
+    def _reduce(self, weight: int, after: dict[int, list[Statement]]) -> None:
+        group, partition = self.partitioned.groups[weight], self.partitioned.partitions[weight]
+        ranks = [self.made.get((weight, rank), []) for rank in range(len(group.devices))]
+        for together in zip_longest(*ranks):
+            if None in together:
+                raise UnmovableError
+            gradients = [name for _, name in together]
+            own = [self.namer.fresh(f"{name}_part") for name in gradients]
+            self.parts |= dict(zip(gradients, own, strict=True))
+            after.setdefault(max(index for index, _ in together), []).append(reducing(group, partition, own, gradients))
+
+    def _written(self, index: int, statement: Statement, passes: bool) -> list[Statement]:
+        if index in self.reduces:
+            group = self.partitioned.groups[self.reduces[index]]
+            for rank, (name, gradient) in enumerate(zip(group.sums, group.gradients, strict=True)):
+                if self.partitioned.remains(Slot(self.reduces[index], rank)):
+                    self.parts[name] = self.parts[gradient]
+            return []
+        renamed = {name: self.parts[name] for name in names(operands(statement)) if self._in_parts(name, passes)}
+        if not passes:
+            return [with_operands(statement, renamed)]
+        kept = tuple(name for name in results(statement) if self.partitioned.remains(self.wanted.get(name)))
+        if results(statement) and not kept:
+            return []
+        self.parts |= {name: name for name in kept if name in self.wanted}
+        args = tuple(arg for arg in operands(statement) if self._left(arg))
+        if isinstance(statement, Return):
+            return [with_operands(replace(statement, args=args), renamed)]
+        assert isinstance(statement, (Apply, Call))
+        written = replace(statement, results=kept, args=args, claims=())
+        if isinstance(written, Call):
+            written = replace(written, function=self.callees[index].function.name)
+        return [with_operands(written, renamed)]
+
+    def _in_parts(self, name: str, passes: bool) -> bool:
+        """Whether a statement takes the part of a value: where it passes parts on, or the value is a sum of parts."""
+        return name in self.parts and (passes if name in self.wanted else True)
+
+    def _left(self, arg: Arg) -> bool:
+        return not isinstance(arg, str) or self.partitioned.remains(self.wanted.get(arg))

@@ -1,0 +1,168 @@
+"""The step `ep`: devices share the batch and own parts of the experts; tokens go there, and their results come back."""
+
+import math
+from functools import cache
+
+import pytest
+from command_line import distir as command
+from expert_programs import CAPACITY, LAYER
+from expert_programs import decoder as written_decoder
+
+import distir
+from distir.diagnostics import ProgramError
+from distir.ir import Apply
+from distir.models.catalogue import program
+from distir.models.published import PUBLISHED, resized
+from distir.simulate import simulate
+from distir.transform import StepError, transform, verify
+
+__all__ = ["command"]  # a fixture
+
+SMALL = {"layers": 2, "width": 32, "heads": 4, "vocabulary": 64}
+DECODERS = {
+    "mixtral-8x7b": {"kv_heads": 2, "expert_ffn": 32, "experts": 4},
+    "qwen3-30b-a3b": {"kv_heads": 2, "head_size": 16, "expert_ffn": 24, "experts": 8, "top_k": 3},
+    "deepseek-v3": {"layers": 3, "ffn": 64, "expert_ffn": 32, "experts": 16, "top_k": 2, "dense_layers": 1},
+    "gpt-oss-20b": {"kv_heads": 2, "head_size": 8, "expert_ffn": 32, "experts": 4, "top_k": 2, "window": 5},
+}
+BATCH, TOKENS = 4, 8
+
+
+def published(name):
+    return program(resized(name, PUBLISHED[name], {**SMALL, **DECODERS[name]}), TOKENS, BATCH, "Float32")
+
+
+def imported():
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from distir.importers import import_torch
+
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 32}
+    config = transformers.MixtralConfig(num_hidden_layers=2, num_key_value_heads=2, num_local_experts=4, **sizes)
+    ids = torch.zeros((BATCH, TOKENS), dtype=torch.int64)
+    return import_torch(transformers.MixtralForCausalLM(config).eval(), (ids,), dynamic_batch=True)
+
+
+PROGRAMS = {
+    **{name: (lambda name=name: published(name)) for name in DECODERS},
+    "dropless": lambda: written_decoder(LAYER, batch=BATCH),
+    "capacity": lambda: written_decoder(CAPACITY, batch=BATCH),
+    "imported": imported,
+}
+
+
+@cache
+def trained(name):
+    return transform(PROGRAMS[name](), "grad", "optimizer=adam")
+
+
+def exchanges(module):
+    """By function: the all-to-alls of rows, not of counts."""
+    effects = ("MPIAlltoall", "GroupAlltoall")
+    return {
+        f.name: [s for s in f.body if isinstance(s, Apply) and s.op in effects and "counts" not in s.results[0]]
+        for f in module
+    }
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_training_step_gives_what_the_sequential_one_does(name):
+    module = trained(name)
+    made = transform(module, "ep=2")
+    bind = {"B": BATCH} if name == "imported" else None
+    assert verify(module, made, bind=bind).equal
+    assert any(exchanges(made).values())
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "ep=4",
+        "ep=2 skew=1.9",
+        "tp=2 ep=2",
+        "tp=2 sequence=true ep=2",
+        "ep=2 tp=2 dp=2",
+        "ep=2 dp=2 zero=1",
+        "ep=2 dp=2 zero=3",
+        "pp=2 microbatches=2 ep=2",
+        "dtp=1,2,2 microbatches=2 ep=2 dp=2",
+        "accumulate=2 ep=2",
+    ],
+)
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "gpt-oss-20b"])
+def test_beside_other_parallelism(name, steps):
+    module = transform(program(resized(name, PUBLISHED[name], {**SMALL, **DECODERS[name]}), 8, 8, "Float32"), "grad")
+    assert verify(module, transform(module, *steps.split())).equal
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_as_much_travels_as_the_formula_says(size):
+    """Of each token and each choice a row there and one back, in each pass (GShard, section 3.2; Megatron).
+
+    An all-to-all of S bytes on each of N devices sends (N - 1) / N of them.
+    """
+    model = resized("mixtral-8x7b", PUBLISHED["mixtral-8x7b"], {**SMALL, **DECODERS["mixtral-8x7b"]})
+    module = transform(program(model, TOKENS, BATCH, "Float32"), "grad", "optimizer=adam")
+    made = transform(module, f"ep={size}", "skew=1")
+    counted = exchanges(made)
+    assert {name: len(found) for name, found in counted.items() if found} == {
+        "MixtralDecoderLayer": 2,
+        "MixtralDecoderLayerGrad": 2,
+    }
+    messages = [e.work.communication for e in simulate(made, "dgx-a100").timeline().effects if e.work.communication]
+    rows = BATCH // size * TOKENS * model.top_k * model.width * 4
+    sent = [c.nbytes * (size - 1) // size for c in messages if c.pattern == "alltoall" and c.nbytes >= rows]
+    assert sum(sent) == model.layers * 4 * rows * (size - 1) // size
+
+
+def test_gradients_of_experts_are_summed_over_replicas_alone():
+    module = trained("mixtral-8x7b")
+
+    def summed(*steps):
+        made = transform(module, *steps).functions["main"].body
+        return {
+            a for s in made if isinstance(s, Apply) and s.op == "MPIAllreduce" for a in s.args if "experts" in str(a)
+        }
+
+    assert not summed("ep=2")
+    assert summed("ep=2", "dp=2")
+
+
+@pytest.mark.parametrize("steps", [(), ("dtp=1,2,1",)], ids=["alone", "with shards"])
+def test_one_device_represents_all(steps):
+    module = trained("mixtral-8x7b")
+    words = [word for step in steps for word in (step, "representative=true")]
+    whole = simulate(transform(module, *steps, "ep=2", "skew=1.2"), "dgx-a100")
+    one = simulate(transform(module, *words, "ep=2", "skew=1.2", "representative=true"), "dgx-a100")
+    assert one.latency_s == whole.latency_s
+    (use,) = one.devices.values()
+    assert {u.peak_memory_bytes for u in whole.devices.values()} == {use.peak_memory_bytes}
+
+
+def test_there_is_room_for_as_many_rows_as_stated():
+    module = trained("mixtral-8x7b")
+    for skew, room in ((1.0, 8), (1.3, math.ceil(1.3 * 8)), (0.0, 16)):
+        layer = transform(module, "ep=2", f"skew={skew}").functions["MixtralDecoderLayer"]
+        dispatch = next(s for s in layer.body if isinstance(s, Apply) and s.op == "Dispatch")
+        assert dispatch.attrs["room"] == room
+    with pytest.raises(ProgramError, match=r"expected at most 4 choices of a group for each owner.*"):
+        verify(module, transform(module, "ep=4", "skew=1"))
+
+
+@pytest.mark.parametrize("steps", ["ep=2", "tp=2 ep=2"])
+def test_processes_give_what_the_executor_does(command, tmp_path, steps):
+    pytest.importorskip("torch")
+    path = tmp_path / "step.dir"
+    path.write_text(distir.format(transform(trained("gpt-oss-20b"), *steps.split())))
+    ended = command("launch", path, "--verify", "--timeout", "300s")
+    assert ended.code == 0, ended.err
+    assert "the results are those of the reference executor" in ended.err
+
+
+def test_what_does_not_fit_is_said():
+    with pytest.raises(ProgramError, match=r"DIR620.*4 experts do not split over 3 devices"):
+        transform(trained("mixtral-8x7b"), "ep=3")
+    with pytest.raises(ProgramError, match="`@main` dispatches no tokens to experts"):
+        transform(distir.models.mlp(2, 8, batch=4, training=True), "ep=2")
+    with pytest.raises(StepError, match=r"`skew` expected a multiple of the mean from 1, found 0.5"):
+        transform(trained("mixtral-8x7b"), "ep=2", "skew=0.5")

@@ -1,0 +1,86 @@
+"""All-to-alls of experts on a stream, beside what does not depend on them and beside another microbatch."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from command_line import distir as command
+from test_expert_parallelism import DECODERS, SMALL
+
+import distir
+from distir.diagnostics import ProgramError
+from distir.ir import Apply
+from distir.models.catalogue import program
+from distir.models.published import PUBLISHED, resized
+from distir.simulate import simulate
+from distir.transform import listening, transform, verify
+
+__all__ = ["command"]  # a fixture
+
+SLOW_LINKS = str(Path(__file__).parent / "slow_links.toml")
+
+
+@cache
+def trained(name):
+    model = resized(name, PUBLISHED[name], {**SMALL, **DECODERS[name]})
+    return transform(program(model, 8, 8, "Float32"), "grad", "optimizer=sgd")
+
+
+@cache
+def overlapped(name, steps, hardware=SLOW_LINKS):
+    before = transform(trained(name), *steps.split())
+    with listening() as said:
+        after = transform(before, "overlap=experts", f"hardware={hardware}")
+    return before, after, said
+
+
+CASES = ["ep=2", "ep=2 dp=2", "accumulate=2 ep=2", "accumulate=2 tp=2 ep=2", "pp=2 microbatches=4 ep=2"]
+GPIPE = "pp=2 microbatches=4 schedule=gpipe ep=2"
+
+
+@pytest.mark.parametrize("steps", [*CASES, GPIPE])
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3"])
+def test_results_stay_the_same_and_no_step_is_slower(name, steps):
+    before, after, _ = overlapped(name, steps)
+    assert verify(trained(name), after).equal
+    assert simulate(after, SLOW_LINKS).latency_s <= simulate(before, SLOW_LINKS).latency_s
+    streams = {s.stream for f in after for s in f.body if isinstance(s, Apply) and s.op == "MPIAlltoall"}
+    assert streams == {"experts"}
+
+
+def exchanges(function):
+    return [s for s in function.body if isinstance(s, Apply) and s.stream == "experts"]
+
+
+def test_layers_of_two_microbatches_take_turns():
+    before, after, said = overlapped("mixtral-8x7b", "accumulate=2 ep=2")
+    assert "those of two microbatches in turns" in said[0]
+    joint = after.functions["MixtralDecoderLayerGrad.MixtralDecoderLayer"]
+    one, other = (after.functions[name] for name in joint.name.split("."))
+    assert len(exchanges(joint)) == len(exchanges(one)) + len(exchanges(other))
+    alone = transform(before, "overlap=experts", "hardware=dgx-h100")
+    assert simulate(after, SLOW_LINKS).latency_s <= simulate(alone, SLOW_LINKS).latency_s
+
+
+def test_a_pass_waits_for_no_other_one_where_that_costs_time():
+    _, _, said = overlapped("mixtral-8x7b", GPIPE)
+    assert any("no microbatches take turns: that takes" in line for line in said)
+
+
+def test_shared_experts_are_computed_while_tokens_travel():
+    before, after, _ = overlapped("deepseek-v3", "ep=2")
+    assert simulate(after, SLOW_LINKS).latency_s < simulate(before, SLOW_LINKS).latency_s
+
+
+def test_processes_give_what_the_executor_does(command, tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "step.dir"
+    path.write_text(distir.format(overlapped("mixtral-8x7b", "accumulate=2 ep=2")[1]))
+    ended = command("launch", path, "--verify", "--timeout", "300s")
+    assert ended.code == 0, ended.err
+    assert "the results are those of the reference executor" in ended.err
+
+
+def test_it_is_said_where_no_tokens_travel():
+    with pytest.raises(ProgramError, match="no tokens go to experts on other devices"):
+        transform(trained("mixtral-8x7b"), "dp=2", "overlap=experts")
