@@ -182,7 +182,7 @@ MEGATRON_DEEPSPEED = framework(
             "microsoft/Megatron-DeepSpeed: fp16 with fp32 master weights, Megatron's softmax and layer norm kernels",
             "NVIDIA/Megatron-LM v2, megatron/p2p_communication.py: torch.cuda.synchronize() behind each transfer",
             "issue: the mean of what an op of the fused program takes in three runs that wait for the host, "
-            "vtrain_single:217, 476 and 970; it stands for two or three launches, with dropout and the states of its "
+            "vtrain_single:217, 476 and 970; it includes two or three launches, with dropout and the states of its "
             "random numbers, which the program does not have",
         ),
         attention="fused",

@@ -88,7 +88,7 @@ class MeasuredRun:
 
     @property
     def group(self) -> str:
-        """What its errors are told with: those of the same file and framework."""
+        """What its errors are reported with: those of the same file and framework."""
         return f"{self.source}/{self.framework}"
 
     @property
