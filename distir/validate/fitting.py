@@ -96,7 +96,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class RunsFit:
     """The figures, and the mean sizes of errors before and after, as shares; the runs it used, and those it did not."""
 
     figures: tuple[Fitted, ...]
@@ -106,7 +106,7 @@ class Fit:
     left_out: tuple[str, ...]
 
 
-def fit(runs: Sequence[MeasuredRun], names: Sequence[str]) -> Fit:
+def fit(runs: Sequence[MeasuredRun], names: Sequence[str]) -> RunsFit:
     """Fit the figures of these names to the step times of runs, which are of one kind of machine and framework.
 
     Raises FitError for too few runs, or runs of several kinds.
@@ -135,7 +135,7 @@ def fit(runs: Sequence[MeasuredRun], names: Sequence[str]) -> Fit:
         if enough:
             break
     slopes = _slopes(used, chosen, at, residuals)
-    return Fit(
+    return RunsFit(
         tuple(_fitted(used, chosen, at, residuals, slopes)),
         float(numpy.abs(numpy.exp(before) - 1).mean()),
         float(numpy.abs(numpy.exp(residuals) - 1).mean()),
