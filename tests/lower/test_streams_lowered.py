@@ -149,3 +149,69 @@ def test_on_a_gpu_every_line_runs_on_the_stream_that_its_statement_names(tmp_pat
     assert last == [("compute", "waits for all of", name) for name in ("reduce", "copy", "side")]
     assert ((4, 4), "reduce") in used
     assert ((4, 4), "compute") in used
+
+
+COLLECTIVES = """\
+func @main(%x: Tensor[Float32, {shape}, 1], %y: Tensor[Float32, {shape}, 2]) {{
+  %a, %b = {op}(%x, %y)
+  return %a
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "copies"),
+    [
+        ("MPIAllgather[axis = 0]", "(4, 6)", 0),
+        ("MPIAllgather[axis = 1]", "(1, 4, 6)", 0),
+        ("MPIAllgather[axis = 1]", "(4, 6)", 1),
+        ("MPIReduceScatter[axis = 0]", "(4, 6)", 0),
+        ("MPIReduceScatter[axis = 1]", "(1, 4, 6)", 0),
+        ("MPIReduceScatter[axis = -1]", "(4, 6)", 1),
+        ("MPIAlltoall[split_axis = 0, concat_axis = 0]", "(4, 6)", 0),
+        ("MPIAlltoall[split_axis = 1, concat_axis = 0]", "(4, 6)", 1),
+        ("MPIAlltoall[split_axis = 0, concat_axis = 1]", "(4, 6)", 1),
+        ("MPIAlltoall[split_axis = 2, concat_axis = 1]", "(2, 4, 6)", 2),
+    ],
+)
+@pytest.mark.parametrize("stream", ["", " on copy"])
+def test_collectives_take_one_tensor_and_copy_only_what_the_layout_needs(
+    op, shape, copies, stream, tmp_path, monkeypatch, one_of_two
+):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    made, carried = [], []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            name = func.name().removeprefix("aten::").partition(".")[0]
+            if name in ("clone", "cat", "stack", "copy_", "_to_copy", "index", "index_select"):
+                made.append(name)
+            return func(*args, **(kwargs or {}))
+
+    text = COLLECTIVES.format(op=op, shape=shape).replace("(%x, %y)\n", f"(%x, %y){stream}\n")
+    lower([entry(module_of(text))]).write(tmp_path)
+    program = load_runtime(tmp_path).LoweredProgram(tmp_path)
+    program.module.GROUP[0, 1] = one_of_two
+    module = program.module
+    for name in ("all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"):
+        monkeypatch.setattr(module.dist, name, noting(getattr(module.dist, name), carried))
+    module.whole = lambda name: getattr(
+        module.dist, {"all_gather": "all_gather_into_tensor", "reduce_scatter": "reduce_scatter_tensor"}[name]
+    )
+    x = torch.ones(eval(shape))
+    with Copies():
+        module.f_main_rank_0(x)
+    assert len(carried) == 1
+    assert all(isinstance(part, torch.Tensor) and part.dim() == 1 for part in carried[0])
+    assert len(made) == copies, made
+
+
+def noting(collective, carried):
+    """The collective, which notes the tensors that it is given."""
+
+    def noted(output, given, *args, **options):
+        carried.append((output, given))
+        return collective(output, given, *args, **options)
+
+    return noted
