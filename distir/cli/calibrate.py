@@ -33,6 +33,10 @@ def calibrate(
         int | None, typer.Option(metavar="N", min=1, help="CPU threads per rank. [default: an equal share of cores]")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only small operands and messages, up to 1 MB.")] = False,
+    shapes: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Where products.csv and attention.csv are written, for a fit by shape."),
+    ] = None,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="The time limit.")] = "900s",
     runs: Annotated[
         str | None,
@@ -64,7 +68,7 @@ def calibrate(
 
         distir simulate program.dir --hardware here.toml
     """
-    from distir.cost.calibrate import computing, samples
+    from distir.cost.calibrate import computing, samples, tables
     from distir.cost.calibrate import fit as fitted
 
     if runs is not None:
@@ -88,9 +92,14 @@ def calibrate(
         else:
             with output.progress(f"measuring on {world} rank{'s' * (world != 1)}"):
                 report = _launched(folder, world, backend, limit, words)
-    calibration = fitted(samples([*benchmarks[0], *benchmarks[1]], report))
+    measured = samples([*benchmarks[0], *benchmarks[1]], report)
+    calibration = fitted(measured)
     machine = _machine(backend, report, rounds)
     replace_file(out, _profile(calibration, machine).encode())
+    if shapes is not None:
+        Path(shapes).mkdir(parents=True, exist_ok=True)
+        for name, text in tables(measured).items():
+            replace_file(str(Path(shapes) / name), text.encode())
     if as_json:
         output.write_json(_document(calibration, machine))
     else:

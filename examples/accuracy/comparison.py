@@ -110,6 +110,8 @@ def report(rows: Sequence[Row], hardware: dict[int, Hardware]) -> str:
         c = row.measured.configuration
         groups.setdefault(f"{c.ranks} rank{'s' * (c.ranks - 1)}", []).append(row)  # pyright: ignore
         groups.setdefault(c.workload, []).append(row)  # pyright: ignore
+        if c.strategy.endswith("overlap"):
+            groups.setdefault("overlap", []).append(row)  # pyright: ignore
     for name, own in groups.items():
         errors = [abs(row.error) for row in own]
         r = spearman([row.simulated_s for row in own], [row.measured.seconds for row in own])
@@ -143,8 +145,9 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(5, 5), layout="constrained")
-    marks = {"one": "o", "dp": "s", "tp": "^", "pp": "D"}
+    marks = {"one": "o", "dp": "s", "tp": "^", "pp": "D", "dp overlap": "P", "pp overlap": "X"}
     names = {"one": "one rank", "dp": "data parallel", "tp": "tensor parallel", "pp": "pipeline"}
+    names |= {"dp overlap": "data parallel, overlapped", "pp overlap": "pipeline, overlapped"}
     colours = {"mlp training": "C0", "gpt2 inference": "C1", "gpt2 training": "C2"}
     for row in rows:
         c, x, y = row.measured.configuration, 1e3 * row.measured.seconds, 1e3 * row.simulated_s

@@ -20,6 +20,11 @@ STRATEGIES = {
 
 OF_EACH = 15
 
+OVERLAPPED = {"mlp training": ("dp overlap", "pp overlap"), "gpt2 training": ("dp overlap", "pp overlap")}
+"""Strategies with communication on streams of its own, drawn after the others."""
+
+OVERLAPPED_OF_EACH = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -53,6 +58,10 @@ class Configuration:
                 return distir.transform(module, "tp=2")
             case "pp":
                 return distir.transform(module, "pp=2", microbatches=2)
+            case "dp overlap":
+                return distir.transform(module, "dp=2", "overlap=gradients", bucket_bytes=1 << 20)
+            case "pp overlap":
+                return distir.transform(module, "pp=2", "microbatches=2", "overlap=transfers")
         return module
 
 
@@ -60,8 +69,10 @@ def drawn() -> list[Configuration]:
     """The configurations; always the same, and no two alike."""
     choose = random.Random(SEED)
     found: list[Configuration] = []
-    for workload, strategies in STRATEGIES.items():
-        for number in range(OF_EACH):
+    series = [(*one, OF_EACH) for one in STRATEGIES.items()]
+    series += [(*one, OVERLAPPED_OF_EACH) for one in OVERLAPPED.items()]
+    for workload, strategies, count in series:
+        for number in range(count):
             drawn = _one(choose, len(found), workload, strategies[number % len(strategies)])
             while any(replace(drawn, number=other.number) == other for other in found):
                 drawn = _one(choose, len(found), workload, drawn.strategy)

@@ -32,12 +32,15 @@ def test_what_is_drawn_is_enough_and_never_twice(accuracy):
     assert {(c.workload, c.ranks) for c in found} == {(w, n) for w in configurations.STRATEGIES for n in (1, 2)}
 
 
-@pytest.mark.parametrize("strategy", ["one", "dp", "tp", "pp"])
+@pytest.mark.parametrize("strategy", ["one", "dp", "tp", "pp", "dp overlap", "pp overlap"])
 def test_programs_are_without_faults(accuracy, strategy):
     _, configurations = accuracy
-    for workload in configurations.STRATEGIES:
+    overlapped = strategy.endswith("overlap")
+    for workload in configurations.OVERLAPPED if overlapped else configurations.STRATEGIES:
         small = configurations.Configuration(0, workload, strategy, 2, 64, 4, 16)
-        assert not check(small.program()).errors
+        module = small.program()
+        assert not check(module).errors
+        assert any(getattr(s, "stream", "") for f in module for s in f.body) == overlapped
 
 
 def test_rank_correlation(accuracy):

@@ -35,7 +35,7 @@ def test_every_op_is_measured_at_several_sizes():
             continue
         ops = [s.op for s in b.function.body if isinstance(s, Apply)]
         assert ops.count(b.op) == b.repeats * (len(b.devices) if b.between else 1)
-    assert found.keys() == {*PRODUCTS, *STREAMING, *VIEWS, *ROOTED, *SYMMETRIC, "Transpose", "Send"}
+    assert found.keys() == {*PRODUCTS, *STREAMING, *VIEWS, *ROOTED, *SYMMETRIC, "Transpose", "Send", "Attention"}
     assert all(len(works) >= 5 for op, works in found.items() if op not in VIEWS)
 
 
@@ -62,6 +62,7 @@ def test_a_machine_is_measured_and_simulated_with(tiny, tmp_path, capsys):
     pytest.importorskip("torch")
     out = tmp_path / "here.toml"
     words = ["calibrate", "--devices", "2", "--quick", "--rounds", "2", "--threads", "1", "-o", str(out), "--json"]
+    words += ["--shapes", str(tmp_path / "shapes")]
     assert main(words) == 0
     document = json.loads(capsys.readouterr().out)
     assert {m["pattern"] for m in document["messages"]} >= {"send", "allreduce", "broadcast"}
@@ -74,6 +75,10 @@ def test_a_machine_is_measured_and_simulated_with(tiny, tmp_path, capsys):
     assert document["issue_s"] is None  # the host computes
     assert document["interference"] is None or 0 <= document["interference"] <= 1
     assert hardware.kinds[0].interference == pytest.approx(document["interference"] or 0, rel=0.05)
+    header, *rows = (tmp_path / "shapes" / "products.csv").read_text().splitlines()
+    assert header == "dtype,m,n,k,batch,seconds"
+    assert all(float(row.split(",")[-1]) > 0 for row in rows)
+    assert len(rows) > 3
     assert main(["simulate", "examples/mlp_data_parallel.dir", "--hardware", str(out), "--json"]) == 0
     simulated = json.loads(capsys.readouterr().out)
     low, high = simulated["latency_band_s"]

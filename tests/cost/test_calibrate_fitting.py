@@ -1,5 +1,6 @@
 """Fits: what follows a law is found again, and a profile says what its fits say."""
 
+import importlib
 import json
 import random
 import statistics
@@ -14,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distir.cost import parse
-from distir.cost.calibrate import Sample, as_toml, computing, fit, measuring
+from distir.cost.calibrate import Sample, as_toml, computing, fit, measuring, tables
 from distir.cost.calibrate.fitting import nonnegative
 from distir.cost.calibrate.measuring import samples
+
+FOLDER = __file__.rsplit("/tests/", 1)[0] + "/examples/profiles"
 
 ROUGH = 1e-4
 """What six digits of a profile's figures may change."""
@@ -246,3 +249,21 @@ def test_on_a_gpu_the_host_is_timed_without_waiting_and_the_op_with(monkeypatch,
 
 class FakeProperties:
     name, total_memory = "Example GPU", 1 << 34
+
+
+def test_tables_by_shape_have_what_the_script_that_fits_reads(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    fitting = importlib.import_module("fit")
+    found = tables(seen(lawful, devices=2))
+    for name, text in found.items():
+        (tmp_path / name).write_text(text)
+    products = fitting.read_rows(str(tmp_path / "products.csv"), {"dtype": "Float32"})
+    measured = fitting.seconds_of(products)
+    m, n, k, batch = (fitting.column(products, name) for name in ("m", "n", "k", "batch"))
+    flops = 2 * m * n * k * batch
+    assert len(flops) > 30
+    assert (measured >= 2e-6 + flops / 50e9).all()
+    rows = fitting.read_rows(str(tmp_path / "attention.csv"), {})
+    assert {int(row["seq"]) for row in rows} == {16, 64, 128, 512}
+    assert all(row["heads"] == row["kv_heads"] and row["head_dim"] == "64" for row in rows)
+    sys.modules.pop("fit")

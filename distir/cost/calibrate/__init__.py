@@ -10,6 +10,7 @@ from distir.ir.late import late_names
 
 if TYPE_CHECKING:
     from distir.cost.calibrate.benchmarks import Benchmark, communicating, computing
+    from distir.cost.calibrate.by_shape import tables
     from distir.cost.calibrate.fitting import Calibration, Fit, fit
     from distir.cost.calibrate.measuring import Sample, plan, samples, script
     from distir.cost.calibrate.writing import MeasuredMachine, as_toml
@@ -18,6 +19,7 @@ _HOMES = {
     "distir.cost.calibrate.benchmarks": ("Benchmark", "communicating", "computing"),
     "distir.cost.calibrate.fitting": ("Calibration", "Fit", "fit"),
     "distir.cost.calibrate.measuring": ("Sample", "plan", "samples", "script"),
+    "distir.cost.calibrate.by_shape": ("tables",),
     "distir.cost.calibrate.writing": ("MeasuredMachine", "as_toml"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
@@ -35,4 +37,5 @@ __all__ = [
     "plan",
     "samples",
     "script",
+    "tables",
 ]

@@ -99,6 +99,11 @@ SHAPES = tuple(
 BATCHED = tuple({"b": b, "m": t, "k": k, "n": n} for b in (8, 64) for t in (16, 64, 128) for k, n in ((32, t), (t, 32)))
 """Those of batched products, as in attention."""
 
+ATTENTION = "%z = Attention[is_causal = true](%x: T(b, h, t, e), %y: T(b, h, t, e), %v: T(b, h, t, e))"
+"""Fused attention: causal, forward, as many queries as keys."""
+
+SEQUENCES = tuple({"b": b, "h": h, "t": t, "e": 64} for b, h in ((1, 4), (4, 8)) for t in (16, 64, 128, 512))
+
 FEWER = tuple({"m": m, "k": k, "n": n} for m, k, n in ((64, 256, 256), (512, 256, 1024), (512, 1024, 1024)))
 """The shapes that other element types than the first are measured in."""
 
@@ -184,6 +189,8 @@ def computing(
                 shapes = BATCHED if "b," in example else SHAPES if first else FEWER
                 fitting = [s for s in shapes if max(s["m"] * s["k"], s["k"] * s["n"]) * s.get("b", 1) <= most]
                 found += [_computing(op, example, dtype, shape, repeated) for shape in fitting]
+        sequences = [s for s in (SEQUENCES if first else SEQUENCES[1::2]) if math.prod(s.values()) <= most]
+        found += [_computing("Attention", ATTENTION, dtype, shape, repeated) for shape in sequences]
         sizes = [n for n in (ELEMENTS if first else ELEMENTS[1::2]) if n <= most]
         streaming = STREAMING if first else {op: STREAMING[op] for op in ("Add", "Relu", "SGD")}
         found += [_computing(op, text, dtype, _rows(n), repeated) for op, text in streaming.items() for n in sizes]

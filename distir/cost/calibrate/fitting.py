@@ -227,7 +227,7 @@ def _op(op: str, dtype: str, samples: Sequence[Sample]) -> Fit:
     flops = [float(s.benchmark.work.flops) for s in samples]
     nbytes = [float(s.benchmark.work.bytes) for s in samples]
     seconds = [s.seconds for s in samples]
-    products = op in ("MatMul", "Gemm")
+    products = op in ("MatMul", "Gemm", "Attention")
     columns = [[1 / t for t in seconds], [b / t for b, t in zip(nbytes, seconds, strict=True)]]
     if products:
         columns.append([f / t for f, t in zip(flops, seconds, strict=True)])
