@@ -66,7 +66,7 @@ def test_a_comparison_says_what_changed():
     assert in_words(found).startswith("before → after: 29.0us →")
 
 
-TOGETHER = ("fabric", "products", "experts", "attention")
+TOGETHER = ("correction", "fabric", "products", "experts", "attention")
 """What a network is built of, and what was fitted together, is changed in a profile."""
 
 

@@ -117,7 +117,7 @@ BETWEEN_SIZES = {"m": 64, "k": 256}
 PRODUCTS_ALONE = 32
 """How many of these products the benchmark of a group has that sends nothing."""
 
-BESIDE = 16
+BESIDE = 64
 """How many products are computed while one collective runs beside them on a stream of its own."""
 
 BESIDE_TURNS = 4
