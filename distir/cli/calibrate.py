@@ -22,7 +22,7 @@ QUICK_ELEMENTS = 1 << 18
 
 
 def calibrate(
-    out: Annotated[str, typer.Option("--output", "-o", metavar="OUT.toml", help="The profile to write.")],
+    out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.toml", help="The profile to write.")] = None,
     backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="gloo: CPUs; nccl: a GPU per rank.")] = "gloo",
     devices: Annotated[int, typer.Option(metavar="N", min=1, help="How many ranks run at the same time.")] = 1,
     dtypes: Annotated[
@@ -38,6 +38,13 @@ def calibrate(
         typer.Option(metavar="FOLDER", help="Where products.csv and attention.csv are written, for a fit by shape."),
     ] = None,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="The time limit.")] = "900s",
+    runs: Annotated[
+        str | None,
+        typer.Option(metavar="RUNS.csv", help="Measured training runs, to fit figures to; measures nothing."),
+    ] = None,
+    fit: Annotated[
+        str, typer.Option(metavar="issue,compute,links", help="--runs: which figures.")
+    ] = "issue,compute,links",
     as_json: options.AsJson = False,
 ) -> int:
     """Measure this machine and write a hardware profile.
@@ -49,14 +56,25 @@ def calibrate(
 
         torchrun --nnodes 2 --nproc-per-node 8 --master-addr HOST --no-python distir calibrate -o cluster.toml
 
+    With --runs, figures are fitted to measured steps instead, of one framework on one kind of GPU: what issuing an op
+    takes, and the rates of products and links over those of the profile. Thirty runs are enough; a warning says which
+    figure they do not determine.
+
     For example:
+
+        distir calibrate --runs examples/measured/vtrain_single.csv --fit issue,compute
 
         distir calibrate --devices 2 -o here.toml
 
         distir simulate program.dir --hardware here.toml
     """
-    from distir.cost.calibrate import computing, fit, samples, tables
+    from distir.cost.calibrate import computing, samples, tables
+    from distir.cost.calibrate import fit as fitted
 
+    if runs is not None:
+        return _fit_runs(runs, fit, out, as_json)
+    if out is None:
+        raise Refused("expected the file to write the profile to", "`-o here.toml`")
     limit = _checked(backend, dtypes, timeout)
     world = int(os.environ.get("WORLD_SIZE", "1")) if _under_torchrun() else devices
     most = {"most": QUICK_ELEMENTS} if quick else {}
@@ -75,7 +93,7 @@ def calibrate(
             with output.progress(f"measuring on {world} rank{'s' * (world != 1)}"):
                 report = _launched(folder, world, backend, limit, words)
     measured = samples([*benchmarks[0], *benchmarks[1]], report)
-    calibration = fit(measured)
+    calibration = fitted(measured)
     machine = _machine(backend, report, rounds)
     replace_file(out, _profile(calibration, machine).encode())
     if shapes is not None:
@@ -89,6 +107,44 @@ def calibrate(
     if calibration.too_noisy:
         message = f"this machine is too noisy: half of all figures differ by {_percent(calibration.noise)} or more"
         output.complain("warning", message + " between rounds", "stop other processes on this machine, and try again")
+    return 0
+
+
+def _fit_runs(path: str, words: str, out: str | None, as_json: bool) -> int:
+    """Fit figures to measured runs. Raises Refused."""
+    from dataclasses import asdict
+
+    from rich.text import Text
+
+    from distir.cli.validate import read_all
+    from distir.diagnostics import suggestion
+    from distir.validate.fitting import FIGURES, FitError, fit
+    from distir.validate.runs import RunsError
+
+    if out is not None:
+        raise Refused("`--runs` writes no profile", "state the figures that it prints in a profile that extends one")
+    names = [word.strip() for word in words.split(",")]
+    for name in names:
+        if name not in FIGURES:
+            raise Refused(f"`--fit` expected some of {', '.join(FIGURES)}, found `{name}`", suggestion(name, FIGURES))
+    try:
+        found = fit(read_all([path]), list(dict.fromkeys(names)))
+    except (RunsError, FitError) as error:
+        message, _, hint = str(error).partition("; ")
+        raise Refused(message, hint or None) from None
+    if as_json:
+        output.write_json(asdict(found))
+        return 0
+    made = output.table("figure", "before", "fitted", "95 %", "", right="123")
+    for each in found.figures:
+        unit = f" {each.unit}" if each.unit else ""
+        between = f"{each.low:.3g} to {each.high:.3g}" if each.determined else "not determined"
+        made.add_row(each.name, f"{each.before:.3g}{unit}", f"{each.value:.3g}{unit}", between, each.meaning)
+    error = f"mean error {100 * found.error_before:.1f} % before, {100 * found.error_after:.1f} % after"
+    output.lay_out(made, Text(f"\n{len(found.used)} runs: {error}"))
+    if loose := [each.name for each in found.figures if not each.determined]:
+        hint = "add runs that depend on it more, or leave it out of `--fit`"
+        output.complain("warning", f"these runs do not determine {' and '.join(f'`{name}`' for name in loose)}", hint)
     return 0
 
 
