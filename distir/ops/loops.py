@@ -61,16 +61,17 @@ def rows_of(op: Op) -> int:
     return 1 if op.name == "SoftmaxCrossEntropyLossGrad" else 0
 
 
-def place_by_place(op: Op, size: Dim, of: TensorType, result: TensorType) -> bool:
+def place_by_place(op: Op, size: Dim, of: TensorType | None, result: TensorType) -> bool:
     """Whether a loop over elements or rows needs an element of an operand only where it has come to it.
 
-    `size`: how many elements the operand has; `of`: the type of the one in `rows_of`; `result`: of the first result.
+    `size`: how many elements the operand has; `of`: the type of the one in `rows_of`, None if that is no tensor;
+    `result`: of the first result.
     """
     kind = "view" if op.name in KEEP_PLACES else kind_of(op)
     if size is None or op.name == "RotaryEmbedding":  # it turns pairs that lie apart
         return False
     if kind in ("rows", "reduction"):
-        return size == of.elements
+        return of is not None and size == of.elements
     return size == result.elements and (kind == "pointwise" or op.name in KEEP_PLACES)
 
 

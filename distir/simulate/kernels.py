@@ -201,7 +201,7 @@ def read_in_turn(function: Function, rho: State) -> frozenset[str]:
         of = _tensor(rho, first) if isinstance(first, str) else None
         for name, params in read.items():
             size = tensor.elements if (tensor := _tensor(rho, name)) is not None else None
-            if of is None or made is None or not place_by_place(op, size, of, made):
+            if made is None or not place_by_place(op, size, of, made):
                 spoiled |= params
         if kind_of(op) != "reduction":
             params = frozenset[str]().union(*read.values())

@@ -203,15 +203,15 @@ def test_a_host_issues_one_op_after_the_other_and_none_starts_before(module, har
     view = timeline_of(simulation, lambda site: None)
     lanes = {lane.device: lane for lane in view.hosts}
     hosts = {device: hardware.kind(place).host for device, place in hardware.place(simulation.devices).items()}
-    assert all(hosts[device].issue or hosts[device].blocking for device in lanes)
+    assert all(host.issue or host.blocking for host in map(hosts.__getitem__, lanes))
     for device, lane in lanes.items():
         own = [event for event in timeline.events() if device in event.effect.devices]
-        own = [event for event in own if event.effect.ticks or not hosts[device].blocking]
+        own = [event for event in own if event.effect.ticks or not hosts[device].waits(event.effect.work)]
         assert [event.index for event in own] == lane.event.tolist()
         free = 0.0
         for event, begin, end in zip(own, lane.start_s, lane.end_s, strict=True):
             assert begin == free
-            if hosts[device].blocking:
+            if hosts[device].waits(event.effect.work):
                 assert end == event.end
             else:
                 assert end - begin == pytest.approx(hosts[device].issue)

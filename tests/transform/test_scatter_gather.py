@@ -85,3 +85,13 @@ def test_a_search_says_what_simulating_the_whole_does(count):
 
 def sent_in_parts(module):
     return any("_sent" in name for f in module for s in f.body if isinstance(s, Apply) for name in s.results)
+
+
+def test_replicas_split_a_batch_that_the_program_fixes_as_one_that_it_names():
+    """What is sent is cut along another dimension than that of the batch, which replicas split."""
+    found = []
+    for batch in (16, None):
+        model = transform(distir.models.gpt2(2, 64, 4, 8, batch=batch, vocabulary=96), "grad", "loss=cross_entropy")
+        steps = ("dtp=2,2,2", "microbatches=2", "scatter_gather=true")
+        found.append(simulate(transform(model, *steps), "dgx-h100", bind={} if batch else {"B": 16}).latency_s)
+    assert found[0] == found[1]

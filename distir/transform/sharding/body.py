@@ -267,8 +267,9 @@ class ShardedBody(Rewriting):
         whole = state is WHOLE or (state is PARTIAL and self.callees.tokens is None)
         if not whole or not isinstance(found, TensorType) or found.device == HOST:
             return state
-        divides = (isinstance(dim, int) and dim and dim % self.size == 0 for dim in found.shape or ())
-        axis = next((axis for axis, fits in enumerate(divides) if fits), None)
+        divides = [isinstance(dim, int) and dim and dim % self.size == 0 for dim in found.shape or ()]
+        # The first dimension last: it is mostly that of the batch, which data parallelism splits.
+        axis = next((axis for axis in (*range(1, len(divides)), 0) if divides and divides[axis]), None)
         return state if axis is None else Split(axis)
 
     def _send_in_parts(self, statement: Apply, before: State, parts: State, ws: Sequence[Value]) -> None:
