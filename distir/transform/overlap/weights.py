@@ -14,6 +14,7 @@ from distir.ir import (
     Module,
     Statement,
     TensorType,
+    TupleType,
     names,
     operands,
     results,
@@ -39,20 +40,48 @@ def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
 
     `prefetch`: how many layers ahead, as in PyTorch's FSDP2, where it is 1: while a layer is computed, the weights of
     so many further ones are on their way, and have memory. A gather waits for the layer so far ahead of its own to
-    begin (`After`). What is called, or else a statement, counts as a layer.
+    begin (`After`). What is called, or else a statement, counts as a layer. In functions that a pipeline, or
+    accumulation, calls for each microbatch, the first layers have none before them to wait for.
     """
     if prefetch < 0:
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
-    entry = entry_of(module)
-    found = _Gathers(entry, checked(module).states[entry.name])
-    if not found.layers:
+    entry, states = entry_of(module), checked(module).states
+    held = held_weights(module, entry)
+    gathers = {name: _Gathers(module.functions[name], states[name], weights) for name, weights in held.items()}
+    found = {name: of for name, of in gathers.items() if of.layers}
+    if not found:
         raise Inapplicable("no weight is gathered before its use; apply `zero=3` first")
-    body = found.written(prefetch)
-    count = sum(len(layer.gathers) for layer in found.layers)
+    count = sum(len(layer.gathers) for of in found.values() for layer in of.layers)
+    layers = sum(len(of.layers) for of in found.values())
+    what = f"{count} gather{'s' * (count != 1)} of weights for {layers} layer{'s' * (layers != 1)}"
     ahead = f"{prefetch} layer{'s' * (prefetch != 1)} ahead"
-    done = f"{count} gather{'s' * (count != 1)} of weights for {len(found.layers)} layers on `{STREAM}`, {ahead}"
-    changed = replace(entry, body=body)
-    return Overlapped(Module(changed if f is entry else f for f in module), done)
+    done = f"{what} on `{STREAM}`, {ahead}"
+    changed = {name: replace(module.functions[name], body=of.written(prefetch)) for name, of in found.items()}
+    return Overlapped(Module(changed.get(f.name, f) for f in module), done)
+
+
+def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
+    """By function that the entry function calls: the values that are weights, or tuples of weights, as they are held.
+
+    A weight that is cast to fewer bits is one, too.
+    """
+    found: dict[str, set[str]] = {}
+    waiting = [(entry.name, {p.name for p in entry.params if "param" in p.roles})]
+    while waiting:
+        name, given = waiting.pop()
+        if name in found and given <= found[name]:
+            continue
+        weights = found.setdefault(name, set())
+        weights |= given
+        for statement in module.functions[name].body:
+            used = list(names(operands(statement)))
+            if isinstance(statement, Apply) and (statement.op == "Cast" or _is_view(statement)):
+                weights.update(results(statement) if used and weights.issuperset(used) else ())
+            elif isinstance(statement, Call):
+                pairs = zip(module.functions[statement.function].params, statement.args, strict=True)
+                tuples = {p.name for p, arg in pairs if arg in weights and isinstance(p.type, TupleType)}
+                waiting += [(statement.function, tuples)] if tuples else []
+    return found
 
 
 @dataclass(slots=True)
@@ -68,21 +97,13 @@ class GatheredLayer:
 
 
 class _Gathers:
-    """The gathers of an entry function, by the layers that use them."""
+    """The gathers of a function, by the layers that use them; `weights`: the values that are weights, as held."""
 
-    def __init__(self, entry: Function, values: Mapping[str, Value]) -> None:
-        self._entry, self._values = entry, values
+    def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str]) -> None:
+        self._entry, self._values, self._weights = entry, values, weights
         self._made = {name: index for index, statement in enumerate(entry.body) for name in results(statement)}
         self._events: dict[tuple[int, int | None], str | None] = {}
         self._early = _from_the_start(entry)
-        self._weights = {p.name for p in entry.params if "param" in p.roles}
-        for statement in entry.body:  # as where weights in 32 bits are gathered in 16
-            if (
-                isinstance(statement, Apply)
-                and statement.op == "Cast"
-                and self._weights.issuperset(names(statement.args))
-            ):
-                self._weights.update(statement.results)
         self.layers: list[GatheredLayer] = []
         users = self._users()
         first: defaultdict[int, list[int]] = defaultdict(list)

@@ -234,9 +234,13 @@ def spread(source: str, devices: Sequence[int], owner: Owner, results: Mapping[i
     return Apply(found, "MPIBroadcast", (source,), Attributes({"devices": tuple(devices[rank] for rank in ranks)}))
 
 
-def of_some_replicas(module: Module, entry: Function, partitioned: Partitioned) -> set[str]:
-    """The functions that take a weight of some of its replicas alone, so that nothing in them can be for all."""
+def handing_on(module: Module, entry: Function, partitioned: Partitioned) -> set[str]:
+    """The functions that hand weights on to layers themselves: a pipeline's passes of a stage, but not its rounds.
+
+    And those that take a weight of some of its replicas alone, so that nothing in them can be for all.
+    """
     found: set[str] = set()
+    calls: dict[str, set[str]] = {}
     seen: set[tuple[str, Hashable]] = set()
     first: dict[str, Held] = {
         name: Slot(number, rank)
@@ -262,6 +266,8 @@ def of_some_replicas(module: Module, entry: Function, partitioned: Partitioned) 
                 helds = [held.get(arg) if isinstance(arg, str) else None for arg in statement.args]
                 helds = [of if isinstance(of, tuple) else None for of in helds]
                 key = statement.function, partitioned.key(helds)[0]
+                if any(helds):
+                    calls.setdefault(function.name, set()).add(statement.function)
                 if any(helds) and key not in seen:
                     seen.add(key)
                     if any(len(r) < len(partitioned.groups[w].devices) for w, r in ranks_of(tuple(helds)).items()):
@@ -271,4 +277,5 @@ def of_some_replicas(module: Module, entry: Function, partitioned: Partitioned) 
                         p.name: of for p, of in zip(callee.params, helds, strict=True) if of is not None
                     }
                     waiting.append((callee, given))
-    return found
+    taking = {name for names in calls.values() for name in names}
+    return found | {name for name in taking if name not in calls}

@@ -13,7 +13,7 @@ from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
 from distir.transform.zero.groups import WeightGroup, groups_of, is_representative
-from distir.transform.zero.inside import WeightsInside, of_some_replicas
+from distir.transform.zero.inside import WeightsInside, handing_on
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
 from distir.transform.zero.side_by_side import written_side_by_side
@@ -54,7 +54,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
         return module
     is_pipeline = sends(module, entry_of(module))
     if value == 3 or (value == 2 and not is_pipeline):
-        module = _with_all_replicas(module, partition)
+        module = _with_layers_in_sight(module, partition)
     entry = _plain(module)
     groups = groups_of(module, entry)
     chosen = partitions(entry, groups, partition)
@@ -95,16 +95,15 @@ def _plain(module: Module) -> Function:
     return with_sums_for_updates(entry, (p.name for p in entry.params if not {"param", "state"}.isdisjoint(p.roles)))
 
 
-def _with_all_replicas(module: Module, partition: str) -> Module:
-    """Without functions that take weights of some replicas, so that replicas can exchange parts."""
-    while True:
-        entry = _plain(module)
-        groups = groups_of(module, entry)
-        held = Partitioned(groups, partitions(entry, groups, partition))
-        apart = of_some_replicas(module, entry, held)
-        if not apart:
-            return module
-        module = written_side_by_side(module, apart)
+def _with_layers_in_sight(module: Module, partition: str) -> Module:
+    """With the passes of stages written out, so that replicas can exchange parts between two layers.
+
+    Also where one replica represents all: what is done to either then is the same.
+    """
+    entry = _plain(module)
+    groups = groups_of(module, entry)
+    passes = handing_on(module, entry, Partitioned(groups, partitions(entry, groups, partition)))
+    return written_side_by_side(module, passes) if passes else module
 
 
 def _named_as_before(module: Module, made: Sequence[Function]) -> Module:
