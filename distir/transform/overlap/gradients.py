@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
@@ -21,6 +21,9 @@ STREAM = "reduce"
 REDUCTIONS = frozenset({"MPIAllreduce", "MPIReduceScatter", "MPIReduce", "GroupAllreduce", "GroupReduceScatter"})
 """The ops that sum over devices."""
 
+SCATTERS = frozenset({"MPIReduceScatter", "MPIReduce", "GroupReduceScatter"})
+"""Those that leave each device a part of the sum, or one of them all."""
+
 
 @kind
 def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_bytes: int = 1 << 20) -> Overlapped:
@@ -38,7 +41,9 @@ def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_byte
     entry = without_buckets(entry_of(module))
     of = _Meanings(module)
     sums = of.gradient_sums(entry, checked(module).states[entry.name])
-    if not sums:
+    made = {f.name: _of_microbatches(f) for f in module if f.name != entry.name}
+    first = set(_of_microbatches(entry)) - set(sums)
+    if not sums and not first and not any(made.values()):
         hint = "apply `dp` or `dtp` to a training step first"
         raise Inapplicable(f"no gradient is summed over devices for an update; {hint}")
     entry = opened(module, entry, [name for index in sums for name in names(operands(entry.body[index]))])
@@ -46,15 +51,75 @@ def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_byte
     buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes)
     body = written(entry, values, buckets, STREAM)
     several = any(len(bucket.sums) > 1 for bucket in buckets)
-    done = f"{_counted(len(sums), 'sum')} of gradients on `{STREAM}`"
+    inside = len(first) + sum(len(places) for places in made.values())
+    done = f"{_counted(len(sums) + inside, 'sum')} of gradients on `{STREAM}`"
     if several:
         done += f" in {_counted(len(buckets), 'bucket')}"
-    return Overlapped(_with(module, replace(entry, body=body)), done)
+    changed = {name: _streamed(module.functions[name], places) for name, places in made.items() if places}
+    entry = replace(entry, body=body)
+    changed[entry.name] = _streamed(entry, _of_microbatches(entry))
+    return Overlapped(_with(Module(changed.get(f.name, f) for f in module), changed[entry.name]), done)
 
 
-def gradient_sums(module: Module, entry: Function, values: Mapping[str, Value]) -> list[int]:
-    """The statements of an entry function that sum gradients over devices, on no stream yet; `values`: by name."""
-    return _Meanings(module).gradient_sums(entry, values)
+def _of_microbatches(function: Function) -> list[int]:
+    """The statements that scatter sums of a microbatch's gradients over devices, which others are only added to.
+
+    So ZeRO's stages 2 and 3 reduce them where microbatches are accumulated, and hand them on in tuples.
+    """
+    users: dict[str, list[Statement]] = {}
+    for statement in function.body:
+        for name in names(operands(statement)):
+            users.setdefault(name, []).append(statement)
+
+    def is_added(name: str) -> bool:
+        return name in users and all(
+            _is_packed(s)
+            or (isinstance(s, Apply) and s.op == "Sum" and all(map(_is_packed, users.get(s.results[0], ()))))
+            for s in users[name]
+        )
+
+    return [
+        index
+        for index, s in enumerate(function.body)
+        if isinstance(s, Apply) and s.op in SCATTERS and not s.stream and all(is_added(n) for n in s.results if n)
+    ]
+
+
+def _is_packed(statement: Statement) -> bool:
+    return isinstance(statement, Apply) and statement.op == "MakeTuple"
+
+
+def _streamed(function: Function, places: Sequence[int]) -> Function:
+    """The function with these statements on the stream, and with what adds up their results."""
+    body = list(function.body)
+    for index in places:
+        statement = body[index]
+        assert isinstance(statement, Apply)
+        body[index] = replace(statement, stream=STREAM)
+    return _added_up(replace(function, body=tuple(body)))
+
+
+def _added_up(function: Function) -> Function:
+    """The function with sums of what the stream makes on the stream, too: so nothing else waits for it."""
+    made = {name for s in function.body if isinstance(s, Apply) and s.stream == STREAM for name in s.results}
+    carried = {p.name for p in function.params} | made
+    body: list[Statement] = []
+    for statement in function.body:
+        used = set(names(operands(statement)))
+        if isinstance(statement, Apply) and used <= carried:
+            if statement.op == "Sum" and used & made:
+                statement = replace(statement, stream=STREAM)
+                made.update(statement.results)
+            if statement.stream == STREAM or statement.op in ("MakeTuple", "UnpackTuple"):
+                carried.update(statement.results)
+        body.append(statement)
+    return replace(function, body=tuple(body))
+
+
+def gradient_sums(module: Module, function: Function, values: Mapping[str, Value]) -> list[int]:
+    """The statements of a function that sum gradients over devices, on no stream yet; `values`: by name."""
+    found = _Meanings(module).gradient_sums(function, values) if function is entry_of(module) else []
+    return sorted({*found, *_of_microbatches(function)})
 
 
 def _with(module: Module, entry: Function) -> Module:

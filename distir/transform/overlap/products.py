@@ -19,13 +19,14 @@ from distir.analysis import Instance, check
 from distir.cost import Hardware, load, show_seconds
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, Function, Module, names, types
-from distir.ops import OPS, Value, type_of
+from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.cutting import GATHERS, cut_at, group_size, issued_early, sites, written
 from distir.transform.overlap.gradients import gradient_sums
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
+from distir.transform.overlap.weights import held_weights
 from distir.transform.steps import StepError
 
 STREAM = "tensor"
@@ -90,23 +91,24 @@ class _Overlapping:
         return found
 
     def sites(self, function: Function) -> Iterator[int]:
-        """The collectives beside products: in the entry function, no sums of gradients, and no gathers of weights."""
-        others = self.of_replicas if function.name == self.entry.name else frozenset[str]()
+        """The collectives beside products: no sums of gradients, and no gathers of weights."""
+        others = self.of_replicas.get(function.name, frozenset[str]())
         return (index for index in sites(function) if _first(function, index) not in others)
 
     @cached_property
-    def of_replicas(self) -> frozenset[str]:
-        """The first results of the entry function's collectives that data parallelism has, with ZeRO or without."""
-        entry, values = self.entry, checked(self.module).states[self.entry.name]
-        found = {_first(entry, index) for index in gradient_sums(self.module, entry, values)}
-        weights = {p.name for p in entry.params if "param" in p.roles}
-        for statement in entry.body:
-            if isinstance(statement, Apply) and not weights.isdisjoint(names(statement.args)):
-                if OPS[statement.op].view or statement.op in ("Cast", "CastLike"):
-                    weights.update(statement.results)
-                elif statement.op in GATHERS:
-                    found.add(statement.results[0])
-        return frozenset(found)
+    def of_replicas(self) -> dict[str, frozenset[str]]:
+        """By function, the first results of the collectives that data parallelism has, with ZeRO or without."""
+        states, found = checked(self.module).states, dict[str, frozenset[str]]()
+        for name, weights in held_weights(self.module, self.entry).items():
+            function = self.module.functions[name]
+            places = set(gradient_sums(self.module, function, states[name]))
+            places |= {
+                index
+                for index, s in enumerate(function.body)
+                if isinstance(s, Apply) and s.op in GATHERS and weights.issuperset(names(s.args))
+            }
+            found[name] = frozenset(_first(function, index) for index in places)
+        return found
 
     def improve(self, name: str, instances: Sequence[tuple[Value, ...]]) -> None:
         """Put the collectives of one function on the stream, cut where that gains; leave alone what gains nothing."""

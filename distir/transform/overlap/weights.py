@@ -14,7 +14,6 @@ from distir.ir import (
     Module,
     Statement,
     TensorType,
-    TupleType,
     names,
     operands,
     results,
@@ -60,27 +59,43 @@ def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
     return Overlapped(Module(changed.get(f.name, f) for f in module), done)
 
 
+Items = tuple[bool, ...]
+"""Which items of a tuple are weights."""
+
+
 def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
-    """By function that the entry function calls: the values that are weights, or tuples of weights, as they are held.
+    """By function that the entry function calls: the values that are weights, as they are held; so may items of tuples.
 
     A weight that is cast to fewer bits is one, too.
     """
     found: dict[str, set[str]] = {}
-    waiting = [(entry.name, {p.name for p in entry.params if "param" in p.roles})]
+    seen: set[tuple[str, tuple[tuple[str, Items], ...]]] = set()
+    waiting: list[tuple[str, set[str], dict[str, Items]]] = [
+        (entry.name, {p.name for p in entry.params if "param" in p.roles}, {})
+    ]
     while waiting:
-        name, given = waiting.pop()
-        if name in found and given <= found[name]:
-            continue
-        weights = found.setdefault(name, set())
-        weights |= given
+        name, weights, packed = waiting.pop()
         for statement in module.functions[name].body:
-            used = list(names(operands(statement)))
-            if isinstance(statement, Apply) and (statement.op == "Cast" or _is_view(statement)):
-                weights.update(results(statement) if used and weights.issuperset(used) else ())
-            elif isinstance(statement, Call):
-                pairs = zip(module.functions[statement.function].params, statement.args, strict=True)
-                tuples = {p.name for p, arg in pairs if arg in weights and isinstance(p.type, TupleType)}
-                waiting += [(statement.function, tuples)] if tuples else []
+            args = operands(statement)
+            of = tuple([isinstance(arg, str) and arg in weights for arg in args])
+            match statement:
+                case Apply(op="MakeTuple"):
+                    packed[statement.results[0]] = of
+                case Apply(op="UnpackTuple", args=(str(arg),)) if arg in packed:
+                    weights.update(made for made, is_one in zip(statement.results, packed[arg], strict=True) if is_one)
+                case Apply() if statement.op == "Cast" or _is_view(statement):
+                    weights.update(statement.results if any(of) and weights.issuperset(names(args)) else ())
+                case Call():
+                    params = [p.name for p in module.functions[statement.function].params]
+                    pairs = zip(params, args, strict=True)
+                    given = {p: packed[arg] for p, arg in pairs if isinstance(arg, str) and arg in packed}
+                    key = statement.function, tuple(sorted(given.items()))
+                    if any(map(any, given.values())) and key not in seen:
+                        seen.add(key)
+                        waiting.append((statement.function, set(), given))
+                case _:
+                    pass
+        found.setdefault(name, set()).update(weights - {""})
     return found
 
 
