@@ -58,13 +58,16 @@ def test_a_documented_example_shows_its_code_and_nothing_else(code, text):
 BUDGETS = {"DIR506": {"max_latency_s": 1e-3}, "DIR507": {"max_memory_bytes": 10**9}}
 """What the documentation of these codes says."""
 
+MACHINES = {"DIR513": distir.cost.parse('extends = "dgx-a100"\n[kinds.a100]\nstreams = 1')}
+"""The machines that the documentation of these codes describes; others are of `dgx-a100`."""
+
 
 def simulated(code):
     def found(program):
         """What simulation finds. Named dimensions have a size, but where the lack of one is to be shown."""
         try:
             bind = {"B": 64} if "(B," in program.source.text and code.number != "DIR508" else {}
-            simulation = distir.simulate(program.module, "dgx-a100", bind=bind)
+            simulation = distir.simulate(program.module, MACHINES.get(code.number, "dgx-a100"), bind=bind)
         except distir.ProgramError as error:
             return program.located(error.diagnostics)
         return program.located(simulation.findings(**BUDGETS.get(code.number, {})))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from distir.ir import Shape
 from distir.ops.core import op
+from distir.ops.host import Operand
+from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array
 
 if TYPE_CHECKING:
@@ -24,6 +28,12 @@ def After(value: Array, *events: Array) -> Array:
     %y = After(%x: Tensor[Float32, (2, 3), 1], %a: Tensor[Float32, (4,), 1], %b: Tensor[Int64, (5, 6), 1])
     """
     return value
+
+
+@After.sharding
+def _(value: Operand, *events: Operand, results: Sequence[Shape | None]) -> Layout:
+    (letters,) = elementwise([value.shape])
+    return Layout((letters, *((None,) * len(event.shape or ()) for event in events)), (letters,))
 
 
 @After.grad

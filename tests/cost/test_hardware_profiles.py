@@ -21,7 +21,7 @@ README = (FOLDER / "README.md").read_text(encoding="utf-8")
 def test_the_shipped_profiles():
     assert profiles() == sorted(
         ["dgx2-v100", "dgx-a100", "dgx-h100", "h200", "laptop-cpu"]
-        + ["a100-40", "b200", "gb200", "l40s"]
+        + ["a100-40", "b200", "gb200", "h100-96", "l40s"]
         + ["2x-dgx2-v100", "tpu-v5p", "trainium2"]
     )
     assert DEFAULT in profiles()

@@ -22,7 +22,7 @@ ADDING = ("Sum", "Add")
 
 
 class UnmovableError(Exception):
-    """A value is used whole, too, in a way that cannot be told apart."""
+    """A value is used in parts and whole, in one tuple."""
 
 
 @dataclass(frozen=True, slots=True)

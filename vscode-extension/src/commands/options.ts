@@ -10,7 +10,7 @@ export interface Option {
 }
 
 /** Options that the command line takes as a word alone. */
-const FLAGS: ReadonlySet<string> = new Set(["all-divisors", "fuse"]);
+const FLAGS: ReadonlySet<string> = new Set(["all-divisors", "fuse", "overlap"]);
 
 /** Options that are given once for each word of their field. */
 const REPEATED: ReadonlySet<string> = new Set(["bind", "fix"]);
@@ -38,6 +38,7 @@ export function options(devices: number, schedules: readonly string[], before: R
     { name: "zero", label: "ZeRO stages", detail: "From 0 to 3, comma-separated.", value: "0", check: list },
     { name: "checkpoint", label: "Checkpointing", detail: "Whether activations are recomputed.", value: "off", choices: ["off", "on", "both"] },
     { name: "fuse", label: "Fusion", detail: "Whether the ops of each program are fused into kernels.", value: "off", choices: ON_OFF },
+    { name: "overlap", label: "Overlap", detail: "Whether each plan is tried with communication beside computation, too.", value: "off", choices: ON_OFF },
     { name: "sums", label: "Sums of gradients", detail: "Those of microbatches are added by layer, or by stage, comma-separated.", value: "layer" },
     { name: "method", label: "Method", detail: "grid: all; bounded: skips what bounds exclude; anneal: continues to stages of unequal size.", value: "grid", choices: ["grid", "bounded", "anneal"] },
     { name: "steps", label: "Steps of anneal", detail: "Empty: 200.", value: "", check: number },
