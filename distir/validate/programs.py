@@ -178,7 +178,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     repeats = rows if chosen.reduces_each_microbatch and run.pp == 1 else 1
     rows //= repeats
     if run.precision == "fp8" and rows > 1:
-        raise UnsupportedError("delayed scaling of 8-bit floats cannot be expressed with several microbatches")
+        raise UnsupportedError("delayed scaling of 8-bit floats with several microbatches takes minutes to build")
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     if run.pp > 1:

@@ -190,6 +190,15 @@ def test_layers_in_layers_are_written_into_what_the_program_calls():
     assert verify(flat, transform(flat, "dp=2")).equal
 
 
+@pytest.mark.parametrize("steps", [("accumulate=12",), ("dtp=1,1,2", "microbatches=12")])
+def test_delayed_scales_are_those_of_the_whole_batch_in_many_microbatches(steps):
+    """Where rounds of microbatches are functions, too: what is found of weights is the same in each."""
+    step = transform(gpt2(2, 16, 2, 4, batch=24, vocabulary=32, dtype="Float32"), "fp8=delayed", "grad", "loss=mse")
+    distributed = transform(step, *steps)
+    assert "round" in distributed.functions
+    assert verify(step, distributed).equal
+
+
 def test_one_scale_per_tensor_is_no_scale_per_microbatch():
     step = transform(gpt(), "fp8=tensor", "grad")
     with pytest.raises(ProgramError) as caught:

@@ -245,9 +245,9 @@ class _Writer:
         self._found(name, device, self._joined(name, device))
 
     def _joined(self, name: str, device: int) -> str:
+        if self.reading.count == 1 or is_plain(self.reading.values[name].shares):  # the same with every microbatch
+            return self.frame.called[name, 0, device]
         parts = [self.frame.called[name, k, device] for k in range(self.reading.count)]
-        if len(parts) == 1 or is_plain(self.reading.values[name].shares):  # or the same with every microbatch
-            return parts[0]
         (share,) = leaf_shares(self.reading.values[name].shares)
         assert isinstance(share, Share)
         assert share.axis is not None
