@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "lsp"))
 from server_session import Session, codes
 
-DEEP = 4_000
+DEEP = 2_500
 DEEPEST = 10_000
 LEVELS = 40
 OPS = 2**LEVELS

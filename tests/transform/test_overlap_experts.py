@@ -1,5 +1,6 @@
 """All-to-alls of experts on a stream, beside what does not depend on them and beside another microbatch."""
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -38,8 +39,14 @@ CASES = ["ep=2", "ep=2 dp=2", "accumulate=2 ep=2", "accumulate=2 tp=2 ep=2", "pp
 GPIPE = "pp=2 microbatches=4 schedule=gpipe ep=2"
 
 
-@pytest.mark.parametrize("steps", [*CASES, GPIPE])
-@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3"])
+OFTEN = [*CASES, GPIPE] if os.environ.get("DISTIR_TEST_ALL") == "1" else ["ep=2 dp=2"]
+"""The strategies that are tried with the larger model, too; all with `DISTIR_TEST_ALL=1`."""
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [*(("mixtral-8x7b", steps) for steps in [*CASES, GPIPE]), *(("deepseek-v3", steps) for steps in OFTEN)],
+)
 def test_results_stay_the_same_and_no_step_is_slower(name, steps):
     before, after, _ = overlapped(name, steps)
     assert verify(trained(name), after).equal
