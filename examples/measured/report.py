@@ -46,7 +46,8 @@ CAUSES = """## What does not fit, and why
 - **MPT-13B on 8 GPUs** is measured a sixth slower than predicted, and than the same model on 16. The micro batch of
   that row suggests that it ran at the limit of memory, with Float32 master weights; the source says it had none.
 - **Kernels that are not fused** (LLaMA 13B, `unfused`, `fused`): steps take 9 to 24 % longer than predicted, and runs
-  need more memory. A likely cause, not verified, is Float32 copies of the scores, which our written-out attention has not.
+  need more memory. A likely cause, not verified, is Float32 copies of the scores, which our written-out attention
+  has not.
 - **Memory of Megatron's small models**: logits are copied to Float32 for the loss there, where ours are fused; with a
   vocabulary that is hundred times the width, this is half of the peak. The 7B model of the same table is within 2 %.
 - **Megatron's small models wait for the host.** What an op of a fused program takes there is 42 µs, a figure that is
