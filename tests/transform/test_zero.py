@@ -325,3 +325,10 @@ def test_what_is_looked_at_whole_is_refused_or_right(value, returned, refused):
 def test_what_does_not_exist_is_refused(words):
     with pytest.raises(StepError):
         steps(mlp(2, 8, 8, "Float64", training=True), "dp=2", words)
+
+
+def test_functions_that_the_step_does_not_call_stay():
+    spare = distir.parse("func @spare(%x: Tensor[Float32, (8,)]) {\n  %y = Relu(%x)\n  return %y\n}\n")
+    module = distir.ir.Module([*transform(trained("sgd"), "dtp=2,1,1", "microbatches=4"), *spare])
+    for stage in (1, 2, 3):
+        assert "spare" in transform(module, f"zero={stage}").functions

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
-from distir.ir import Attributes, Call, Function, Module, Param, Return, Statement
+from distir.ir import Attributes, Call, Function, Module, Param, Return, Shape, Statement, TensorType
+from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.steps import StepError, step
@@ -52,6 +53,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     checked(module)
     if value == 0:
         return module
+    given = module
     is_pipeline = sends(module, entry_of(module))
     if value == 3 or (value == 2 and not is_pipeline):
         module = _with_layers_in_sight(module, partition)
@@ -59,15 +61,17 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     groups = groups_of(module, entry)
     chosen = partitions(entry, groups, partition)
     inside: list[Function] = []
+    shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
         weights = WeightsInside(module, Partitioned(groups, chosen))
         entry = weights.entry(entry)
+        shapes |= {made.name: shapes[name] for (name, _), made in weights.made.items() if name in shapes}
         inside = [*weights.made.values()]
         module = Module([*module, *inside])
         groups = groups_of(module, entry)
     body = rewritten(entry, groups, chosen, value)
     if value > 1 and not is_pipeline:
-        sums = SumsOfParts(module, Partitioned(groups, chosen))
+        sums = SumsOfParts(module, Partitioned(groups, chosen), shapes)
         body = [*sums.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
         inside += [made.function for made in sums.made.values()]
     params, results = _partitioned(groups, chosen, value)
@@ -86,7 +90,15 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
         changed[spread.name] = scatter(spread, entry.params, params)
         changed[joined.name] = gather(joined, entry.returned, results)
     found = Module([*inside, *(f for f in module if f not in inside)])
-    return _named_as_before(Module(changed.get(function.name, function) for function in found), inside)
+    return _named_as_before(given, Module(changed.get(function.name, function) for function in found), inside)
+
+
+def _shapes(module: Module) -> dict[str, dict[str, Shape | None]]:
+    """By function and value, its shape; none of what is no tensor."""
+    return {
+        name: {value: t.shape if isinstance(t := type_of(v), TensorType) else None for value, v in state.items()}
+        for name, state in checked(module).states.items()
+    }
 
 
 def _plain(module: Module) -> Function:
@@ -106,22 +118,15 @@ def _with_layers_in_sight(module: Module, partition: str) -> Module:
     return written_side_by_side(module, passes) if passes else module
 
 
-def _named_as_before(module: Module, made: Sequence[Function]) -> Module:
-    """Without functions that are not called any more; one that was made in place of such a one takes its name."""
-    entry = entry_of(module)
-    ends = (f"{entry.name}.scatter", f"{entry.name}.gather")
-    called = {
-        name
-        for end in (entry.name, *ends)
-        if end in module.functions
-        for name in reachable(module, module.functions[end])
-    }
-    gone = {name for name in module.functions if name not in called}
+def _named_as_before(given: Module, module: Module, made: Sequence[Function]) -> Module:
+    """Without functions of the `given` program that are not called any more; what was made of one takes its name."""
+    before, called = _called(given), _called(module)
+    gone = (before | {function.name for function in made}) - called
     names: dict[str, str] = {}
     for function in made:
-        before = function.name.rpartition("_")[0]
-        if function.name in called and before in gone and before not in names.values():
-            names[function.name] = before
+        hint = function.name.rpartition("_")[0]
+        if function.name in called and hint in gone and hint not in names.values():
+            names[function.name] = hint
 
     def renamed(statement: Statement) -> Statement:
         if isinstance(statement, Call) and statement.function in names:
@@ -129,8 +134,17 @@ def _named_as_before(module: Module, made: Sequence[Function]) -> Module:
         return statement
 
     return Module(
-        replace(f, name=names.get(f.name, f.name), body=tuple(map(renamed, f.body))) for f in module if f.name in called
+        replace(f, name=names.get(f.name, f.name), body=tuple(map(renamed, f.body)))
+        for f in module
+        if f.name not in gone
     )
+
+
+def _called(module: Module) -> set[str]:
+    """The functions that the entry function calls, or what spreads its arguments and joins its results; and these."""
+    entry = entry_of(module).name
+    ends = [name for name in (entry, f"{entry}.scatter", f"{entry}.gather") if name in module.functions]
+    return {name for end in ends for name in reachable(module, module.functions[end])}
 
 
 def _donated(

@@ -6,19 +6,35 @@ and through the tuples and functions that carry these from one microbatch to the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from distir.ir import Apply, Arg, Attributes, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir import (
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Function,
+    Module,
+    Return,
+    Shape,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    results,
+)
 from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
+from distir.transform.steps import tell
 from distir.transform.zero.groups import WeightGroup
 from distir.transform.zero.inside import fresh
 from distir.transform.zero.partition import Owner, Partition
 from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
 
 ADDING = ("Sum", "Add")
+"""The ops that sum gradients, of one shape."""
 
 
 class UnmovableError(Exception):
@@ -51,12 +67,14 @@ class SumsOfParts:
 
     module: Module
     partitioned: Partitioned
+    shapes: Mapping[str, Mapping[str, Shape | None]]
+    """By function and value; none of values that are no tensors, or whose shape depends on the call."""
     made: dict[tuple[str, Hashable], Rewritten] = field(default_factory=dict[tuple[str, Hashable], Rewritten])
     """By function, and by what of its results is to be parts."""
     taken: set[str] = field(default_factory=set[str])
 
     def entry(self, entry: Function) -> Function:
-        """The entry function, where it can be so; else as it is."""
+        """The entry function, where it can be so; else as it is, and that is said."""
         self.taken = set(self.module.functions)
         wanted: dict[int, int] = {}
         defined = {name: s for s in entry.body for name in results(s)}
@@ -74,6 +92,7 @@ class SumsOfParts:
             return replace(entry, body=tuple(_Body(self, entry, wanted).rewritten(())), result_types=None)
         except UnmovableError:
             self.made.clear()
+            tell("gradients of microbatches are summed whole on each device and reduced once: sums are used whole, too")
             return entry
 
     def _summed(self, defined: dict[str, Statement], name: str) -> bool:
@@ -176,6 +195,8 @@ class _Body:
         if isinstance(arg, str) and held is not None:
             if self.wanted.setdefault(arg, held) != held or (isinstance(held, tuple) and arg in self.whole):
                 raise UnmovableError
+            if isinstance(held, Slot) and not self._alike(arg, held):
+                raise UnmovableError
         else:
             self.whole.update(names((arg,)))
 
@@ -207,10 +228,11 @@ class _Body:
                 self._want(statement.args[0], tuple(wanted.get(name) for name in statement.results))
                 return True
             case Apply(op=op) if op in ADDING and self.whole.isdisjoint(wanted):
-                if not all(isinstance(arg, str) for arg in statement.args):
+                held = wanted[statement.results[0]]
+                if not all(isinstance(arg, str) and self._alike(arg, held) for arg in statement.args):
                     return False
                 for arg in statement.args:
-                    self._want(arg, wanted[statement.results[0]])
+                    self._want(arg, held)
                 return True
             case Call() if self.whole.isdisjoint(wanted) and self._sums(statement, wanted):
                 found = self.owner.returning(statement.function, [wanted.get(name) for name in statement.results])
@@ -222,6 +244,13 @@ class _Body:
                 return True
             case _:
                 return False
+
+    def _alike(self, arg: str, held: Held) -> bool:
+        """Whether a value may be of the weight's shape: a part of a smaller one, which is broadcast, is another."""
+        assert isinstance(held, Slot)
+        shape = self.owner.shapes.get(self.function.name, {}).get(arg)
+        weight = self.partitioned.groups[held.weight].type
+        return shape is None or not isinstance(weight, TensorType) or shape == weight.shape
 
     def _sums(self, call: Call, wanted: dict[str, Held]) -> bool:
         """Whether a function returns sums: in tuples, or by adding to what it is given."""
