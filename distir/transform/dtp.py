@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
+from typing import Any
 
 from distir.analysis import Analysis
 from distir.ir import (
@@ -63,6 +64,7 @@ def dtp(
     representative: bool = False,
     sums: str = SUMS[0],
     scatter_gather: bool | None = None,
+    in_flight: int = 0,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -98,9 +100,9 @@ def dtp(
     with paused_collection():
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
-        options = (module, p, microbatches, schedule, virtual, balance, hardware, sums)
+        options = (module, p, microbatches, schedule, virtual, balance, hardware, sums, in_flight)
         if p > 1 and is_heard():
-            for line in pipeline_of(*options).shares.lines:
+            for line in pipeline_of(*options).lines:
                 tell(line)
         if piped and d == t == 1:
             return _pipeline(*options)
@@ -149,22 +151,18 @@ def _of_replicas(module: Module, size: int) -> Module:
 
 
 @lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others
-def _pipeline(
-    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str, sums: str
-) -> Module:
-    return pipeline_of(module, stages, microbatches, schedule, virtual, balance, hardware, sums).written
+def _pipeline(module: Module, stages: int, microbatches: int, *options: Any) -> Module:
+    return pipeline_of(module, stages, microbatches, *options).written
 
 
 @kept_per_thread(16)
-def _analysed(
-    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str, sums: str
-) -> tuple[Analysis, dict[str, Dim]]:
+def _analysed(module: Module, stages: int, microbatches: int, *options: Any) -> tuple[Analysis, dict[str, Dim]]:
     """The pipeline checked, and what its batch is called.
 
     Here the batch of a microbatch is called `B` where the pipeline calls that of all of them so: then stages are the
     same for any number of microbatches. The names say what `B` is to be replaced by in the end.
     """
-    made = _pipeline(module, stages, microbatches, schedule, virtual, balance, hardware, sums)
+    made = _pipeline(module, stages, microbatches, *options)
     names = _batch_names(made)
     smaller = _resized(made, {name: dims.multiply(dims.named(name), microbatches) for name in names})
     analysis = checked_result(f"pp={stages}", module, smaller, entry_of(smaller).name)

@@ -470,7 +470,7 @@ def test_what_is_counted_is_called_what_it_is():
 
 def test_numbers_that_do_not_suit_the_schedule():
     module = mlp(8, 2, 12, training=True)
-    assert refused(module, 4, 6, schedule="interleaved", virtual=2).code.number == "DIR643"
+    assert refused(module, 4, 6, schedule="dualpipev").code.number == "DIR643"
     assert refused(module, 4, 6, schedule="1f1b", virtual=2).code.number == "DIR643"
     for options in ({"schedule": "1f2b"}, {"microbatches": 0}, {"balance": "1,x"}):
         with pytest.raises(StepError):

@@ -206,8 +206,9 @@ BAD_SCHEDULE = code(
     """
 The schedule does not support these numbers of devices, microbatches and stages per device.
 
-`interleaved` with several stages per device schedules microbatches in groups of P, so their number must be a multiple
-of P. Other schedules have a fixed number of stages per device, which `virtual` cannot change.
+Some schedules have a fixed number of stages per device, which `virtual` cannot change. `dualpipev` needs at least twice
+as many microbatches as devices. `best` finds no order if `in_flight` lets a device hold fewer microbatches than it has
+stages, and needs OR-tools (`pip install 'distir[schedules]'`).
 """,
 )
 

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
-from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, in_flight, needs, stage_devices
+from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, in_flight, needs, stage_devices, with_weights
 
 
 def filled_orders(order: Order, lengths: Lengths) -> Iterator[Order]:
@@ -23,11 +23,7 @@ def filled_orders(order: Order, lengths: Lengths) -> Iterator[Order]:
     plans = [[task for task in tasks if task.kind is not Pass.WEIGHT] for tasks in order]
     for patience in (0.0, 0.5, 1.0):
         yield _played(plans, max(map(in_flight, order)), len(stage_devices(order)), lengths, patience)
-    yield tuple(tuple(passed for task in plan for passed in _with_weight(task)) for plan in plans)
-
-
-def _with_weight(task: Task) -> tuple[Task, ...]:
-    return (task,) if task.kind is Pass.FORWARD else (task, Task(task.stage, task.microbatch, Pass.WEIGHT))
+    yield with_weights(order)
 
 
 def _played(plans: list[list[Task]], limit: int, stages: int, lengths: Lengths, patience: float) -> Order:

@@ -65,6 +65,17 @@ def forward_only(order: Order) -> Order:
     return tuple(tuple(task for task in tasks if task.kind is Pass.FORWARD) for tasks in order)
 
 
+def with_weights(order: Order) -> Order:
+    """The same with each backward pass split, its two halves one behind the other."""
+
+    def split(task: Task) -> tuple[Task, ...]:
+        weight = Task(task.stage, task.microbatch, Pass.WEIGHT)
+        return (task, weight) if task.kind is Pass.BACKWARD else (task,)
+
+    whole = ([task for task in tasks if task.kind is not Pass.WEIGHT] for tasks in order)
+    return tuple(tuple(half for task in tasks for half in split(task)) for tasks in whole)
+
+
 def in_flight(tasks: Sequence[Task]) -> int:
     """The most microbatches, counted once per stage, that a device has gone forward with and not yet back."""
     last = Pass.WEIGHT if any(task.kind is Pass.WEIGHT for task in tasks) else Pass.BACKWARD

@@ -10,6 +10,8 @@ from functools import cached_property, lru_cache
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import Function, Module
+from distir.transform.counting import percent
+from distir.transform.pipeline.best import BestOrder
 from distir.transform.pipeline.costs import call_costs
 from distir.transform.pipeline.emission import write
 from distir.transform.pipeline.filling import filled_orders
@@ -42,25 +44,48 @@ class Prepared:
     timed: Hardware | None
     """The machine on which passes are to be timed again, as they are called, for an order that depends on it."""
     find_shares: Callable[[], StageShares]
+    fit: Callable[[int, Lengths], BestOrder] | None = None
+    """Where the order is sought for what passes take: the shortest one for so many microbatches, with a bound."""
 
     @cached_property
     def shares(self) -> StageShares:
         """What each stage has of time, FLOPs and weights."""
         return self.find_shares()
 
+    @property
+    def lines(self) -> list[str]:
+        """What is to be said of the pipeline, a line each."""
+        return [*self.shares.lines, *([] if self.found is None else [_said(self.found)])]
+
     @cached_property
     def written(self) -> Module:
         """The pipeline."""
-        made = write(self.placement, self.timetable, self.functions)
         if self.timed is None:
-            return made
-        lengths, count = self.lengths, self.count
-        if exact := _exact_lengths(made, self.placement.passes, count, self.timed):  # only now this is known of halves
-            lengths = {where: exact.get(where, 0.0) for where in lengths}
-        order = self.rule(count)
-        orders = [order, *filled_orders(order, lengths)]
-        events = min((self.merged(one, lengths) for one in orders), key=lambda found: self.span(found, lengths))
+            return self._first
+        if self.found is not None:
+            orders = [self.found.order, *self.found.named]
+        else:
+            orders = [self.rule(self.count), *filled_orders(self.rule(self.count), self._exact)]
+        every = (self.merged(one, self._exact) for one in orders)
+        events = min(every, key=lambda found: self.span(found, self._exact))
         return write(self.placement, folded(events, LEAST), self.functions)
+
+    @cached_property
+    def found(self) -> BestOrder | None:
+        """The order that was sought for what passes take, where that is known."""
+        return None if self.fit is None or self.timed is None else self.fit(self.count, self._exact)
+
+    @cached_property
+    def _first(self) -> Module:
+        """The pipeline in an order for what passes were estimated to take before they were functions."""
+        return write(self.placement, self.timetable, self.functions)
+
+    @cached_property
+    def _exact(self) -> Lengths:
+        """How long passes take, now that it is known of halves of backward passes."""
+        assert self.timed is not None
+        exact = _exact_lengths(self._first, self.placement.passes, self.count, self.timed)
+        return {where: exact.get(where, 0.0) for where in self.lengths} if exact else self.lengths
 
     @cached_property
     def timetable(self) -> Timetable:
@@ -70,7 +95,7 @@ class Prepared:
         the order.
         """
         order = self.rule(self.count)
-        for few in some(self.devices, len(self.stage_devices), self.count):
+        for few in some(self.devices, len(self.stage_devices), self.count) if self.fit is None else ():
             if few >= self.count:
                 break
             with suppress(ScheduleError):  # it may take only certain numbers
@@ -148,6 +173,14 @@ class Prepared:
             if isinstance(event, Task):
                 found[self.stage_devices[event.stage]].append(event)
         return tuple(map(tuple, found))
+
+
+def _said(found: BestOrder) -> str:
+    """How good an order is."""
+    if found.span == found.bound:
+        return "no order of the passes is shorter, by what they are estimated to take"
+    most = percent(1 - found.bound / found.span)
+    return f"no order of the passes is more than {most} shorter, by what they are estimated to take"
 
 
 def some(devices: int, stages: int, count: int) -> list[int]:

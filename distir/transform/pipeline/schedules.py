@@ -6,19 +6,24 @@ marked `@schedule`; what it gives is validated.
 
 Sources: Huang et al., "GPipe", NeurIPS 2019; Narayanan et al., "PipeDream", SOSP 2019, and "Efficient Large-Scale
 Language Model Training on GPU Clusters Using Megatron-LM", SC 2021 (1F1B, interleaved); Qi et al., "Zero Bubble
-Pipeline Parallelism", ICLR 2024 (ZB-H1, ZB-V), and "Pipeline Parallelism with Controllable Memory", NeurIPS 2024.
+Pipeline Parallelism", ICLR 2024 (ZB-H1, ZB-V), and "Pipeline Parallelism with Controllable Memory", NeurIPS 2024;
+Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023; DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024
+(DualPipe), and the V that its authors and Qi et al. made of it in 2025.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from distir.ir.registry import Registry
-from distir.transform.pipeline.passes import Order, Pass, Task, needs
+from distir.transform.pipeline.best import BestOrder, NoSolverError, OrderProblem, best_order, placements
+from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, needs, stage_devices, with_weights
 from distir.transform.pipeline.validation import ScheduleError, validate
 
 Rule = Callable[[int, int, int], Order]
@@ -39,6 +44,8 @@ class Schedule:
     """How many stages a device has by default."""
     torch: str | None = None
     """What it, or what is nearest to it, is called in `torch.distributed.pipelining`."""
+    fitted: bool = False
+    """Whether the order is sought for what passes take, by `fit`; `rule` is then that for passes of equal length."""
 
     def stages_per_device(self, virtual: int = 1) -> int:
         """How many stages each device has, where `virtual` are asked for. Raises ScheduleError."""
@@ -67,12 +74,18 @@ SCHEDULES: Final[Registry[Schedule]] = Registry()
 
 
 def schedule(
-    name: str, *, splits: bool = False, virtual: bool = False, stages: int = 1, torch: str | None = None
+    name: str,
+    *,
+    splits: bool = False,
+    virtual: bool = False,
+    stages: int = 1,
+    torch: str | None = None,
+    fitted: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Register a rule as the schedule of that name; the other parameters are those of `Schedule`."""
 
     def register(rule: Rule) -> Rule:
-        SCHEDULES.register(name, Schedule(name, rule, splits, virtual, stages, torch), rule.__module__)
+        SCHEDULES.register(name, Schedule(name, rule, splits, virtual, stages, torch, fitted), rule.__module__)
         return rule
 
     return register
@@ -105,27 +118,39 @@ def one_forward_one_backward(devices: int, microbatches: int, virtual: int) -> O
 def interleaved(devices: int, microbatches: int, virtual: int) -> Order:
     """1F1B with v stages per device: the bubble is v times smaller, with v times as many messages.
 
-    K must be a multiple of P: groups of P microbatches run through one stage of a device, then through its next stage.
+    Groups of microbatches run through one stage of a device, then through its next stage. A group is P of them, or
+    somewhat more where K is no multiple of P; where K is less, all of them, and then devices wait in every round.
     """
-    if virtual > 1 and microbatches % devices:
-        below, above = microbatches // devices * devices, -(-microbatches // devices) * devices
-        near = f"{below} or {above}" if below else f"{above}"
-        raise ScheduleError(
-            f"`interleaved` expected a multiple of the {devices} devices as `microbatches`, found {microbatches};"
-            f" {near} would do"
-        )
     if virtual == 1:
         return one_forward_one_backward(devices, microbatches, 1)
+    groups = _groups(devices, microbatches)
     orders: list[tuple[Task, ...]] = []
     for device in range(devices):
         backwards = (
             Task((virtual - 1 - task.stage // devices) * devices + device, task.microbatch, Pass.BACKWARD)
-            for task in _forwards(device, devices, microbatches, virtual)
+            for task in _forwards(device, devices, groups, virtual)
         )
-        # One backward pass can begin on the last device once P * (v - 1) + 1 forward passes are done there. A device
-        # before it is a forward pass ahead and a backward pass behind: both fit in, hence twice the distance.
-        ahead = devices * (virtual - 1) + 2 * (devices - 1 - device)
-        orders.append(tuple(_alternate(_forwards(device, devices, microbatches, virtual), backwards, ahead)))
+        # One backward pass can begin on the last device once it has done v - 1 stages for a group, and one microbatch
+        # of the last. A device before it is a forward pass ahead and a backward pass behind: hence twice the distance.
+        ahead = max(map(len, groups)) * (virtual - 1) + 2 * (devices - 1 - device)
+        orders.append(tuple(_alternate(_forwards(device, devices, groups, virtual), backwards, ahead)))
+    return tuple(orders)
+
+
+@schedule("looped-bfs", virtual=True, stages=2, torch="LoopedBFS")
+def looped_breadth_first(devices: int, microbatches: int, virtual: int) -> Order:
+    """All microbatches through one stage of a device, then all through its next; backward passes likewise.
+
+    The bubble is that of `interleaved`, and all K microbatches are in flight in every stage, as in GPipe. Weights of a
+    stage are used by all microbatches in a row, so that ZeRO-3 gathers each of them once for the forward passes and
+    once for the backward passes.
+    """
+    orders: list[tuple[Task, ...]] = []
+    for device in range(devices):
+        stages = range(device, devices * virtual, devices)
+        forwards = [Task(stage, k, Pass.FORWARD) for stage in stages for k in range(microbatches)]
+        backwards = [Task(stage, k, Pass.BACKWARD) for stage in reversed(stages) for k in range(microbatches)]
+        orders.append((*forwards, *backwards))
     return tuple(orders)
 
 
@@ -176,6 +201,62 @@ def zero_bubble_v(devices: int, microbatches: int, virtual: int) -> Order:
     )
 
 
+@schedule("dualpipev", splits=True, stages=2, torch="DualPipeV")
+def dual_pipe_v(devices: int, microbatches: int, virtual: int) -> Order:
+    """Two stages per device in a V, where forward passes of one direction alternate with backward passes of the other.
+
+    One pass of each kind stand side by side in the steady state, so that the communication of one, such as the
+    all-to-all of experts, can run beside the computation of the other. Backward passes are split only at both ends. K
+    must be 2P or more.
+    """
+    if microbatches < 2 * devices:
+        raise ScheduleError(
+            f"`dualpipev` expected {2 * devices} or more as `microbatches` for {devices} devices, found {microbatches}"
+        )
+    return tuple(tuple(_both_ways(device, devices, microbatches)) for device in range(devices))
+
+
+def _both_ways(device: int, devices: int, microbatches: int) -> Iterator[Task]:
+    """The passes of a device of `dualpipev`, in its eight phases: `down` is its stage in the first half of the V."""
+    down, up, after = device, 2 * devices - 1 - device, devices - 1 - device
+    begun: Counter[tuple[int, Pass]] = Counter()
+    left: deque[Task] = deque()
+    """Weight gradients that were put off."""
+
+    def forward(stage: int) -> Iterator[Task]:
+        yield Task(stage, begun[stage, Pass.FORWARD], Pass.FORWARD)
+        begun[stage, Pass.FORWARD] += 1
+
+    def backward(stage: int, *, whole: bool) -> Iterator[Task]:
+        k = begun[stage, Pass.BACKWARD]
+        begun[stage, Pass.BACKWARD] += 1
+        yield Task(stage, k, Pass.BACKWARD)
+        if whole:
+            yield Task(stage, k, Pass.WEIGHT)
+        else:
+            left.append(Task(stage, k, Pass.WEIGHT))
+
+    for _ in range(2 * after):
+        yield from forward(down)
+    for _ in range(device + 1):
+        yield from (*forward(down), *forward(up))
+    for _ in range(after):
+        yield from backward(up, whole=False)
+        yield left.popleft()
+        yield from forward(up)
+    for _ in range(microbatches - 2 * devices + device + 1):
+        yield from (*forward(down), *backward(up, whole=True))
+        yield from (*forward(up), *backward(down, whole=True))
+    for _ in range(after):
+        yield from (*backward(up, whole=True), *forward(up), *backward(down, whole=True))
+    for number in range(2 * (device + 1)):  # from half of them on, weight gradients wait for the end
+        yield from backward(down if number % 2 else up, whole=number <= device)
+    for _ in range(after):
+        yield left.popleft()
+        yield from backward(down, whole=False)
+    yield from left
+
+
 def _down_and_up(device: int, devices: int, microbatches: int) -> Iterator[Task]:
     """The passes of a device of a V: `down` is its stage in the first half, `up` that in the second.
 
@@ -213,6 +294,51 @@ def _down_and_up(device: int, devices: int, microbatches: int) -> Iterator[Task]
             yield from tasks(stage, Pass.WEIGHT)
 
 
+@schedule("best", splits=True, virtual=True, fitted=True)
+def best(devices: int, microbatches: int, virtual: int) -> Order:
+    """The shortest order that is found for what the passes take, and for the microbatches that a device may hold.
+
+    `in_flight` says how many: P unless it is given, as the first device holds in 1F1B. Tried are all other schedules,
+    rules by which each device chooses what it does next, and then constraint programming (`pip install
+    'distir[schedules]'`). A note says how much shorter another order could be at most. The stages of a device are
+    placed round and round, or there and back again.
+    """
+    homes = next(placements(devices, virtual))
+    return fit(homes, dict.fromkeys(((s, kind) for s in range(len(homes)) for kind in Pass), 1.0), microbatches).order
+
+
+def fit(
+    homes: tuple[int, ...], lengths: Lengths, microbatches: int, in_flight: int = 0, seconds: float = 0
+) -> BestOrder:
+    """The shortest order that is found with stages on these devices, no longer than that of any other schedule.
+
+    `lengths` are whole numbers; `seconds`: for how long the solver seeks, of a clock that counts its work. Raises
+    ScheduleError where devices may hold too few microbatches, or OR-tools is not installed.
+    """
+    devices = max(homes) + 1
+    per_device = len(homes) // devices
+    room = per_device * min(in_flight or devices, microbatches)
+    problem = OrderProblem(homes, lengths, microbatches, room)
+    try:
+        return best_order(problem, _named(homes, microbatches), seconds)
+    except NoSolverError:
+        message = "`best` needs OR-tools, which is not installed: run `pip install 'distir[schedules]'`"
+        raise ScheduleError(message) from None
+    except ValueError:
+        message = f"`best` found no order in which devices hold {in_flight or devices} microbatches at most"
+        raise ScheduleError(f"{message}; allow more with `in_flight`") from None
+
+
+def _named(homes: tuple[int, ...], microbatches: int) -> Iterator[Order]:
+    """The orders of all other schedules that have the stages on these devices, with backward passes split."""
+    devices = max(homes) + 1
+    for other in SCHEDULES.values():
+        with suppress(ScheduleError):
+            order = () if other.fitted else other(devices, microbatches, len(homes) // devices)
+            if order and stage_devices(order) == homes:
+                yield order if other.splits else with_weights(order)
+
+
 def _alternate(forwards: Iterator[Task], backwards: Iterator[Task], ahead: int) -> Iterator[Task]:
     """`ahead` forward passes first, then one forward and one backward in turn, then the backward passes left."""
     for number, forward in enumerate(forwards):
@@ -222,9 +348,16 @@ def _alternate(forwards: Iterator[Task], backwards: Iterator[Task], ahead: int) 
     yield from backwards
 
 
-def _forwards(device: int, devices: int, microbatches: int, virtual: int) -> Iterator[Task]:
-    """The forward passes of a device: P microbatches through each of its stages, then the next P."""
-    for first in range(0, microbatches, devices):
+def _groups(devices: int, microbatches: int) -> list[range]:
+    """The microbatches in groups of P or more, of about the same size; one group where there are fewer than P."""
+    number = max(1, microbatches // devices)
+    bounds = [microbatches * i // number for i in range(number + 1)]
+    return [range(first, end) for first, end in pairwise(bounds)]
+
+
+def _forwards(device: int, devices: int, groups: Iterable[range], virtual: int) -> Iterator[Task]:
+    """The forward passes of a device: a group of microbatches through each of its stages, then the next group."""
+    for group in groups:
         for chunk in range(virtual):
-            for k in range(first, min(first + devices, microbatches)):
+            for k in group:
                 yield Task(chunk * devices + device, k, Pass.FORWARD)

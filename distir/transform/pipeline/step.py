@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import TypeVar
 
 from distir.cost import Hardware, load
 from distir.diagnostics import Diagnostic, ProgramError
@@ -14,23 +15,29 @@ from distir.ir.per_thread import kept_per_thread
 from distir.ops import type_of
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
+from distir.transform.pipeline.best import BestOrder, placements
 from distir.transform.pipeline.costs import statement_costs
 from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
-from distir.transform.pipeline.passes import Order, Pass, forward_only, stage_devices
+from distir.transform.pipeline.passes import Lengths, Order, Pass, forward_only, stage_devices
 from distir.transform.pipeline.placement import Place, place
 from distir.transform.pipeline.prepared import Prepared, hundredths, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
-from distir.transform.pipeline.schedules import SCHEDULES, Schedule
+from distir.transform.pipeline.schedules import SCHEDULES, Schedule, fit
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
 from distir.transform.steps import StepError, is_heard, step, tell
+
+Made = TypeVar("Made")
+
+SECONDS = 5.0
+"""For how long the solver seeks the order of a schedule that is fitted to what passes take."""
 
 SUMS = ("layer", "stage")
 """When gradients of microbatches are added up: those of each layer as they are made, or those of a stage together."""
@@ -48,6 +55,7 @@ def pp(
     balance: str = "cost",
     hardware: str = "dgx-a100",
     sums: str = SUMS[0],
+    in_flight: int = 0,
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
@@ -69,12 +77,15 @@ def pp(
     launch of its own. `stage` adds those of a stage together, when its backward pass is done and has sent what the
     stage before waits for, as in the paper: in one launch, with a second copy of the stage's gradients.
 
+    `in_flight`: with the schedule `best`, how many microbatches a device may have gone forward with and not yet back; P
+    unless it is given.
+
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
     count = count_of(module, microbatches, micro_batch)
-    made = pipeline_of(module, value, count, schedule, virtual, balance, hardware, sums)
+    made = pipeline_of(module, value, count, schedule, virtual, balance, hardware, sums, in_flight)
     if is_heard():
-        for line in made.shares.lines:
+        for line in made.lines:
             tell(line)
     return made.written
 
@@ -121,9 +132,11 @@ def pipeline_of(
     balance: str,
     hardware: str,
     sums: str = SUMS[0],
+    in_flight: int = 0,
 ) -> Prepared:
     """The pipeline that `pp` makes with these options, and what is known of it. Raises ProgramError as `pp` does."""
-    return _prepared(module, devices, microbatches, _schedule(schedule), virtual, balance, load(hardware), sums)
+    chosen = _schedule(schedule)
+    return _prepared(module, devices, microbatches, chosen, virtual, balance, load(hardware), sums, in_flight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +198,12 @@ def _prepared(
     balance: str,
     machine: Hardware,
     sums: str = SUMS[0],
+    in_flight: int = 0,
 ) -> Prepared:
     _check_options(devices, microbatches, virtual, balance)
+    if in_flight and (in_flight < 0 or not chosen.fitted):
+        such = " or ".join(f"`schedule={name}`" for name, other in SCHEDULES.items() if other.fitted)
+        raise StepError(f"`in_flight` expected 1 or more with {such}, found {in_flight} with `{chosen.name}`")
     if sums not in SUMS:
         near = nearest(sums, SUMS)
         raise StepError(
@@ -200,6 +217,9 @@ def _prepared(
     order = _order(reading, chosen, devices, virtual)
     homes = stage_devices(order)
     stages = cut(reading, len(homes), balance, cost)
+    lengths = _lengths(stages, chosen, cost)
+    if chosen.fitted and stages.trained:
+        homes = _fitted_homes(reading, homes, lengths, in_flight)
     shares = partial(found_shares, reading, stages, homes, cost, balance == "cost")
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(reading.module.functions)
@@ -212,14 +232,26 @@ def _prepared(
     placement = place(reading, homes, passes, adding)
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
     functions_left += [a.function for a in adding.values()]
-    lengths = _lengths(stages, chosen, cost)
     timed = machine if split and cost is not None else None
 
     def rule(count: int) -> Order:
-        order = chosen(devices, count, virtual)
-        return order if stages.trained else forward_only(order)
+        if not stages.trained:
+            return forward_only(chosen(devices, count, virtual))
+        return fit(homes, lengths, count, in_flight).order if chosen.fitted else chosen(devices, count, virtual)
 
-    return Prepared(placement, devices, functions_left, rule, lengths, timed, shares)
+    def fitted(count: int, lengths: Lengths) -> BestOrder:
+        return _reported(reading, lambda: fit(homes, lengths, count, in_flight, SECONDS))
+
+    return Prepared(placement, devices, functions_left, rule, lengths, timed, shares, fitted if chosen.fitted else None)
+
+
+def _fitted_homes(reading: Reading, homes: tuple[int, ...], lengths: Lengths, in_flight: int) -> tuple[int, ...]:
+    """The placement of stages for which the shorter order is found."""
+    devices = max(homes) + 1
+    tried = list(placements(devices, len(homes) // devices))
+    if len(tried) == 1:
+        return homes
+    return min(tried, key=lambda h: _reported(reading, lambda: fit(h, lengths, reading.count, in_flight)).span)
 
 
 def _schedule(name: str) -> Schedule:
@@ -248,8 +280,13 @@ def _cost(reading: Reading, machine: Hardware) -> Cost | None:
 
 def _order(reading: Reading, chosen: Schedule, devices: int, virtual: int) -> Order:
     """The order for the reading's microbatches. Raises ProgramError where the schedule has none that can be run."""
+    return _reported(reading, lambda: chosen(devices, reading.count, virtual))
+
+
+def _reported(reading: Reading, made: Callable[[], Made]) -> Made:
+    """What is made; what a schedule cannot do is raised as ProgramError."""
     try:
-        return chosen(devices, reading.count, virtual)
+        return made()
     except ScheduleError as error:
         site = Site(reading.entry.name, None, Part("name"))
         raise ProgramError([Diagnostic(error.code, site, str(error))]) from None

@@ -1,0 +1,48 @@
+"""How long a pipeline takes at least, in any order."""
+
+from __future__ import annotations
+
+from distir.transform.pipeline.best.problem import OrderProblem
+from distir.transform.pipeline.passes import Pass
+
+FORWARD, BACKWARD, WEIGHT = Pass
+
+
+def lower_bound(problem: OrderProblem) -> int:
+    """The largest of several bounds: that of one microbatch, and for each device those of its work and its memory."""
+    every = range(problem.stages)
+    found = problem.of(every, FORWARD, BACKWARD) + problem.of(range(1), WEIGHT)
+    for stages in problem.own:
+        found = max(found, _of_work(problem, stages), _of_memory(problem, stages))
+    return found
+
+
+def _of_work(problem: OrderProblem, stages: tuple[int, ...]) -> int:
+    """A device cannot start before a microbatch has come to it.
+
+    When it is done with its backward passes, the last of them still goes back to the first stage.
+    """
+    head = min(problem.of(range(stage), FORWARD) for stage in stages)
+    through = problem.count * problem.of(iter(stages), FORWARD, BACKWARD)
+    tail = min(problem.of(range(stage), BACKWARD) for stage in stages) + problem.of(range(1), WEIGHT)
+    if 0 in stages:
+        tail = min(problem.of(range(1), WEIGHT), tail)
+    return head + max(through + problem.count * problem.of(iter(stages), WEIGHT), through + tail)
+
+
+def _of_memory(problem: OrderProblem, stages: tuple[int, ...]) -> int:
+    """A microbatch is held from its forward pass to its gradients of weights, at least for the way there and back.
+
+    So many of these times fit into what a device can hold, one beside the other. The places for microbatches are taken
+    one after the other, and left one after the other.
+    """
+    last = problem.stages
+    held = sum(
+        problem.of(range(stage, last), FORWARD, BACKWARD) + problem.of(range(stage, stage + 1), WEIGHT)
+        for stage in stages
+    )
+    room = min(problem.room, problem.count * len(stages))
+    head = min(problem.of(range(stage), FORWARD) for stage in stages)
+    apart = min(problem.of(range(s, s + 1), FORWARD) for s in stages)
+    apart += min(problem.of(range(s, s + 1), WEIGHT) or problem.of(range(s, s + 1), BACKWARD) for s in stages)
+    return head + -(-(2 * problem.count * held + apart * room * (room - 1)) // (2 * room))

@@ -1,0 +1,66 @@
+"""The best of many orders: those of the named schedules, those by simple rules, and what a solver makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from distir.transform.pipeline.best.bound import lower_bound
+from distir.transform.pipeline.best.constraints import solved
+from distir.transform.pipeline.best.playing import played, rules
+from distir.transform.pipeline.best.problem import OrderProblem
+from distir.transform.pipeline.filling import filled_orders
+from distir.transform.pipeline.passes import Order
+
+
+@dataclass(frozen=True, slots=True)
+class BestOrder:
+    """An order, how long it takes, and how long any order takes at least."""
+
+    order: Order
+    span: int
+    bound: int
+    named: tuple[Order, ...] = ()
+    """The other orders that fit, no shorter: where messages block, one of them may be."""
+
+    @property
+    def gap(self) -> float:
+        """By what part of the bound the order may be too long."""
+        return self.span / self.bound - 1 if self.bound else 0.0
+
+
+CLOSE = 0.002
+"""The part of the bound by which an order may be too long and still be as good as the best."""
+
+
+def best_order(problem: OrderProblem, named: Iterable[Order], seconds: float) -> BestOrder:
+    """The shortest order that is found, no longer than any of `named` that fits the problem.
+
+    `named` split their backward passes. With no `seconds` the solver is not asked. Raises NoSolverError without it, and
+    ValueError where no order fits: a device has less room than it has stages.
+    """
+    bound, fitting = lower_bound(problem), tuple(filter(problem.fits, named))
+    best: tuple[int, Order] | None = None
+    for order in _simple(problem, fitting):
+        span = problem.span(order)
+        if best is None or span < best[0]:
+            best = span, order
+        if span <= bound * (1 + CLOSE):
+            break
+    if best is None:
+        raise ValueError("no order fits into the room that devices have")
+    span, order = best
+    if span > bound * (1 + CLOSE) and seconds:
+        order, bound = solved(problem, order, bound, seconds, CLOSE)
+        span = problem.span(order)
+    return BestOrder(order, span, bound, fitting)
+
+
+def _simple(problem: OrderProblem, named: Iterable[Order]) -> Iterator[Order]:
+    for order in named:
+        yield order
+        yield from filter(problem.fits, filled_orders(order, problem.lengths))
+    for rule in rules(problem):
+        order = played(problem, rule)
+        if order is not None and problem.fits(order):
+            yield order

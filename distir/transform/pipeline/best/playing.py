@@ -1,0 +1,132 @@
+"""Orders by simple rules: each device does next what is best by the rule, as soon as it can."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from distir.transform.pipeline.best.problem import OrderProblem
+from distir.transform.pipeline.passes import Order, Pass, Task, needs
+
+FORWARD, BACKWARD, WEIGHT = Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """How a device chooses. Of passes of one kind that can run, that of the latest of its stages goes first."""
+
+    ahead: int
+    """How many microbatches the last device may hold; one before it, `slope` more, as long as it has room."""
+    slope: int
+    patience: float
+    """The part of what a weight gradient takes that a device would have to wait, for it to make one instead."""
+    back_first: bool
+    """Whether backward passes go before forward passes where both can run."""
+    reserved: bool = False
+    """Whether a microbatch begins on a device only where there is room for it in all stages of the device.
+
+    Then devices never wait for each other in a circle.
+    """
+
+
+def rules(problem: OrderProblem) -> Iterator[Greedy]:
+    """The rules that are tried: those of 200 that were the best ones for drawn pipelines, the most frequent first."""
+    room = min(problem.room, problem.count * max(map(len, problem.own)))
+    less = [max(1, room - slope * (problem.devices - 1)) for slope in range(3)]
+    chosen = [
+        Greedy(room, 0, 0.0, back_first=False),
+        Greedy(less[1], 1, 0.0, back_first=True),
+        Greedy(2, 1, 0.0, back_first=False),
+        Greedy(room, 2, 0.5, back_first=False),
+        Greedy(less[1], 1, 0.5, back_first=False),
+        Greedy(3, 2, 0.0, back_first=False),
+        Greedy(room, 2, 0.0, back_first=True),
+        Greedy(less[2], 2, 0.0, back_first=False),
+    ]
+    yield from chosen
+    if problem.stages > problem.devices:
+        yield from (replace(rule, reserved=True) for rule in chosen[:4])
+
+
+def played(problem: OrderProblem, rule: Greedy) -> Order | None:
+    """The order that a rule gives; None where devices wait for each other."""
+    return _Choosing(problem, rule).order()
+
+
+@dataclass(slots=True)
+class _Choosing:
+    problem: OrderProblem
+    rule: Greedy
+    orders: list[list[Task]] = field(init=False)
+    clocks: list[int] = field(init=False)
+    held: list[int] = field(init=False)
+    begun: dict[tuple[int, Pass], int] = field(init=False)
+    ends: dict[Task, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        devices = self.problem.devices
+        self.orders, self.clocks, self.held = [[] for _ in range(devices)], [0] * devices, [0] * devices
+        self.begun = {(stage, kind): 0 for stage in range(self.problem.stages) for kind in Pass}
+        self.ends = {}
+
+    def order(self) -> Order | None:
+        homes = self.problem.homes
+        choices = [self._choice(device) for device in range(self.problem.devices)]
+        for _ in range(3 * self.problem.stages * self.problem.count):
+            ready = [(found[0], device) for device, found in enumerate(choices) if found is not None]
+            if not ready:
+                return None
+            device = min(ready)[1]
+            found = choices[device]
+            assert found is not None
+            start, task = found
+            self._run(device, task, start)
+            beside = (task.stage - 1, task.stage, task.stage + 1)
+            for touched in {homes[stage] for stage in beside if 0 <= stage < len(homes)}:
+                choices[touched] = self._choice(touched)
+        return tuple(map(tuple, self.orders))
+
+    def _run(self, device: int, task: Task, start: int) -> None:
+        self.orders[device].append(task)
+        self.begun[task.stage, task.kind] += 1
+        self.clocks[device] = self.ends[task] = start + self.problem.length(task)
+        self.held[device] += (task.kind is FORWARD) - (task.kind is WEIGHT)
+
+    def _choice(self, device: int) -> tuple[int, Task] | None:
+        """What a device does next, and when; of what has been begun on others only what is known already."""
+        passes = [found for stage in self.problem.own[device] for found in self._next(device, stage)]
+        now = self.clocks[device]
+        weights = [found for found in passes if found[1].kind is WEIGHT]
+        others = [found for found in passes if found[1].kind is not WEIGHT]
+        best = min(others, key=self._turn, default=None)
+        if weights:
+            weight = min(weights, key=lambda found: (found[0], found[1].microbatch))
+            wait = math.inf if best is None else best[0] - now
+            if wait > 0 and wait >= self.rule.patience * self.problem.length(weight[1]):
+                return weight
+        return best
+
+    def _turn(self, found: tuple[int, Task]) -> tuple[int, bool, int]:
+        start, task = found
+        return start, (task.kind is FORWARD) == self.rule.back_first, -task.stage
+
+    def _next(self, device: int, stage: int) -> Iterator[tuple[int, Task]]:
+        """The next pass of each kind of a stage, with the time at which it can start, where that is known."""
+        limit = min(self.problem.room, self.rule.ahead + self.rule.slope * (self.problem.devices - 1 - device))
+        for kind in Pass:
+            k = self.begun[stage, kind]
+            if k == self.problem.count or (kind is FORWARD and not self._room(device, stage, limit)):
+                continue
+            task = Task(stage, k, kind)
+            ends = [self.ends.get(need) for need in needs(task, self.problem.stages)]
+            if None not in ends:
+                yield max([self.clocks[device], *(end for end in ends if end is not None)]), task
+
+    def _room(self, device: int, stage: int, limit: int) -> bool:
+        """Whether a device may go forward with another microbatch in a stage."""
+        own = self.problem.own[device]
+        if not self.rule.reserved:
+            return self.held[device] < limit
+        begun = self.begun[own[0], FORWARD] - min(self.begun[s, WEIGHT] for s in own)
+        return stage != own[0] or (begun + 1) * len(own) <= max(limit, len(own))

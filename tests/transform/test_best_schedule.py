@@ -1,0 +1,121 @@
+"""Laws of the schedule that is sought: no longer than any other, within the memory, and close to what is possible."""
+
+import sys
+from itertools import product
+
+import pytest
+from dtp_samples import MODELS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distir.simulate import simulate
+from distir.transform import StepError, transform, verify
+from distir.transform.pipeline.best import OrderProblem, best_order, placements
+from distir.transform.pipeline.passes import Pass, Task, in_flight, stage_devices, with_weights
+from distir.transform.pipeline.schedules import SCHEDULES, fit
+from distir.transform.pipeline.validation import ScheduleError, validate
+
+F, B, W = Pass
+
+
+@st.composite
+def problems(draw, devices=5, microbatches=12, stages=2):
+    """Stages of unequal lengths on devices, and how much these may hold."""
+    number, per_device = draw(st.integers(1, devices)), draw(st.integers(1, stages))
+    homes = draw(st.sampled_from(list(placements(number, per_device))))
+    count = draw(st.integers(1, microbatches))
+    lengths = {(s, kind): draw(st.integers(1, 9)) for s in range(len(homes)) for kind in Pass}
+    return OrderProblem(homes, lengths, count, draw(st.integers(per_device, per_device * count + 1)))
+
+
+def named(problem):
+    for schedule in SCHEDULES.values():
+        try:
+            order = schedule(problem.devices, problem.count, problem.stages // problem.devices)
+        except ScheduleError:
+            continue
+        if stage_devices(order) == problem.homes:
+            yield order if schedule.splits else with_weights(order)
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_an_order_that_fits_no_longer_than_any_schedule_by_name(problem):
+    others = list(named(problem))
+    found = best_order(problem, others, seconds=0)
+    validate("best", found.order, problem.devices, problem.stages, problem.count, splits=True)
+    assert max(map(in_flight, found.order)) <= problem.room
+    assert found.bound <= found.span == problem.span(found.order)
+    assert all(found.span <= problem.span(order) for order in others if problem.fits(order))
+
+
+def brute_force(problem):
+    """The shortest of all orders; of each stage microbatches in their order."""
+
+    def interleaved(queues):
+        if not any(queues):
+            yield ()
+        for i, queue in enumerate(queues):
+            if queue:
+                for rest in interleaved([*queues[:i], queue[1:], *queues[i + 1 :]]):
+                    yield (queue[0], *rest)
+
+    devices = [
+        [*interleaved([tuple(Task(s, k, kind) for k in range(problem.count)) for s in stages for kind in Pass])]
+        for stages in problem.own
+    ]
+    spans = []
+    for order in product(*devices):
+        try:
+            if problem.fits(order):
+                spans.append(problem.span(order))
+        except ValueError:
+            continue
+    return min(spans)
+
+
+@settings(deadline=None, max_examples=6)
+@given(problems(devices=2, microbatches=2, stages=1))
+def test_small_pipelines_are_solved(problem):
+    best = brute_force(problem)
+    found = best_order(problem, named(problem), seconds=2)
+    assert found.bound <= best <= found.span <= found.bound * 1.002
+
+
+def test_unequal_stages_with_little_memory_are_close_to_the_bound():
+    lengths = {(s, kind): 100 + 17 * s * (-1) ** s for s in range(4) for kind in Pass}
+    problem = OrderProblem((0, 1, 2, 3), lengths, 10, 2)
+    greedy, found = (best_order(problem, named(problem), seconds) for seconds in (0, 0.3))
+    assert greedy.gap > 0.02 >= found.gap
+    assert problem.fits(found.order)
+
+
+def test_a_pipeline_that_is_right_and_no_slower_than_zb_h1():
+    model = MODELS["gpt-2 training"](3)
+    options = {"microbatches": 8, "balance": "1,1,1"}
+    other = transform(model, "pp=3", schedule="zb-h1", **options)
+    found = transform(model, "pp=3", schedule="best", **options)
+    assert verify(model, found).equal
+    assert simulate(found).latency_s <= simulate(other).latency_s
+
+
+def test_a_device_holds_no_more_microbatches_than_it_may():
+    homes = (0, 1, 2, 2, 1, 0)
+    lengths = {(s, kind): 1.0 for s in range(6) for kind in Pass}
+    for allowed in (1, 2, 3, 5):
+        assert max(map(in_flight, fit(homes, lengths, 8, allowed).order)) <= 2 * allowed
+
+
+def test_what_is_said_of_options_that_do_not_suit():
+    model = MODELS["gpt-2 training"](3)
+    with pytest.raises(StepError, match="`in_flight` expected 1 or more with `schedule=best`, found 2 with `1f1b`"):
+        transform(model, "pp=2", microbatches=4, in_flight=2)
+    with pytest.raises(StepError, match="`in_flight` expected 1 or more"):
+        transform(model, "pp=2", microbatches=4, schedule="best", in_flight=-1)
+
+
+def test_without_the_solver_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    lengths = {(s, kind): 100.0 + 17 * s * (-1) ** s for s in range(4) for kind in Pass}
+    with pytest.raises(ScheduleError, match=r"pip install 'distir\[schedules\]'"):
+        fit((0, 1, 2, 3), lengths, 10, 2, seconds=1)
