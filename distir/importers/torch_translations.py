@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from distir.importers.core import ImportRefused
+from distir.importers.symbolic import NAME
 
 LAST = (1 << 63) - 1
 """The end of a slice that goes to the end."""
@@ -73,11 +74,11 @@ def _attention(
     op: Any = importlib.import_module("onnxscript").opset23
     rank = len(query.shape)
     shared = key.shape[1] == 1 or query.shape[1] == key.shape[1]
-    if dropout_p and not enable_gqa:
-        return _dropping_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
-    if dropout_p:
-        raise ImportRefused("attention with dropout and fewer heads of keys than of queries", "repeat the keys")
     if rank not in (3, 4) or not (rank == 3 or enable_gqa or shared):
+        if dropout_p:
+            raise ImportRefused(
+                f"attention with dropout of tensors of rank {rank}", "give tensors of rank 3 or 4, with as many heads"
+            )
         own = importlib.import_module("torch.onnx._internal.exporter._torchlib.ops.nn")
         return own.aten_scaled_dot_product_attention_23(
             query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
@@ -86,34 +87,16 @@ def _attention(
         query, key, value = (op.Unsqueeze(tensor, [1]) for tensor in (query, key, value))
         if attn_mask is not None and len(attn_mask.shape) == 3:
             attn_mask = op.Unsqueeze(attn_mask, [1])
-    found = op.Attention(query, key, value, attn_mask, is_causal=int(is_causal), scale=scale)[0]
+    attrs: dict[str, Any] = {"is_causal": int(is_causal)}
+    if scale is not None:
+        attrs["scale"] = float(scale)
+    found = op.Attention(query, key, value, attn_mask, **attrs)[0]
+    if dropout_p:  # which the op of ONNX lacks
+        node = found.producer()
+        node.domain, node.version = NAME, 1
+        node.resize_outputs(1)
+        node.attributes.add(importlib.import_module("onnx_ir").AttrFloat32("dropout", float(dropout_p)))
     return op.Squeeze(found, [1]) if rank == 3 else found
-
-
-def _dropping_attention(
-    query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_causal: bool, scale: float | None
-) -> Any:
-    """Attention written out, with dropout of its shares in training."""
-    import numpy as np
-
-    op: Any = importlib.import_module("onnxscript").opset23
-    rank = len(query.shape)
-    order = [*range(rank - 2), rank - 1, rank - 2]
-    factor = 1 / math.sqrt(int(query.shape[-1])) if scale is None else scale
-
-    def number(value: float) -> Any:
-        return op.CastLike(op.Constant(value_float=value), query)
-
-    scores = op.Mul(op.MatMul(query, op.Transpose(key, perm=order)), number(factor))
-    if is_causal:
-        mask = op.Constant(value=_tensor(np.tril(np.ones((int(query.shape[-2]), int(key.shape[-2])), np.bool_))))
-    if mask is not None and mask.dtype is not None and str(mask.dtype.name) != "BOOL":
-        scores = op.Add(scores, mask)
-    elif mask is not None:
-        scores = op.Where(mask, scores, number(-math.inf))
-    training = op.Constant(value=_tensor(np.array(True)))
-    kept = op.Dropout(op.Softmax(scores, axis=-1), op.Constant(value_float=dropout_p), training)
-    return op.MatMul(kept[0], value)
 
 
 def _as_strided(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:

@@ -33,6 +33,9 @@ E4M3, E5M2, FLOAT32 = DTYPES["Float8E4M3FN"], DTYPES["Float8E5M2"], DTYPES["Floa
 LARGEST = {E4M3: 448.0, E5M2: 57344.0}
 """The 8-bit types that products take, with their largest numbers."""
 
+MEASURES = {"DequantizeFloat8": (1,), "ScaleToFloat8": (1,), "ScaledMatMul": (2, 3, 4)}
+"""By op: its operands that are scales or greatest magnitudes, which are Float32 in any precision."""
+
 ROWS, COLUMNS, SQUARES = (1, 128), (128, 1), (128, 128)
 
 

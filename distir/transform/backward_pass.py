@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from distir.analysis import State
-from distir.ir import DISCARD, HOST, Apply, Arg, Function, TensorType, Type, names, types
+from distir.ir import DISCARD, HOST, Apply, Arg, DType, Function, TensorType, Type, names, types
 from distir.ir.builder import FunctionBuilder
+from distir.ops import type_of
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
     from distir.ops.backward import Tape
@@ -69,6 +70,14 @@ class BackwardPass:
             return self.builder.fresh(f"d{arg}")
         self.counts[arg] = self.counts.get(arg, 0) + 1
         return self.builder.fresh(f"d{arg}_{self.counts[arg]}")
+
+    def dtype(self, tape: Tape, name: str) -> DType | None:
+        """The element type of a value's gradient, if that of a contribution is known."""
+        for gradient in self.contributions.get(name, ()):
+            found = type_of(tape.values[gradient]) if isinstance(gradient, str) and gradient in tape.values else None
+            if isinstance(found, TensorType) and found.dtype is not None:
+                return found.dtype
+        return None
 
     def total(self, name: str) -> Gradient:
         """The gradient of a value: the sum of its contributions, written once."""

@@ -6,7 +6,7 @@ Before gradients: those of the new ops quantise what comes back, to Float8E5M2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, State
 from distir.diagnostics import Diagnostic, ProgramError
@@ -17,6 +17,7 @@ from distir.ir import (
     HOST,
     UNKNOWN,
     Apply,
+    Arg,
     Attributes,
     Call,
     Constant,
@@ -27,18 +28,20 @@ from distir.ir import (
     Site,
     Statement,
     TensorType,
+    Type,
     operands,
     results,
     types,
 )
 from distir.ir import names as names_of
 from distir.ir.builder import namer
+from distir.ir.calls import callees_first
 from distir.ops import type_of
+from distir.ops.float8 import scale_shape
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.float8_histories import with_history
+from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
-from distir.transform.operands import with_operands
 from distir.transform.steps import StepError, step
 
 SCALINGS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -63,6 +66,9 @@ def fp8(module: Module, value: str = "block", *, block: int = 128, history: int 
     magnitude by the largest number of the type. `block`: scales of 1 x 128 activations and 128 x 128 weights, as in
     DeepSeek-V3; `block` states another size than 128. `delayed`: one scale per tensor, by the greatest magnitude that
     it had in the last 1024 or `history` steps, which is state of the training step, as Transformer Engine keeps it.
+
+    Weights are quantised once in a step, by the entry function, and kept for all microbatches and the backward pass: a
+    byte for each element, beside the weights. Activations and gradients are quantised where they are multiplied.
 
     Changed is each `MatMul`, and each `Gemm` without factors, of an activation and a matrix of weights in a function
     that is called, such as a layer. Products of the entry function itself stay, those of first layers and heads; where
@@ -95,47 +101,18 @@ def fp8(module: Module, value: str = "block", *, block: int = 128, history: int 
         hint = "mark weights `{param}`, and let layers be functions (`distir transform outline`)"
         site = Site(entry.name, None, Part("name"))
         raise ProgramError([Diagnostic(codes.NOTHING_IN_FLOAT8, site, message, (), hint)])
-    if value == "delayed":
+    delayed = value == "delayed"
+    if delayed:
         deep = {s.function for f in module if f.name != entry.name for s in f.body if isinstance(s, Call)}
         if shared := sorted(name for name in deep if found.get(name)):
             return fp8(inline(module, tuple(shared)), value, history=history)
-        return _delayed(
-            module, entry, {f: _Changes(weights[f][1], {*of}, (), (), True) for f, of in found.items() if of}, history
-        )
-    changes = {f: _Changes(weights[f][1], {*of}, left, right) for f, of in found.items() if of}
-    return Module(changes[f.name].made(f) if f.name in changes else f for f in module)
-
-
-def _delayed(module: Module, entry: Function, changes: Mapping[str, _Changes], steps: int) -> Module:
-    """The module whose products take scales by histories, which are parameters of the entry function."""
-    made = {name: changes[name].made(module.functions[name]) for name in changes}
-    f = namer(entry)
-    (device, *_) = {d for p in entry.params for d in types.devices(p.type) if d != HOST} or {1}
-    params: list[Param] = []
-    body: list[Statement] = []
-    changed = made.get(entry.name, entry)
-    if entry.name in made:
-        param, found, expected = with_history(f, entry.name, changes[entry.name].slots, steps, device)
-        params.append(param)
-        body.append(found)
-        taken = changed.params[-1].name
-        changed = replace(
-            changed, params=changed.params[:-1], body=tuple(_renamed(s, taken, expected) for s in changed.body)
-        )
-    for statement in changed.body:
-        if isinstance(statement, Call) and statement.function in made:
-            hint = next(filter(None, statement.results), statement.function)
-            param, found, expected = with_history(f, hint, changes[statement.function].slots, steps, device)
-            params.append(param)
-            body.append(found)
-            statement = replace(statement, args=(*statement.args, expected))
-        body.append(statement)
-    made[entry.name] = replace(changed, params=(*entry.params, *params), body=tuple(body))
-    return Module(made.get(f.name, f) for f in module)
-
-
-def _renamed(statement: Statement, old: str, new: str) -> Statement:
-    return with_operands(statement, {old: new}) if old in names_of(operands(statement)) else statement
+    whole = _Whole(module, entry, history if delayed else None)
+    for function in callees_first(module):
+        if function.name in weights:
+            own, state = weights[function.name]
+            changes = _Changes(state, {*found[function.name]}, left, right, own, whole)
+            whole.made[function.name] = changes.made(function)
+    return Module(whole.made[f.name].function if f.name in whole.made else f for f in module)
 
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:
@@ -178,70 +155,183 @@ def _is_dense(statement: Apply, weights: set[str]) -> bool:
     return factors and not statement.attrs.get("transA") and first not in weights and second in weights
 
 
-@dataclass
-class _Changes:
-    """The products of a function that are changed, and how: `left` and `right` are the blocks of their operands.
+@dataclass(frozen=True)
+class _Quantised:
+    """A weight that a function takes quantised: the number of the parameter before, its block, its slot."""
 
-    Where scaling is `delayed`, the function takes one parameter more, the greatest magnitudes expected, in `slots`.
+    param: int
+    block: tuple[int, ...]
+    slot: int
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A function whose products are changed.
+
+    Behind its other parameters are what is expected, if there are `slots`, and by item of `quantised` the elements and
+    scales of a weight. Parameters in `dropped` are gone.
     """
 
-    state: State
-    chosen: set[int]
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-    delayed: bool = False
+    function: Function
+    quantised: tuple[_Quantised, ...] = ()
+    dropped: frozenset[int] = frozenset()
     slots: int = 0
 
-    def made(self, function: Function) -> Function:
+
+@dataclass
+class _Whole:
+    """The module, and what is changed of it so far. `history`: steps that scales follow, if they are delayed."""
+
+    module: Module
+    entry: Function
+    history: int | None
+    made: dict[str, _Made] = field(default_factory=dict[str, _Made])
+
+    @property
+    def device(self) -> int:
+        """Where histories are: with the entry's first parameter."""
+        return next((d for p in self.entry.params for d in types.devices(p.type) if d != HOST), 1)
+
+
+class _Changes:
+    """The products of one function that are `chosen`, changed: `left` and `right` are the blocks of their operands.
+
+    Weights that the function takes as parameters are quantised by its callers, in the end by the entry function: once
+    in a step, however many microbatches there are. `own`: its values that are weights.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        chosen: set[int],
+        left: tuple[int, ...],
+        right: tuple[int, ...],
+        own: set[str],
+        whole: _Whole,
+    ) -> None:
+        self.state, self.chosen, self.left, self.right, self.own, self.whole = state, chosen, left, right, own, whole
+        self.slots = 0
+        self.body: list[Statement] = []
+        self.quantised: dict[tuple[str, tuple[int, ...]], tuple[str, str]] = {}
+        self.taken: list[_Quantised] = []
+        self.histories: list[Param] = []
+        self.expected = ""
+
+    def made(self, function: Function) -> _Made:
         """The function, changed."""
-        f = namer(function)
-        quantised: dict[tuple[object, tuple[int, ...]], tuple[str, str]] = {}
-        expected = f.fresh("greatest") if self.delayed else ""
-        body: list[Statement] = []
-
-        def pair(arg: str, block: tuple[int, ...]) -> tuple[str, str]:
-            """The quantised value and its scales, made once."""
-            if (arg, block) not in quantised:
-                quantised[arg, block] = made = f.fresh(f"{arg}.fp8"), f.fresh(f"{arg}.scale")
-                if self.delayed:
-                    attrs = Attributes({"slot": self._slot()})
-                    body.append(Apply((*made, DISCARD), "ScaleToFloat8", (arg, expected), attrs))
-                else:
-                    body.append(Apply(made, "QuantizeFloat8", (arg,), Attributes({"block": block})))
-            return quantised[arg, block]
-
+        self.f = namer(function)
+        self.is_entry = function.name == self.whole.entry.name
+        self.params = {p.name: number for number, p in enumerate(function.params)}
+        delayed = self.whole.history is not None
+        self.expected = self.f.fresh(EXPECTED) if delayed and self.chosen else ""
         for index, statement in enumerate(function.body):
-            if index not in self.chosen or not _fits(statement, self.state):
-                body.append(statement)
-                continue
-            assert isinstance(statement, Apply)
-            (a, b), more = statement.args[:2], statement.args[2:]
-            assert isinstance(a, str)
-            assert isinstance(b, str)
-            (x, x_scale), (w, w_scale) = pair(a, self.left), pair(b, self.right)
-            made = type_of(self.state[statement.results[0]])
-            assert isinstance(made, TensorType)
-            attrs: dict[str, Constant] = {"to": made.dtype or DTYPES["Float32"]}
-            attrs |= {"block_a": self.left, "block_b": self.right}
-            if statement.attrs.get("transB"):
-                attrs["transB"] = True
-            if self.delayed:
-                attrs["slot"] = self._slot()
-            bias = [arg for arg in more if arg != ""]
-            result = (f.fresh(f"{statement.results[0]}.product"),) if bias else statement.results
-            claims = () if bias else statement.claims
-            factors = (x, w, x_scale, w_scale, *((expected,) if self.delayed else ()))
-            stream = statement.stream
-            body.append(Apply(result, "ScaledMatMul", factors, Attributes(attrs), claims, stream))
-            if bias:
-                args = (result[0], bias[0])
-                body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
-        params = (*function.params, *((Param(expected, UNKNOWN),) if self.delayed else ()))
-        return replace(function, params=params, body=tuple(body))
+            if isinstance(statement, Call) and statement.function in self.whole.made:
+                self._call(statement)
+            elif index in self.chosen and _fits(statement, self.state):
+                assert isinstance(statement, Apply)
+                self._product(statement)
+            else:
+                self.body.append(statement)
+        first: list[Statement] = []
+        params = list(function.params)
+        if self.slots and self.is_entry:
+            first = [self._with_history(function.name, self.slots, self.expected)]
+        elif self.slots:
+            params.append(Param(self.expected, UNKNOWN))
+        for taken in self.taken:
+            weight = function.params[taken.param]
+            pair = self.quantised[weight.name, taken.block]
+            params += [Param(name, t) for name, t in zip(pair, _types(weight.type, taken.block), strict=True)]
+        used = {name for statement in self.body for name in names_of(operands(statement))}
+        gone = frozenset(taken.param for taken in self.taken if function.params[taken.param].name not in used)
+        kept = (p for number, p in enumerate(params) if number not in gone)
+        body = (*first, *self.body)
+        changed = replace(function, params=(*kept, *self.histories), body=body)
+        return _Made(changed, tuple(self.taken), gone, 0 if self.is_entry else self.slots)
+
+    def _with_history(self, hint: str, slots: int, expected: str) -> Statement:
+        assert self.whole.history is not None
+        param, found = with_history(self.f, hint, slots, self.whole.history, self.whole.device, expected)
+        self.histories.append(param)
+        return found
+
+    def _call(self, call: Call) -> None:
+        """A call of a changed function: with quantised weights, and with what is expected."""
+        made = self.whole.made[call.function]
+        more: list[Arg] = []
+        expected = ""
+        if made.slots:
+            hint = next(filter(None, call.results), call.function)
+            expected = self.f.fresh(f"{hint}.{EXPECTED}")
+            self.body.append(self._with_history(hint, made.slots, expected))
+            more.append(expected)
+        for taken in made.quantised:
+            weight = call.args[taken.param]
+            assert isinstance(weight, str)
+            if expected:  # each call has its own history
+                more += self._scaled(weight, expected, taken.slot)
+            else:
+                more += self._pair(weight, taken.block)
+        kept = (arg for number, arg in enumerate(call.args) if number not in made.dropped)
+        self.body.append(replace(call, args=(*kept, *more)))
+
+    def _pair(self, arg: str, block: tuple[int, ...]) -> tuple[str, str]:
+        """The quantised value and its scales: made once, or taken, if it is a weight that callers have."""
+        if (arg, block) not in self.quantised:
+            slot = self._slot() if self.expected else 0
+            if arg in self.own and arg in self.params and not self.is_entry:
+                pair = self._names(arg)
+                self.taken.append(_Quantised(self.params[arg], block, slot))
+            elif self.expected:
+                pair = self._scaled(arg, self.expected, slot)
+            else:
+                pair = self._names(arg)
+                self.body.append(Apply(pair, "QuantizeFloat8", (arg,), Attributes({"block": block})))
+            self.quantised[arg, block] = pair
+        return self.quantised[arg, block]
+
+    def _names(self, arg: str) -> tuple[str, str]:
+        return self.f.fresh(f"{arg}.fp8"), self.f.fresh(f"{arg}.scale")
+
+    def _scaled(self, arg: str, expected: str, slot: int) -> tuple[str, str]:
+        pair = self._names(arg)
+        self.body.append(Apply((*pair, DISCARD), "ScaleToFloat8", (arg, expected), Attributes({"slot": slot})))
+        return pair
 
     def _slot(self) -> int:
         self.slots += 1
         return self.slots - 1
+
+    def _product(self, statement: Apply) -> None:
+        (a, b), more = statement.args[:2], statement.args[2:]
+        assert isinstance(a, str)
+        assert isinstance(b, str)
+        (x, x_scale), (w, w_scale) = self._pair(a, self.left), self._pair(b, self.right)
+        made = type_of(self.state[statement.results[0]])
+        assert isinstance(made, TensorType)
+        attrs: dict[str, Constant] = {"to": made.dtype or DTYPES["Float32"]}
+        attrs |= {"block_a": self.left, "block_b": self.right}
+        if statement.attrs.get("transB"):
+            attrs["transB"] = True
+        if self.expected:
+            attrs["slot"] = self._slot()
+        bias = [arg for arg in more if arg != ""]
+        result = (self.f.fresh(f"{statement.results[0]}.product"),) if bias else statement.results
+        claims = () if bias else statement.claims
+        factors = (x, w, x_scale, w_scale, *((self.expected,) if self.expected else ()))
+        stream = statement.stream
+        self.body.append(Apply(result, "ScaledMatMul", factors, Attributes(attrs), claims, stream))
+        if bias:
+            args = (result[0], bias[0])
+            self.body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
+
+
+def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:
+    """The types of the elements and the scales of a weight, as far as its own is known."""
+    if not isinstance(weight, TensorType):
+        return UNKNOWN, UNKNOWN
+    scales = TensorType(DTYPES["Float32"], scale_shape(weight.shape, block), weight.device)
+    return replace(weight, dtype=DTYPES["Float8E4M3FN"]), scales
 
 
 def _fits(statement: Statement, state: State) -> bool:

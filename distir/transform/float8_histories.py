@@ -32,13 +32,14 @@ EXPECTED = "greatest"
 """The hint for values that hold the greatest magnitudes expected."""
 
 
-def with_history(f: FunctionBuilder, hint: str, tensors: int, steps: int, device: int) -> tuple[Param, Statement, str]:
-    """A parameter for a history, the statement that gives what is expected by it, and the name of that."""
+def with_history(
+    f: FunctionBuilder, hint: str, tensors: int, steps: int, device: int, expected: str
+) -> tuple[Param, Statement]:
+    """A parameter for a history, and the statement that gives what is `expected` by it."""
     name = f.fresh(f"{hint}.history")
-    expected = f.fresh(f"{hint}.{EXPECTED}")
     stated = TensorType(DTYPES["Float32"], (tensors, steps), device)
     found = Apply((expected,), "ReduceMax", (name, Literal((1,))), Attributes({"keepdims": False}))
-    return Param(name, stated, Attributes({"state": True})), found, expected
+    return Param(name, stated, Attributes({"state": True})), found
 
 
 @dataclass(frozen=True, slots=True)

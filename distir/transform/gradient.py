@@ -11,7 +11,7 @@ Knows neither losses nor optimizers: those are `training`'s.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
@@ -27,6 +27,7 @@ from distir.ir import (
     Arg,
     Broken,
     Call,
+    DType,
     Function,
     Literal,
     Module,
@@ -35,6 +36,7 @@ from distir.ir import (
     Return,
     Site,
     Statement,
+    TensorType,
     Type,
     names,
     operands,
@@ -71,13 +73,19 @@ class BackwardFunction:
     """A backward function: what it takes and gives.
 
     `seeds`: results of the forward function whose gradients it takes; `gradients`: parameters whose gradients it
-    returns.
+    returns, in these `dtypes`, where they are known: gradients of 8-bit floats are wider.
     """
 
     name: str
     needs: tuple[Need, ...]
     seeds: tuple[int, ...]
     gradients: tuple[int, ...]
+    dtypes: tuple[DType | None, ...]
+
+
+def _typed(found: Type, dtype: DType | None) -> Type:
+    """The type with another element type, if that is known."""
+    return replace(found, dtype=dtype) if isinstance(found, TensorType) and dtype is not None else found
 
 
 class Differentiation:
@@ -138,7 +146,7 @@ class Differentiation:
                 uses[name] = uses.get(name, 0) + 1
         return BackwardPass(function, state, builder, active, uses)
 
-    def _go_back(self, back: BackwardPass, seeds: Mapping[str, Arg]) -> Deep[None]:
+    def _go_back(self, back: BackwardPass, seeds: Mapping[str, Arg]) -> Deep[Tape]:
         own = self._own.get(back.function.name)
         known: dict[str, Value] = {
             name: generic_value(own[name] if own is not None else None, value)
@@ -156,6 +164,7 @@ class Differentiation:
                 continue
             if any(name in back.contributions for name in statement.results):
                 yield from self._step_back(back, tape, index, statement)
+        return tape
 
     def _step_back(self, back: BackwardPass, tape: Tape, index: int, statement: Apply | Call) -> Deep[None]:
         saved = OPS[statement.op].saved if isinstance(statement, Apply) else 0
@@ -165,9 +174,10 @@ class Differentiation:
                 tape.learn(statement)
         dys: list[Gradient] = []
         for name in statement.results:
+            known = _typed(type_of(tape.values[name]), back.dtype(tape, name)) if name in back.contributions else None
             dys.append(back.total(name))
-            if isinstance(dys[-1], str):
-                tape.values.setdefault(dys[-1], type_of(tape.values[name]))
+            if isinstance(dys[-1], str) and known is not None:
+                tape.values.setdefault(dys[-1], known)
         if isinstance(statement, Call):
             yield from self._back_through_call(back, tape, index, statement, dys)
             return
@@ -202,8 +212,8 @@ class Differentiation:
             param = self.module.functions[call.function].params[i].name
             hints.append(back.contribution_name(arg) if isinstance(arg, str) else back.builder.fresh(f"d{param}"))
         back.builder.body.append(Call(tuple(hints), backward.name, tuple(args)))
-        for i, gradient in zip(backward.gradients, hints, strict=True):
-            tape.values[gradient] = type_of(tape.value(call.args[i]))
+        for i, gradient, dtype in zip(backward.gradients, hints, backward.dtypes, strict=True):
+            tape.values[gradient] = _typed(type_of(tape.value(call.args[i])), dtype)
             back.contribute(call.args[i], gradient)
 
     def _passed(self, function: str, index: int, call: Call, need: Need) -> Arg:
@@ -241,14 +251,16 @@ class Differentiation:
                 back.contribute(arg, given[i])
             else:
                 seeds[arg] = given[i] = builder.fresh(f"d{arg}")
-        yield from self._go_back(back, seeds)
+        tape = yield from self._go_back(back, seeds)
+        dtypes = {i: back.dtype(tape, function.params[i].name) for i in active}
         found = ((i, back.total(function.params[i].name)) for i in active)
         totals = {i: gradient for i, gradient in found if gradient is not None}
         if not totals:
             return None
         returned = tuple(totals.values())
         body = live(builder.body, names(returned))
-        return self._finished(function, state, body, returned, given, tuple(totals))
+        name, needs, taken = self._finished(function, state, body, returned, given)
+        return BackwardFunction(name, needs, taken, tuple(totals), tuple(dtypes[i] for i in totals))
 
     def _finished(
         self,
@@ -257,9 +269,8 @@ class Differentiation:
         body: list[Statement],
         returned: tuple[Arg, ...],
         given: Mapping[int, str],
-        gradients: tuple[int, ...],
-    ) -> BackwardFunction:
-        """The backward function with its head: what it needs of the forward function."""
+    ) -> tuple[str, tuple[Need, ...], tuple[int, ...]]:
+        """The backward function with its head: its name, what it needs of the forward function, and its seeds."""
         made = {name for statement in body for name in results(statement)} | set(given.values())
         wanted = [*(n for s in body for n in names(operands(s))), *names(returned)]
         outside = dict.fromkeys(n for n in wanted if n not in made and n != DISCARD)
@@ -283,7 +294,7 @@ class Differentiation:
             known = Function(self._functions.fresh(f"{function.name}Grad"), params, whole)
             self._bodies[function.name, params, whole] = known
             self._written.setdefault(function.name, []).append(known)
-        return BackwardFunction(known.name, tuple(needs), tuple(seeds), gradients)
+        return known.name, tuple(needs), tuple(seeds)
 
     def _stated(self, function: Function, state: State, values: Sequence[str], with_literals: bool) -> list[Type]:
         """Types for parameters that are values of a forward function; `DISCARD`: for none that has a name."""

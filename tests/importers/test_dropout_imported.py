@@ -1,5 +1,7 @@
 """PyTorch models imported with dropout: with our masks in its own dropout, PyTorch gives the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from _pytest.monkeypatch import MonkeyPatch
@@ -50,11 +52,15 @@ def imported(model, **options):
 
 
 def with_masks(module):
-    """The program, calls written out, that gives all masks too, in order."""
-    inlined = transform(module, "inline")
+    """The program, calls and attention written out, that gives all masks too, in order."""
+    inlined = transform(module, "inline", "attention=written")
     main = inlined.functions["main"]
-    masks = tuple(s.results[1] for s in main.body if getattr(s, "op", None) == "Dropout")
-    body = (*main.body[:-1], Return((*main.returned, *masks)))
+    written = [
+        replace(s, results=(s.results[0], f"{s.results[0]}.mask")) if getattr(s, "op", None) == "Dropout" else s
+        for s in main.body[:-1]
+    ]
+    masks = tuple(s.results[1] for s in written if getattr(s, "op", None) == "Dropout")
+    body = (*written, Return((*main.returned, *masks)))
     return Module([Function("main", main.params, body)])
 
 
@@ -88,9 +94,77 @@ def test_the_training_step_verifies(model, steps):
     assert verify(step, transform(step, *steps.split()), bind={"B": 8}).equal
 
 
-def test_attention_of_pytorch_is_written_out_with_its_dropout():
+def test_attention_written_out_with_dropout_of_its_shares_is_one_op(model):
+    program = imported(model, dropout=True)
+    (attention,) = {s.attrs for f in program for s in f.body if getattr(s, "op", "") == "Attention"}
+    assert attention["dropout"] == 0.25
+    assert not [s for f in program for s in f.body if getattr(s, "op", "") == "Softmax"]
+
+
+class Attending(nn.Module):
+    """PyTorch's own attention, with dropout in training; `heads` are those of keys and values, of 4."""
+
+    def __init__(self, heads=4, **options):
+        super().__init__()
+        self.q, self.kv, self.heads, self.options = nn.Linear(16, 16), nn.Linear(16, 8 * heads), heads, options
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (-1, 4)).transpose(1, 2) for t in (self.q(x), *self.kv(x).split(4 * self.heads, -1)))
+        p = 0.25 if self.training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=p, **self.options).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "stated"),
+    [
+        ({}, {}),
+        ({"is_causal": True}, {"is_causal": True}),
+        ({"is_causal": True, "scale": 0.3}, {"is_causal": True, "scale": 0.3}),
+        ({"heads": 2, "enable_gqa": True, "is_causal": True}, {"is_causal": True}),
+        ({"heads": 1}, {}),
+        ({"attn_mask": torch.ones(6, 6).tril().bool()}, {"is_causal": True}),
+        ({"attn_mask": torch.linspace(-1, 1, 36).view(6, 6)}, {}),
+    ],
+)
+def test_attention_of_pytorch_with_dropout_is_one_op(options, stated):
+    """Of the numbers that it would give: with the mask that the op draws, PyTorch's written-out attention agrees."""
+    torch.manual_seed(0)
+    model = Attending(**options)
+    program = imported_of(model)
+    (attention,) = (s for f in program for s in f.body if getattr(s, "op", "") == "Attention")
+    assert dict(attention.attrs) == {**stated, "dropout": 0.25}
+    assert not [s for f in program for s in f.body if getattr(s, "op", "") in ("Softmax", "Dropout")]
+    x = np.random.default_rng(0).normal(size=(4, 6, 16)).astype(np.float32)
+    ours, mask = (out.value for out in execute(with_masks(program), {**program.weights, "x": x, "seed": np.int64(5)}))
+    q, k, v = (
+        t.unflatten(-1, (-1, 4)).transpose(1, 2)
+        for t in (model.q(torch.from_numpy(x)), *model.kv(torch.from_numpy(x)).split(4 * model.heads, -1))
+    )
+    k, v = (t.repeat_interleave(4 // model.heads, 1) for t in (k, v))
+    scores = q @ k.transpose(-1, -2) * model.options.get("scale", 0.5)
+    bias = model.options.get("attn_mask", torch.ones(6, 6).tril().bool() if stated.get("is_causal") else 0.0)
+    scores = scores.masked_fill(~bias, -torch.inf) if getattr(bias, "dtype", None) == torch.bool else scores + bias
+    shares = torch.where(torch.from_numpy(mask).view(4, 4, 6, 6), scores.softmax(-1) / 0.75, 0.0)
+    theirs = (shares @ v).transpose(1, 2).flatten(2)
+    np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def imported_of(model):
+    return distir.import_torch(model, (torch.zeros(4, 6, 16),), dynamic_batch=True, dropout=True)
+
+
+def test_dropout_in_attention_of_pytorch_is_that_of_the_sequential_program():
+    step = transform(imported_of(Attending(heads=2, enable_gqa=True)), "grad", "loss=mse")
+    for words in (["dp=2"], ["accumulate=2"]):
+        assert verify(step, transform(step, *words), bind={"B": 4}).equal
+
+
+def test_layers_of_pytorch_drop_as_one_op():
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
-    assert distir.format(imported(layer, dropout=True)).count("= Dropout(") == 4
+    text = distir.format(imported(layer, dropout=True))
+    assert text.count("= Dropout(") == 3
+    assert "dropout = 0.5" in text
+    assert "Softmax(" not in text
     assert "Attention(" in distir.format(imported(layer.eval()))
 
 

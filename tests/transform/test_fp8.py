@@ -306,3 +306,73 @@ def test_a_precision_that_the_machine_lacks_is_said(dtype, hardware, said):
     assert [notice.message for notice in found] == said
     assert all(notice.code.number == "DIR512" for notice in found)
     assert not simulate(gpt(dtype="Float16"), hardware=hardware).notices()
+
+
+def quantisations_of_weights(program):
+    """How often the program quantises a weight, calls written out: 8 of 2 layers at least."""
+    main = transform(program, "inline").entry()
+    known = {p.name for p in main.params if "param" in p.roles or "state" in p.roles}
+    count = 0
+    for s in main.body:
+        values = {name for arg in s.args for name in ([arg] if isinstance(arg, str) else [])}
+        if getattr(s, "op", "") in ("QuantizeFloat8", "ScaleToFloat8"):
+            count += s.args[0] in known
+        elif getattr(s, "op", "") in ("Cast", "Transpose", "ReduceMax", "MakeTuple", "UnpackTuple") and values <= known:
+            known.update(s.results)
+    return count
+
+
+@pytest.mark.parametrize("scaling", ["fp8 block=4", "fp8=delayed history=4"])
+@pytest.mark.parametrize("master", ["beside", "only"])
+@pytest.mark.parametrize(
+    ("chain", "copies"),
+    [("accumulate=4", 1), ("pp=2 microbatches=4", 1), ("dtp=2,1,2 microbatches=4 zero=1", 2), ("checkpoint", 1)],
+)
+def test_weights_are_quantised_once_in_a_step(scaling, master, chain, copies):
+    """However many microbatches there are, and not again for the backward pass: as Transformer Engine keeps them."""
+    step = transform(gpt(), *scaling.split(), "grad", "optimizer=adamw", "precision=mixed", f"master={master}")
+    program = transform(step, *chain.split())
+    assert quantisations_of_weights(program) == 8 * copies
+    if master == "only" or "delayed" in scaling:
+        assert verify(step, program).equal
+
+
+@pytest.mark.parametrize("scaling", ["fp8", "fp8=delayed"])
+def test_kept_weights_take_a_byte_for_each_element(scaling):
+    """Until the last microbatch; with scales of 128 x 128 elements, or one."""
+    step = transform(gpt2(2, 256, 4, 32, batch=8, dtype="BFloat16"), *scaling.split(), "grad", "precision=mixed")
+    program = transform(step, "accumulate=4")
+    state = check(program).states["main"]
+    made = [s for s in program.entry().body if getattr(s, "op", "") in ("QuantizeFloat8", "ScaleToFloat8")]
+    kept, scales = ([state[s.results[i]] for s in made if s.args[0].endswith("weight")] for i in (0, 1))
+    assert sum(t.elements * t.dtype.bytes for t in kept) == 2 * 12 * 256**2
+    assert sum(t.elements for t in scales) == (2 * 12 * 4 if scaling == "fp8" else 2 * 4)
+
+
+def test_gradients_of_quantised_weights_are_parts_of_sums_with_zero():
+    """As without: they have the type of gradients, and are not rounded before replicas add them up."""
+    step = transform(gpt(), "fp8", "block=4", "grad", "optimizer=adamw", "precision=mixed")
+    program = transform(step, "accumulate=2", "dp=2", "zero=2")
+    assert verify(step, program).equal
+    held = {p.name for p in program.entry().params if p.name.startswith("h.0.mlp.c_fc.weight.m")}
+    assert held in ({f"h.0.mlp.c_fc.weight.{kept}_{d}" for kept in ("m", "master")} for d in (1, 2))
+
+
+@pytest.mark.parametrize("precision", ["mixed", "bf16", "fp16"])
+def test_scales_are_float32_in_any_precision(precision):
+    for scaling in ("fp8", "fp8=delayed"):
+        step = transform(gpt(), scaling, "grad", f"precision={precision}")
+        checked = check(step)
+        assert not checked.errors
+        layer = step.functions["layer"]
+        state = checked.domain.instance(
+            "layer",
+            checked.states["main"](
+                next(s for s in step.entry().body if isinstance(s, Call) and s.function == "layer").args
+            ),
+        ).state
+        scales = [state[n] for s in layer.body for n in getattr(s, "results", ()) if n.endswith(".scale")]
+        scales += [state[p.name] for p in layer.params if p.name.endswith((".scale", "greatest"))]
+        assert {t.dtype for t in scales} == {FLOAT32}
+        products = [state[s.results[0]] for s in layer.body if getattr(s, "op", "") == "ScaledMatMul"]
+        assert {t.dtype.bytes for t in products} == {2}

@@ -14,7 +14,7 @@ from typing import Any
 
 from distir.importers.onnx_nodes import shortest
 from distir.importers.recognition.rewriting import MatchedFunction, rule
-from distir.ir import DTYPES, Apply, Constant, Dim, DType, Shape
+from distir.ir import DISCARD, DTYPES, Apply, Constant, Dim, DType, Shape
 
 LOWEST = -1e9
 """A score that is set to less is as good as none: next to it, scores vanish in Float32 and narrower elements."""
@@ -62,6 +62,7 @@ class _Scores:
     k: _View
     scale: float = 1.0
     softcap: float = 0.0
+    dropout: float = 0.0
     masks: tuple[_Masking, ...] = ()
     sinks: str | None = None
     between: frozenset[str] = frozenset()
@@ -103,6 +104,8 @@ def _written(program: MatchedFunction, root: Apply, scores: _Scores, v: _View, o
     attrs["scale"] = shortest(scores.scale * scores.q.factor * scores.k.factor)
     if scores.softcap:
         attrs["softcap"] = shortest(scores.softcap)
+    if scores.dropout:
+        attrs["dropout"] = shortest(scores.dropout)
     if not math.isclose(v.factor, 1.0):
         return None
     name = program.apply("Attention", *operands, like=root.results[0], **attrs)
@@ -224,9 +227,15 @@ def _times_number(program: MatchedFunction, made: Apply | None) -> tuple[str, fl
 
 
 def _weights(program: MatchedFunction, name: str) -> Iterator[_Scores]:
-    """Weights: a softmax, perhaps without its last column, perhaps in other elements."""
+    """Weights: a softmax, perhaps without its last column, perhaps in other elements, perhaps with dropout."""
     made = program.maker(name)
     if made is None:
+        return
+    if made.op == "Dropout":
+        ratio = _dropped(program, made)
+        if ratio is not None:
+            found = _weights(program, str(made.args[0]))
+            yield from (scores.through(name, dropout=ratio) for scores in found if not scores.dropout)
         return
     if made.op in ("Cast", "Identity"):
         yield from (found.through(name) for found in _weights(program, str(made.args[0])))
@@ -238,6 +247,14 @@ def _weights(program: MatchedFunction, name: str) -> Iterator[_Scores]:
             yield from (scores.through(name) for scores in found if scores.sinks is not None)
     else:
         yield from (found for found in _softmax(program, name, made) if found.sinks is None)
+
+
+def _dropped(program: MatchedFunction, made: Apply) -> float | None:
+    """How much a `Dropout` in training drops, whose mask nothing else uses and that has no key yet."""
+    mode = program.known(made.args[2]) if len(made.args) == 3 else None
+    if mode is None or not mode.values[0] or any(name != DISCARD for name in made.results[1:]):
+        return None
+    return program.number(made.args[1]) if made.args[1] != "" else 0.5
 
 
 def _softmax(program: MatchedFunction, name: str, made: Apply) -> Iterator[_Scores]:

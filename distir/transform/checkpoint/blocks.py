@@ -13,6 +13,9 @@ from itertools import pairwise
 from distir.ir import UNKNOWN, Apply, Arg, Call, Function, Module, TensorType, Type, names, operands, results
 from distir.ir.calls import callees_first
 
+QUANTISING = frozenset({"QuantizeFloat8", "ScaleToFloat8"})
+"""Ops whose results are kept for a step where they are those of weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
@@ -23,7 +26,7 @@ class TrainingStep:
     turn: int
     """The first statement of the backward pass. The loss is between the last block and this."""
     prepared: frozenset[str]
-    """What is made of weights alone before any input is used: all blocks, and both passes, use it as a weight."""
+    """What is made of weights alone before any input is used, or quantised: both passes use it as a weight."""
 
 
 def training_step(module: Module, entry: Function) -> TrainingStep | None:
@@ -52,13 +55,23 @@ def training_step(module: Module, entry: Function) -> TrainingStep | None:
 
 
 def _prepared(entry: Function, weights: Mapping[str, Type]) -> dict[str, Type]:
-    """What the statements at the start of a program make of weights alone, with a type as near as is known."""
+    """What is made of weights alone at the start of a program, or quantised, with a type as near as is known."""
     found: dict[str, Type] = {}
+    state = {p.name for p in entry.params if "state" in p.roles}
+    is_start = True
     for statement in entry.body:
         used = [*names(operands(statement))]
-        if not isinstance(statement, Apply) or not used or not all(n in weights or n in found for n in used):
-            break
-        found |= dict.fromkeys(statement.results, weights.get(used[0], found.get(used[0], UNKNOWN)))
+        if not isinstance(statement, Apply) or not used:
+            is_start = False
+            continue
+        if all(name in state for name in used):
+            state.update(statement.results)  # the greatest magnitudes that are expected
+            continue
+        of_weights = used[0] in weights or used[0] in found
+        alone = of_weights and all(n in weights or n in found or n in state for n in used)
+        is_start = is_start and alone
+        if alone and (is_start or statement.op in QUANTISING):
+            found |= dict.fromkeys(statement.results, weights.get(used[0], found.get(used[0], UNKNOWN)))
     return found
 
 

@@ -36,11 +36,14 @@ from distir.ir import (
     TensorType,
     TupleType,
     Type,
+    names,
+    operands,
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
+from distir.ops.float8 import MEASURES
 from distir.transform.batch_statistics import first_states
 from distir.transform.operands import with_operands
 
@@ -114,7 +117,9 @@ def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str
     states = first_states(analysis, entry)
     for function in callees_first(analysis.module):
         if function.name in states:
-            given = {p.name for p in function.params} if function.name != entry.name else frozenset(weights)
+            given = set(weights)
+            if function.name != entry.name:
+                given = {p.name for p in function.params} - retyped.measures(function)
             retyped.rewrite(function, states[function.name], given)
     return Module(retyped.functions.get(f.name, f) for f in analysis.module)
 
@@ -158,6 +163,23 @@ class _Retyped:
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     params: dict[str, list[Type]] = field(default_factory=dict[str, "list[Type]"])
     results: dict[str, list[Type]] = field(default_factory=dict[str, "list[Type]"])
+    kept: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
+    """By function: the parameters that stay in Float32."""
+
+    def measures(self, function: Function) -> set[str]:
+        """The parameters that are nothing but scales of 8-bit floats, or what these follow from."""
+        found: dict[str, bool] = {}
+        for statement in function.body:
+            if isinstance(statement, Call):
+                callee, kept = self.functions[statement.function], self.kept[statement.function]
+                at = [n for n, p in enumerate(callee.params) if p.name in kept]
+            else:
+                at = MEASURES.get(statement.op, ()) if isinstance(statement, Apply) else ()
+            for number, arg in enumerate(operands(statement)):
+                for name in names((arg,)):
+                    found[name] = found.get(name, True) and number in at
+        self.kept[function.name] = {p.name for p in function.params if found.get(p.name)}
+        return self.kept[function.name]
 
     def rewrite(self, function: Function, state: State, given: Collection[str]) -> None:
         """Add a function, the parameters in `given` having the new element type."""
@@ -216,7 +238,7 @@ class _Body:
         elif isinstance(statement, Apply):
             op, attrs, args = OPS[statement.op], statement.attrs, statement.args
             to = attrs.get("to")
-            if statement.op == "Cast" and isinstance(to, DType) and to in self.of.own and to.bytes < FLOAT32.bytes:
+            if isinstance(to, DType) and to in self.of.own and _follows(statement, to):
                 attrs = Attributes({**attrs, "to": self.of.target})
             count = len(statement.results)
             try:
@@ -264,6 +286,11 @@ class _Body:
         message = f"`{statement.op}` cannot be computed in {self.of.target}: {reject.message}"
         hint = "cast its operands in the program, or leave out `precision`"
         return ProgramError([Diagnostic(codes.NOT_IN_PRECISION, site, message, (), hint)])
+
+
+def _follows(statement: Apply, to: DType) -> bool:
+    """Whether an op that states the element type of its result has another one now."""
+    return statement.op in MEASURES or (statement.op == "Cast" and to.bytes < FLOAT32.bytes)
 
 
 def _float(found: Type) -> DType | None:
