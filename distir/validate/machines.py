@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import geometric_mean
 from typing import Final
 
 from distir import cost
@@ -34,8 +35,11 @@ GPUS: Final[dict[str, str]] = {
 UNPROFILED: Final = ("b300", "gb300")
 """GPUs that runs may name, and no profile describes."""
 
-LARGE: Final = 8192
-"""Rows and columns of a product whose rate a device sustains: it takes milliseconds, and is repeated for seconds."""
+LARGE: Final = (4096, 8192, 16384)
+"""Rows and columns of products that tables by size have, which were repeated for seconds."""
+
+HOT: Final = 1e-9
+"""Seconds within which a device heats up that is hot already."""
 
 
 class MachineError(ValueError):
@@ -133,9 +137,7 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     A launch of the roofline includes what the host takes. Where the host is simulated, it is that of products, which
     were measured one behind the other.
     """
-    products = {
-        name: _slowed(figures, _sustained(kind, name) * conditions.compute) for name, figures in kind.products.items()
-    }
+    products = {name: _sustained(kind, name, conditions.compute) for name in kind.products}
     attention = {
         name: tuple(_at(figures, conditions.attention) for figures in sizes) for name, sizes in kind.attention.items()
     }
@@ -146,14 +148,21 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     return replace(kind, launch=launch, host=Host(conditions.issue, waits_for_sends=conditions.waits_for_sends))
 
 
-def _sustained(kind: DeviceKind, dtype: str) -> float:
-    """The share of its rate by shape that a large product keeps where it is repeated for seconds: that by size."""
-    element, figures = DTYPES[dtype], kind.products[dtype]
-    product = MatrixProduct(LARGE, LARGE, LARGE)
-    flops = 2 * LARGE**3
-    alone = figures.spent(product, element.bytes, 3 * LARGE**2 * element.bytes).seconds
-    rate = kind.rates[element]
-    return 1.0 if rate.instead else min(1.0, rate.achieved(flops) * alone / flops)
+def _sustained(kind: DeviceKind, dtype: str, rate: float) -> ProductFigures:
+    """Products on a device that has been at the limit of its power for long; `rate`: over that of the profile.
+
+    Its clock is that of the longest product that was measured alone, and the rate by shape is at most that by size.
+    """
+    hot = replace(kind.products[dtype], heats_in=HOT)
+    element, by_size = DTYPES[dtype], kind.rates[DTYPES[dtype]]
+    if by_size.instead:
+        return _slowed(hot, rate)
+    shares = (_seconds(hot, n, element.bytes) * by_size.achieved(2 * n**3) / (2 * n**3) for n in LARGE)
+    return _slowed(hot, rate * min(1.0, geometric_mean(shares)))
+
+
+def _seconds(figures: ProductFigures, n: int, size: int) -> float:
+    return figures.spent(MatrixProduct(n, n, n), size, 3 * n**2 * size).seconds
 
 
 def _slowed(figures: ProductFigures, share: float) -> ProductFigures:
@@ -162,4 +171,4 @@ def _slowed(figures: ProductFigures, share: float) -> ProductFigures:
 
 
 def _at(figures: AttentionFigures, share: float) -> AttentionFigures:
-    return figures if share == 1 else replace(figures, rate=figures.rate * share, overhead=figures.overhead / share)
+    return replace(figures, rate=figures.rate * share, overhead=figures.overhead / share, heats_in=HOT)

@@ -6,6 +6,7 @@ import pytest
 from run_samples import row, text
 
 from distir import cost
+from distir.ops.resources import MatrixProduct
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import Conditions, MachineError, machine
@@ -90,6 +91,17 @@ def test_the_host_issues_ops_where_the_framework_says_how_fast():
 def test_large_products_run_as_fast_as_the_device_sustains():
     alone, training = cost.load("a100-80").kinds[0], machine("a100_80gb", 8, None, Conditions()).kinds[0]
     assert training.products["BFloat16"].rate < alone.products["BFloat16"].rate
+
+
+def test_small_products_run_at_the_clock_of_a_hot_device_too():
+    """Alone, they are over before the device is hot; in a step, what comes before them has heated it."""
+    alone, training = (
+        kind.products["BFloat16"]
+        for kind in (cost.load("h100").kinds[0], machine("h100_80gb", 8, None, Conditions()).kinds[0])
+    )
+    product = MatrixProduct(2048, 2048, 2048)
+    before, hot = (figures.spent(product, 2, 3 * 2048**2 * 2).seconds for figures in (alone, training))
+    assert 1.05 < hot / before <= 1 + alone.throttle
 
 
 def test_eager_kernels_are_more_than_fused_ones():

@@ -30,7 +30,6 @@ from distir.ir import (
     TensorType,
     Type,
     names,
-    operands,
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
@@ -96,8 +95,21 @@ class _Variants:
         return name
 
 
+class _Mentions:
+    """Where the values of a function are: the statements that use each, and the one that makes it."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.uses = uses_of(function)
+        self.maker = {name: index for index, s in enumerate(function.body) for name in results(s)}
+
+
+@dataclass
 class _Sums(_Variants):
     """Sums of gradients, on their way into the functions that compute their terms."""
+
+    mentions: dict[str, _Mentions] = field(default_factory=dict[str, "_Mentions"])
+    """By function."""
 
     def done(self) -> Module:
         waiting = [name for name, function in self.functions.items() if not function.kernel]
@@ -107,9 +119,14 @@ class _Sums(_Variants):
             waiting += list(self.functions)[known:]
         return self.module_of_used() if len(self.functions) > len(self.module.functions) else self.module
 
+    def _mentions(self, name: str) -> _Mentions:
+        found = self.mentions.get(name)
+        if found is None or found.function is not self.functions[name]:
+            found = self.mentions[name] = _Mentions(self.functions[name])
+        return found
+
     def _moved(self, function: Function) -> Function:
-        uses = uses_of(function)
-        maker = {name: index for index, s in enumerate(function.body) for name in results(s)}
+        uses, maker = self._mentions(function.name).uses, self._mentions(function.name).maker
         body: list[Statement | None] = list(function.body)
         for index, call in enumerate(function.body):
             if not isinstance(call, Call) or self.functions[call.function].kernel:
@@ -134,8 +151,9 @@ class _Sums(_Variants):
             returned = function.returned[number]
             if function.kernel or not isinstance(returned, str):
                 return False
-            used = [s for s in function.body if returned in names(operands(s))]
-            made = next((s for s in function.body if returned in results(s)), None)
+            mentions = self._mentions(name)
+            used = mentions.uses.get(returned, ())
+            made = function.body[mentions.maker[returned]] if returned in mentions.maker else None
             if len(used) > 1 or function.returned.count(returned) > 1 or not isinstance(made, (Apply, Call)):
                 return False
             if isinstance(made, Apply):

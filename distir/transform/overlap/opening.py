@@ -108,9 +108,10 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
     builder = namer(entry)
     body: list[Statement] = []
     instead: dict[str, Arg] = {}
+    params = frozenset(p.name for p in entry.params)
     index = 0
     while index < len(entry.body):
-        calls, weights = _run(entry, index, makers)
+        calls, weights = _run(entry, index, makers, params)
         if not calls:
             body.append(with_arguments(entry.body[index], instead))
             index += 1
@@ -129,16 +130,17 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
     return replace(entry, body=tuple(body))
 
 
-def _run(entry: Function, first: int, makers: Collection[int]) -> tuple[list[Call], list[Apply]]:
+def _run(
+    entry: Function, first: int, makers: Collection[int], params: frozenset[str]
+) -> tuple[list[Call], list[Apply]]:
     """The calls from a statement on that are written out in step: of one function, none of which uses another one.
 
-    And what is between them: weights that are gathered, or packed, for one of them.
+    And what is between them: weights that are gathered, or packed, for one of them. `params`: the entry's.
     """
     calls: list[Call] = []
     weights: list[Apply] = []
     waiting: list[Apply] = []
     made: set[str] = set()
-    params = {p.name for p in entry.params}
     for index in range(first, len(entry.body)):
         statement = entry.body[index]
         if isinstance(statement, Call) and index in makers:
