@@ -22,6 +22,32 @@ Dao, arXiv:2307.08691, figures 4 to 6: the second version is about twice as fast
 """
 
 
+Loss = Literal["fused", "apart", "gathered"]
+"""`fused`: one kernel with what surrounds it, as a compiler makes it. `apart`: it reads a Float32 copy of the logits,
+and writes their gradient in its place. `gathered`: as `torch.nn.functional.cross_entropy` without a compiler, on the
+logits of all shards, with the log-probabilities and two gradients of them in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """What a framework does with a device's memory beside what its program says. Bytes.
+
+    `peak`: of what its published peak is: tensors, or what the allocator has taken of the device for them; `of`: of
+    which device it is published, where stages of a pipeline differ. `gradients`: bytes of each element of buffers in
+    which the gradients of all weights lie, from the start of training on. `copies_tied`: whether the last stage of a
+    pipeline holds a tied embedding of its own, with its gradients and its optimizer state. `workspace`: of libraries,
+    as far as the allocator counts it, before Hopper and since. `copied_outputs`: the profiles of GPUs on which the
+    output of attention is copied, so that its kernel and the layer behind it save one each.
+    """
+
+    peak: Literal["allocated", "reserved"] = "allocated"
+    of: Literal["last", "largest"] = "largest"
+    gradients: int = 0
+    copies_tied: bool = False
+    workspace: tuple[int, int] = (0, 0)
+    copied_outputs: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
     """How a framework trains.
@@ -60,8 +86,12 @@ class Framework:
     issue: float = 0.0
     waits_for_sends: bool = False
     """Whether the host waits for each transfer between stages."""
-    memory: Literal["allocated", "reserved"] = "allocated"
-    """What its measured peak of memory is of: tensors, or what the allocator has taken of the device for them."""
+    memory: MemoryUse = MemoryUse()
+    """What it holds of a device's memory beside the program's tensors, and what its measured peak is of."""
+    loss: Loss = "fused"
+    """How it computes the loss: see `Loss`."""
+    dropout: float = 0.0
+    """The share that is dropped of embeddings, of attention's weights, and of what layers add."""
 
 
 FRAMEWORKS: Final[Registry[Framework]] = Registry()
@@ -73,6 +103,27 @@ def framework(definition: Framework) -> Framework:
     FRAMEWORKS.register(definition.name, definition, __name__)
     return definition
 
+
+MEGATRONS_MEMORY: Final = MemoryUse(
+    of="last",
+    gradients=4,
+    copies_tied=True,
+    workspace=(36 << 20, 64 << 20),
+    copied_outputs=("a100_40gb", "a100_80gb", "b200", "gb200", "b300", "gb300"),
+)
+"""Megatron Core with Transformer Engine.
+
+NVIDIA/Megatron-LM, megatron/training/global_vars.py: rank world_size - 1 writes what is logged; training/training.py:
+`mem-max-allocated-bytes` is the peak of what torch has allocated. core/distributed/param_and_grad_buffer.py: buffers of
+gradients, in fp32, are allocated with the model. core/tensor_parallel/cross_entropy.py: the logits as fp32, in whose
+place probabilities and gradients are written. core/models/common/language_module: the last stage shares the embedding's
+values, not its memory.
+
+NVIDIA/TransformerEngine, cpp_extensions/gemm.py: a workspace for products of 32 MiB since Hopper, of 4 MiB before; and
+torch's, 32 MiB with `CUBLAS_WORKSPACE_CONFIG=:4096:8`, which Megatron's tests set. attention/utils.py: cuDNN's kernel on
+Hopper, FlashAttention elsewhere, whose output is transposed into the layout of what follows; on Blackwell cuDNN's is not
+deterministic, which these tests ask for.
+"""
 
 MEGATRON = framework(
     Framework(
@@ -87,6 +138,9 @@ MEGATRON = framework(
         vocabulary=128,
         issue=42e-6,
         waits_for_sends=True,
+        loss="apart",
+        dropout=0.1,
+        memory=MEGATRONS_MEMORY,
     )
 )
 
@@ -105,6 +159,7 @@ NEMO = framework(
         sharding="zero1",
         overlap=("gradients", "transfers"),
         sequence_parallel=True,
+        dropout=0.0,
     )
 )
 
@@ -169,7 +224,7 @@ TORCHTITAN = framework(
         sharding="zero3",
         overlap=("weights",),
         reduces_each_microbatch=True,
-        memory="reserved",
+        memory=MemoryUse(peak="reserved"),
     )
 )
 

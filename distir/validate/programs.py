@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from distir.cost import Hardware
 from distir.ir import Module
@@ -16,7 +17,7 @@ from distir.models.sizes import BATCH
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.overlap import overlapped
 from distir.transform.written_out import written_out
-from distir.validate.frameworks import ATTENTION_RATES, FRAMEWORKS, Framework
+from distir.validate.frameworks import ATTENTION_RATES, FRAMEWORKS, Framework, MemoryUse
 from distir.validate.machines import Conditions, machine
 from distir.validate.runs import MeasuredRun
 
@@ -27,6 +28,9 @@ class UnsupportedError(ValueError):
 
 FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 """The steps that give a program its kernels."""
+
+LOSS_APART: Final = ("apart=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad",)
+"""Of the step `fuse`: the loss reads logits in Float32."""
 
 
 def framework_of(run: MeasuredRun) -> Framework:
@@ -72,6 +76,7 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         activation="silu" if run.mlp == "swiglu" else "gelu_tanh",
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
+        dropout=framework_of(run).dropout,
         attention_bias=bool(run.bias),
         mlp_bias=bool(run.bias),
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
@@ -105,13 +110,17 @@ class TrainingProgram:
 class RunProgram:
     """A run: its program, how many sequences all replicas take together, and the machine.
 
-    `repeats`: how often all but the updates runs in a step.
+    `repeats`: how often all but the updates runs in a step. `memory`: what the framework does with memory besides.
     """
 
     step: TrainingProgram
     batch: int
     hardware: Hardware
     repeats: int = 1
+    memory: MemoryUse = MemoryUse()
+    gpu: str = ""
+    tied: int = 0
+    """Elements of a tied embedding of which the last stage holds a copy of its own."""
 
     @property
     def bind(self) -> dict[str, int]:
@@ -170,6 +179,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     if run.precision == "fp8":
         training.append(f"fp8={chosen.fp8}")
     precision = "fp16" if run.precision == "fp16" else chosen.precision
+    training += ["seeded"] if model.dropout else []
     training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
@@ -187,6 +197,9 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     stage = int(chosen.sharding[4])
     steps += [f"zero={stage}", "partition=split"] if stage and run.dp > 1 else []
-    kernels = FUSED if chosen.kernels == "fused" else EAGER
+    kernels = EAGER if chosen.kernels == "eager" else (*FUSED, *LOSS_APART) if chosen.loss == "apart" else FUSED
+    if chosen.loss == "gathered":
+        training += ["decompose=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad", "cse"]
     step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)
-    return RunProgram(step, run.global_batch // repeats, hardware, repeats)
+    tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
+    return RunProgram(step, run.global_batch // repeats, hardware, repeats, chosen.memory, run.gpu, tied)
