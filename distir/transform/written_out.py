@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from distir.analysis import Analysis, State
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DISCARD,
     Apply,
@@ -55,6 +56,26 @@ def attention(module: Module, form: str) -> Module:
                 hint = "write attention out before its gradient is taken: `attention=written grad`"
                 raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, message, (), hint)])
     return written_out(module, "Attention")
+
+
+@step
+def decompose(module: Module, value: tuple[str, ...]) -> Module:
+    """Ops written out as others (`decompose=SoftmaxCrossEntropyLoss`): what runs where there is no kernel for them.
+
+    A cross entropy becomes a log softmax and a likelihood, which is what PyTorch runs without a compiler: its gradient,
+    `SoftmaxCrossEntropyLossGrad`, computes the log softmax again, unless `cse` follows.
+
+    Raises ProgramError where an op has no decomposition.
+    """
+    for op in value:
+        if op not in OPS:
+            near = nearest(op, OPS)
+            raise StepError(f"there is no op `{op}`{f'; did you mean `{near}`?' if near else ''}")
+        if "decomposition" not in OPS[op].rules:
+            known = ", ".join(sorted(name for name, found in OPS.items() if "decomposition" in found.rules))
+            raise StepError(f"`{op}` is not made of other ops; `decompose` takes {known}")
+        module = written_out(module, op)
+    return module
 
 
 def written_out(module: Module, op: str) -> Module:

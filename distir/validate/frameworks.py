@@ -29,7 +29,7 @@ logits of all shards, with the log-probabilities and two gradients of them in me
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryUse:
+class HeldMemory:
     """What a framework does with a device's memory beside what its program says. Bytes.
 
     `peak`: of what its published peak is: tensors, or what the allocator has taken of the device for them; `of`: of
@@ -46,6 +46,9 @@ class MemoryUse:
     copies_tied: bool = False
     workspace: tuple[int, int] = (0, 0)
     copied_outputs: tuple[str, ...] = ()
+
+
+NO_OTHER_MEMORY: Final = HeldMemory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +89,7 @@ class Framework:
     issue: float = 0.0
     waits_for_sends: bool = False
     """Whether the host waits for each transfer between stages."""
-    memory: MemoryUse = MemoryUse()
+    memory: HeldMemory = NO_OTHER_MEMORY
     """What it holds of a device's memory beside the program's tensors, and what its measured peak is of."""
     loss: Loss = "fused"
     """How it computes the loss: see `Loss`."""
@@ -104,11 +107,11 @@ def framework(definition: Framework) -> Framework:
     return definition
 
 
-MEGATRONS_MEMORY: Final = MemoryUse(
+MEGATRONS_MEMORY: Final = HeldMemory(
     of="last",
     gradients=4,
     copies_tied=True,
-    workspace=(36 << 20, 64 << 20),
+    workspace=(68 << 20, 96 << 20),
     copied_outputs=("a100_40gb", "a100_80gb", "b200", "gb200", "b300", "gb300"),
 )
 """Megatron Core with Transformer Engine.
@@ -120,9 +123,10 @@ place probabilities and gradients are written. core/models/common/language_modul
 values, not its memory.
 
 NVIDIA/TransformerEngine, cpp_extensions/gemm.py: a workspace for products of 32 MiB since Hopper, of 4 MiB before; and
-torch's, 32 MiB with `CUBLAS_WORKSPACE_CONFIG=:4096:8`, which Megatron's tests set. attention/utils.py: cuDNN's kernel on
-Hopper, FlashAttention elsewhere, whose output is transposed into the layout of what follows; on Blackwell cuDNN's is not
-deterministic, which these tests ask for.
+torch's (aten/src/ATen/cuda/CublasHandlePool.cpp), one for each thread, so another one for the backward pass, of 32 MiB
+with `CUBLAS_WORKSPACE_CONFIG=:4096:8`, which Megatron's tests set. attention/utils.py: cuDNN's kernel on
+Hopper, FlashAttention elsewhere, whose output is transposed into the layout of what follows; on Blackwell cuDNN's is
+not deterministic, which these tests ask for (inferred).
 """
 
 MEGATRON = framework(
@@ -224,7 +228,7 @@ TORCHTITAN = framework(
         sharding="zero3",
         overlap=("weights",),
         reduces_each_microbatch=True,
-        memory=MemoryUse(peak="reserved"),
+        memory=HeldMemory(peak="reserved"),
     )
 )
 

@@ -1,4 +1,4 @@
-"""What a run takes of devices' memory: the tensors of its program, and what its framework holds beside them, by part."""
+"""What a run takes of devices' memory, by part: its program's tensors, and what its framework holds beside them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from distir.ir import Apply, TensorType, types
-from distir.ir.roles import ROLES, described
+from distir.ir.roles import ROLES
 from distir.ops import type_of
 from distir.simulate.memory import Live
 from distir.simulate.simulation import Simulation
-from distir.validate.frameworks import MemoryUse
+from distir.validate.frameworks import HeldMemory
 from distir.validate.programs import RunProgram
 
 BEFORE_HOPPER: Final = ("v100_32gb", "a100_40gb", "a100_80gb")
@@ -40,7 +40,7 @@ class MemoryParts:
         """Those of the program, and what is like them."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
-    def told(self, use: MemoryUse) -> int:
+    def told(self, use: HeldMemory) -> int:
         """The peak as a framework tells it."""
         return self.tensors + self.workspace + (self.reserved if use.peak == "reserved" else 0)
 

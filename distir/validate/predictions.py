@@ -41,7 +41,7 @@ REFUSALS = (UnsupportedError, MachineError, ProgramError, StepError, ModelError,
 class Prediction:
     """What a run is predicted to take. `step_time_s` is None, and `note` says why, where it cannot be expressed.
 
-    `peak_memory_bytes`: as the framework tells it (`MemoryUse`); `fits`: whether tensors and all that a process holds
+    `peak_memory_bytes`: as the framework tells it (`HeldMemory`); `fits`: whether tensors and all that a process holds
     beside them are within each device.
     """
 

@@ -17,7 +17,7 @@ from distir.models.sizes import BATCH
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.overlap import overlapped
 from distir.transform.written_out import written_out
-from distir.validate.frameworks import ATTENTION_RATES, FRAMEWORKS, Framework, MemoryUse
+from distir.validate.frameworks import ATTENTION_RATES, FRAMEWORKS, NO_OTHER_MEMORY, Framework, HeldMemory
 from distir.validate.machines import Conditions, machine
 from distir.validate.runs import MeasuredRun
 
@@ -117,7 +117,7 @@ class RunProgram:
     batch: int
     hardware: Hardware
     repeats: int = 1
-    memory: MemoryUse = MemoryUse()
+    memory: HeldMemory = NO_OTHER_MEMORY
     gpu: str = ""
     tied: int = 0
     """Elements of a tied embedding of which the last stage holds a copy of its own."""

@@ -43,9 +43,7 @@ KERNELS = ("compiled", "eager")
 
 
 @step(after=AFTER, choices={"kernels": KERNELS})
-def fuse(
-    module: Module, *, epilogues: bool = False, kernels: str = "compiled", apart: tuple[str, ...] = ()
-) -> Module:
+def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", apart: tuple[str, ...] = ()) -> Module:
     """Fuse elementwise ops with their reductions into kernels, as torch.compile does; transposes become views.
 
     Each kernel is a function marked `kernel`: one launch, and the traffic of its operands and results. Matrix products
@@ -81,9 +79,9 @@ def fuse(
     for function in module:
         instance = found.get(function.name)
         known = len(made.known)
-        kept = instance is None or function.kernel
-        whole = function if kept else _fused(analysis, instance, made, epilogues, frozenset(apart))
-        written += [*list(made.known.values())[known:], whole]
+        if instance is not None and not function.kernel:
+            function = _fused(analysis, instance, made, epilogues, frozenset(apart))
+        written += [*list(made.known.values())[known:], function]
     return Module(written)
 
 
