@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
 
 from distir.ir import Apply, TensorType, types
 from distir.ir.roles import ROLES
@@ -12,10 +11,8 @@ from distir.ops import type_of
 from distir.simulate.memory import Live
 from distir.simulate.simulation import Simulation
 from distir.validate.frameworks import HeldMemory
+from distir.validate.machines import BEFORE_HOPPER
 from distir.validate.programs import RunProgram
-
-BEFORE_HOPPER: Final = ("v100_32gb", "a100_40gb", "a100_80gb")
-"""GPUs for which libraries take smaller workspaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ def _parts(program: RunProgram, simulation: Simulation, device: int, elements: i
         state,
         activations,
         use.workspace[program.gpu not in BEFORE_HOPPER],
-        overhead.fragmentation,
+        round(use.fragmentation * (weights + gradients + state + activations)) or overhead.fragmentation,
         max(0, overhead.charged - overhead.fragmentation),
     )
 

@@ -17,7 +17,6 @@ from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
 from distir.models.sizes import ModelError
 from distir.ops import Reject
-from distir.ops.optimizer import OPTIMIZERS
 from distir.simulate.simulation import BindError, Simulation
 from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
@@ -80,13 +79,7 @@ def figures_of(program: RunProgram) -> tuple[float, int, bool]:
     Several rows may be of the same program.
     """
     found = simulation_of(program)
-    seconds = found.latency_s
-    if program.repeats > 1:
-        updates = {rule.op.name for rule in OPTIMIZERS.values()}
-        update = sum(event.end - event.start for event in found.timeline().events() if event.op in updates)
-        seconds = program.repeats * (seconds - update) + update
-    peak, fits = memory_of(program, found)
-    return seconds, peak, fits
+    return found.latency_s, *memory_of(program, found)
 
 
 def predict(run: MeasuredRun) -> Prediction:

@@ -39,7 +39,7 @@ DEEPEST = 8
 """From how many calls within each other the end of a function moves out."""
 
 
-KERNELS = ("compiled", "eager")
+KERNELS = ("compiled", "blocks", "eager")
 
 
 @step(after=AFTER, choices={"kernels": KERNELS})
@@ -54,7 +54,8 @@ def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", 
     kernels. So `apart=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad` has a copy of the logits in Float32.
 
     With `kernels=eager` each op stays a kernel of its own, as in PyTorch without a compiler: transposes become views,
-    and a product in the sum's element type is added to it.
+    and a product in the sum's element type is added to it. With `kernels=blocks` that is so in functions that call
+    others; those that call none, layers as a rule, are compiled, each by itself.
     """
     if kernels not in KERNELS:
         raise StepError(f"`kernels` expected one of {', '.join(KERNELS)}, found `{kernels}`")
@@ -65,7 +66,8 @@ def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", 
     if kernels == "eager":
         states = {i.function.name: i.state for i in reached(checked(module), entry)}
         return with_views(accumulated(module, states), entry, states)
-    module = _with_ends_moved(with_sums_inside(module), entry)
+    if kernels == "compiled":
+        module = _with_ends_moved(with_sums_inside(module), entry)
     entry = module.functions[entry.name]
     states = {i.function.name: i.state for i in reached(checked(module), entry)}
     module = with_views(accumulated(module, states), entry, states)
@@ -79,7 +81,8 @@ def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", 
     for function in module:
         instance = found.get(function.name)
         known = len(made.known)
-        if instance is not None and not function.kernel:
+        calls = kernels == "blocks" and any(isinstance(s, Call) for s in function.body)
+        if instance is not None and not function.kernel and not calls:
             function = _fused(analysis, instance, made, epilogues, frozenset(apart))
         written += [*list(made.known.values())[known:], function]
     return Module(written)
