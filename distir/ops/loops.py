@@ -25,7 +25,7 @@ MOVES = frozenset({"Transpose", "Expand", "Slice", "Split", "Concat", "Pad", "Ti
 SHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", *VIEWS.values()})
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "RaggedMatMulGrad"})
 LOSSES = frozenset({"MSELoss", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"})
-POINTWISE = frozenset({"RotaryEmbedding", "MSELossGrad", "Trilu", "Dropout", "DropoutGrad"})
+POINTWISE = frozenset({"RotaryEmbedding", "MSELossGrad", "Trilu", "Dropout", "DropoutGrad", "OneHot"})
 KEEP_PLACES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
 """Views whose elements are in the order of their operand's."""
 

@@ -20,7 +20,7 @@ from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
-    from distir.ops.backward import Backward, Gradients
+    from distir.ops.backward import Backward, Gradients, Rewrite
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -158,6 +158,14 @@ def _(g: Backward) -> Gradients:
     return [g.total(parts), None, None]
 
 
+@SoftmaxCrossEntropyLoss.decomposition
+def _(g: Rewrite) -> list[str]:
+    """The log softmax, and the likelihood of the labels."""
+    scores, *labels = g.x
+    log_prob = g("LogSoftmax", scores, axis=1)
+    return [g("NegativeLogLikelihoodLoss", log_prob, *labels, **g.statement.attrs), log_prob][: len(g.y)]
+
+
 @SoftmaxCrossEntropyLoss.torch(fresh=True)
 def _(
     write: Write,
@@ -217,6 +225,15 @@ def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, reduction: str, **_: Any) 
         assert isinstance(examples, int)
         scale = w("Div", scale, Literal(float(examples)))
     return [_stored(w, w("Mul", slope, scale), scores)]
+
+
+@SoftmaxCrossEntropyLossGrad.decomposition
+def _(g: Rewrite) -> list[str]:
+    """The gradients of both, with the log softmax computed again."""
+    dy, scores, *labels = g.x
+    log_prob = g("LogSoftmax", scores, axis=1)
+    dlog_prob = g("NegativeLogLikelihoodLossGrad", dy, log_prob, *labels, **g.statement.attrs)
+    return [g("LogSoftmaxGrad", dlog_prob, log_prob, axis=1)]
 
 
 SoftmaxCrossEntropyLossGrad.torch(_gradient_form("cross_entropy_gradient"), fresh=True)

@@ -6,12 +6,13 @@ framework without the kernel would run: of attention the products, masks and sof
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from distir.analysis import Analysis, State
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DISCARD,
     Apply,
@@ -57,50 +58,74 @@ def attention(module: Module, form: str) -> Module:
     return written_out(module, "Attention")
 
 
-def written_out(module: Module, op: str) -> Module:
-    """The module with an op replaced by its decomposition. Raises ProgramError, DIR690, where it has none there."""
-    found = [f.name for f in module if any(isinstance(s, Apply) and s.op == op for s in f.body)]
+@step
+def decompose(module: Module, value: tuple[str, ...]) -> Module:
+    """Ops written out as others (`decompose=SoftmaxCrossEntropyLoss`): what runs where there is no kernel for them.
+
+    A cross entropy becomes a log softmax and a likelihood, which is what PyTorch runs without a compiler. Its gradient,
+    `SoftmaxCrossEntropyLossGrad`, takes the same log softmax where both are named.
+
+    Raises ProgramError where an op has no decomposition.
+    """
+    for op in value:
+        if op not in OPS:
+            near = nearest(op, OPS)
+            raise StepError(f"there is no op `{op}`{f'; did you mean `{near}`?' if near else ''}")
+        if "decomposition" not in OPS[op].rules:
+            known = ", ".join(sorted(name for name, found in OPS.items() if "decomposition" in found.rules))
+            raise StepError(f"`{op}` is not made of other ops; `decompose` takes {known}")
+    return written_out(module, *value)
+
+
+def written_out(module: Module, *ops: str) -> Module:
+    """The module with ops replaced by their decompositions. Raises ProgramError, DIR690, where one has none there."""
+    found = [f.name for f in module if any(isinstance(s, Apply) and s.op in ops for s in f.body)]
     if not found:
-        tell(f"no `{op}` in the program")
+        tell(f"no `{'`, no `'.join(ops)}` in the program")
         return module
     analysis = analysed(module)
     if analysis.errors:
         raise ProgramError(analysis.errors)
     known = _known_types(analysis, found)
-    return Module(_written(f, op, known[f.name]) if f.name in known else f for f in module)
+    return Module(_written(f, ops, known[f.name]) if f.name in known else f for f in module)
 
 
-def _written(function: Function, op: str, known: Mapping[str, Type]) -> Function:
+def _written(function: Function, ops: Collection[str], known: Mapping[str, Type]) -> Function:
     from distir.ops.backward import NotDifferentiable, Rewrite, Tape
 
     builder, tape = namer(function), Tape(dict(known))
     body: list[Statement] = []
+    there: dict[object, tuple[str, ...]] = {}
     for index, statement in enumerate(function.body):
-        if not isinstance(statement, Apply) or statement.op != op:
+        if not isinstance(statement, Apply) or statement.op not in ops:
             body.append(statement)
             continue
         try:
-            results = OPS[op].rule("decomposition")(Rewrite(statement, tape))
+            results = OPS[statement.op].rule("decomposition")(Rewrite(statement, tape))
         except NotDifferentiable as reason:
             site = Site(function.name, index, Part("callee"))
             hint = reason.help or "annotate the parameters with their types"
             raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, str(reason), (), hint)]) from None
-        body += _named(tape, builder, statement, results)
+        body += _named(tape, builder, statement, results, there)
     return Function(function.name, function.params, tuple(body), function.result_types)
 
 
-def _named(tape: Tape, builder: FunctionBuilder, statement: Apply, results: Iterable[str]) -> Iterable[Statement]:
-    """What a decomposition has written, under names that last."""
+def _named(
+    tape: Tape, builder: FunctionBuilder, statement: Apply, results: Iterable[str], there: dict[object, tuple[str, ...]]
+) -> Iterable[Statement]:
+    """What a decomposition has written, under names that last; without what is `there` of those before it."""
     lasting = {r: name for r, name in zip(results, statement.results, strict=True) if name != DISCARD}
-    written = tape.take(lasting)
-    for each in written:
+    for each in tape.take(lasting):
+        args = tuple(lasting.get(arg, arg) if isinstance(arg, str) else arg for arg in each.args)
+        key = each.op, args, each.attrs, statement.stream
+        if key in there and lasting.keys().isdisjoint(each.results):
+            lasting.update(zip(each.results, there[key], strict=True))
+            continue
         for name in each.results:
             if name != DISCARD and name not in lasting:
                 lasting[name] = builder.fresh(f"{statement.results[0]}.{each.op.lower()}")
-    for each in written:
-        names = tuple(lasting.get(name, name) for name in each.results)
-        args = tuple(lasting.get(arg, arg) if isinstance(arg, str) else arg for arg in each.args)
-        yield Apply(names, each.op, args, each.attrs, stream=statement.stream)
+        there[key] = tuple(lasting.get(name, name) for name in each.results)
+        yield Apply(there[key], each.op, args, each.attrs, stream=statement.stream)
 
 
 # What is known of values in every call of a function.

@@ -14,7 +14,7 @@ from distir.validate.runs import MeasuredRun
 
 
 def _with_other_kernels(step: TrainingProgram) -> TrainingProgram:
-    return replace(step, kernels=FUSED if step.kernels != FUSED else EAGER)
+    return replace(step, kernels=FUSED if step.kernels == EAGER else EAGER)
 
 
 def _with_other_overlap(step: TrainingProgram) -> TrainingProgram:

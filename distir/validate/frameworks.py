@@ -11,15 +11,53 @@ from typing import Final, Literal
 
 from distir.ir.registry import Registry
 
-Attention = Literal["unfused", "fused", "flash1", "flash"]
-Kernels = Literal["eager", "fused"]
+Attention = Literal["unfused", "fused", "flash1", "flash2", "flash"]
+Kernels = Literal["eager", "blocks", "fused"]
 
 
 ATTENTION_RATES: Final[dict[str, float]] = {"flash1": 0.5}
-"""Of attention's kernels: the rate over that of the profiles, which is of FlashAttention 2 and later.
+"""Of attention's kernels: the rate over that of the profiles, which is of the kernels that were written for a GPU.
 
 Dao, arXiv:2307.08691, figures 4 to 6: the second version is about twice as fast as the first.
 """
+
+HOPPERS_RATES: Final[dict[str, float]] = {"flash1": 0.3, "flash2": 0.6}
+"""The same on Hopper and later.
+
+Shah et al., arXiv:2407.08608, figures 5 and 6: FlashAttention 2 has 0.55 to 0.65 of the rate of FlashAttention 3 and
+cuDNN, which the profiles are of.
+"""
+
+
+Loss = Literal["fused", "apart", "gathered"]
+"""`fused`: one kernel with what surrounds it, as a compiler makes it. `apart`: it reads a Float32 copy of the logits,
+and writes their gradient in its place. `gathered`: as `torch.nn.functional.cross_entropy` without a compiler, on the
+logits of all shards, with the log-probabilities and two gradients of them in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldMemory:
+    """What a framework does with a device's memory beside what its program says. Bytes.
+
+    `peak`: of what its published peak is: tensors, or what the allocator has taken of the device for them; `of`: of
+    which device it is published, where stages of a pipeline differ. `gradients`: bytes of each element of buffers in
+    which the gradients of all weights lie, from the start of training on. `copies_tied`: whether the last stage of a
+    pipeline holds a tied embedding of its own, with its gradients and its optimizer state. `workspace`: of libraries,
+    as far as the allocator counts it, before Hopper and since. `copied_outputs`: the profiles of GPUs on which the
+    output of attention is copied, so that its kernel and the layer behind it save one each. `fragmentation`: what the
+    allocator takes of the device and does not use, as a share of tensors.
+    """
+
+    peak: Literal["allocated", "reserved"] = "allocated"
+    of: Literal["last", "largest"] = "largest"
+    gradients: int = 0
+    copies_tied: bool = False
+    workspace: tuple[int, int] = (0, 0)
+    copied_outputs: tuple[str, ...] = ()
+    fragmentation: float = 0.0
+
+
+NO_OTHER_MEMORY: Final = HeldMemory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +65,11 @@ class Framework:
     """How a framework trains.
 
     `precision` and `gradients` are those of the step `grad`. `kernels`: `eager` runs each op by itself; in `fused`
-    elementwise ops are fused, by hand or by a compiler. `attention`, `recompute`, `sharding` are what is meant where a
-    run does not say; `sequence_parallel`: whether tensor parallelism implies it. `layout` orders the axes of
-    parallelism from outermost to innermost. `vocabulary`: it is padded to a multiple of this, times the tensor-parallel
-    ranks. `overlap`: what is communicated beside computation, in words of the step `overlap`. `issue`: seconds in which
-    the host issues an op.
+    elementwise ops are fused, by hand or by a compiler, in `blocks` those of layers alone. `attention`, `recompute`,
+    `sharding` are what is meant where a run does not say; `sequence_parallel`: whether tensor parallelism implies it.
+    `layout` orders the axes of parallelism from outermost to innermost. `vocabulary`: it is padded to a multiple of
+    this, times the tensor-parallel ranks. `overlap`: what is communicated beside computation, in words of the step
+    `overlap`. `issue`: seconds in which the host issues an op.
     """
 
     name: str
@@ -39,19 +77,23 @@ class Framework:
     sources: tuple[str, ...]
     precision: Literal["mixed", "bf16", "fp32"] = "mixed"
     gradients: Literal["auto", "fp32", "bf16"] = "auto"
-    reduces_each_microbatch: bool = False
-    """Whether gradients are reduced, and weights gathered, for each microbatch, as FSDP does; else once per step."""
+    master: Literal["beside", "only"] = "beside"
+    """Whether weights in Float32 are beside those of the program, or the only ones: see the step `grad`."""
     fp8: str = "delayed"
     """How products in 8-bit floats are scaled: a word of the step `fp8`. By default as Transformer Engine does."""
     optimizer: str = "adamw"
     clip: bool = True
     kernels: Kernels = "fused"
+    compiled: Kernels = "fused"
+    """Its kernels where a run says that it is compiled."""
     fused_norm: bool = True
     fused_rotary: bool = True
     attention: Attention = "flash"
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
     recompute: Literal["none", "selective", "full"] = "none"
+    operators: Literal["", "products"] = ""
+    """What it recomputes where a run says `selective` and its attention is one kernel: a word of `checkpoint`."""
     sharding: str = "zero0"
     sequence_parallel: bool = False
     layout: str = "pdt"
@@ -60,8 +102,12 @@ class Framework:
     issue: float = 0.0
     waits_for_sends: bool = False
     """Whether the host waits for each transfer between stages."""
-    memory: Literal["allocated", "reserved"] = "allocated"
-    """What its measured peak of memory is of: tensors, or what the allocator has taken of the device for them."""
+    memory: HeldMemory = NO_OTHER_MEMORY
+    """What it holds of a device's memory beside the program's tensors, and what its measured peak is of."""
+    loss: Loss = "fused"
+    """How it computes the loss: see `Loss`."""
+    dropout: float = 0.0
+    """The share that is dropped of embeddings, of attention's weights, and of what layers add."""
 
 
 FRAMEWORKS: Final[Registry[Framework]] = Registry()
@@ -73,6 +119,28 @@ def framework(definition: Framework) -> Framework:
     FRAMEWORKS.register(definition.name, definition, __name__)
     return definition
 
+
+MEGATRONS_MEMORY: Final = HeldMemory(
+    of="last",
+    gradients=4,
+    copies_tied=True,
+    workspace=(68 << 20, 96 << 20),
+    copied_outputs=("a100_40gb", "a100_80gb", "b200", "gb200", "b300", "gb300"),
+)
+"""Megatron Core with Transformer Engine.
+
+NVIDIA/Megatron-LM, megatron/training/global_vars.py: rank world_size - 1 writes what is logged; training/training.py:
+`mem-max-allocated-bytes` is the peak of what torch has allocated. core/distributed/param_and_grad_buffer.py: buffers of
+gradients, in fp32, are allocated with the model. core/tensor_parallel/cross_entropy.py: the logits as fp32, in whose
+place probabilities and gradients are written. core/models/common/language_module: the last stage shares the embedding's
+values, not its memory.
+
+NVIDIA/TransformerEngine, cpp_extensions/gemm.py: a workspace for products of 32 MiB since Hopper, of 4 MiB before; and
+torch's (aten/src/ATen/cuda/CublasHandlePool.cpp), one for each thread, so another one for the backward pass, of 32 MiB
+with `CUBLAS_WORKSPACE_CONFIG=:4096:8`, which Megatron's tests set. attention/utils.py: cuDNN's kernel on
+Hopper, FlashAttention elsewhere, whose output is transposed into the layout of what follows; on Blackwell cuDNN's is
+not deterministic, which these tests ask for (inferred).
+"""
 
 MEGATRON = framework(
     Framework(
@@ -87,6 +155,9 @@ MEGATRON = framework(
         vocabulary=128,
         issue=42e-6,
         waits_for_sends=True,
+        loss="apart",
+        dropout=0.1,
+        memory=MEGATRONS_MEMORY,
     )
 )
 
@@ -105,6 +176,7 @@ NEMO = framework(
         sharding="zero1",
         overlap=("gradients", "transfers"),
         sequence_parallel=True,
+        dropout=0.0,
     )
 )
 
@@ -115,7 +187,6 @@ PAXML = framework(
         sources=("google/paxml, praxis: fully sharded weights (ici_mesh_shape), remat; compiled by XLA",),
         kernels="fused",
         sharding="zero3",
-        reduces_each_microbatch=True,
     )
 )
 
@@ -126,6 +197,8 @@ ALEPH = framework(
         sources=(
             "Hagemann et al., arXiv:2311.05610, sections 3 and 4: AdamW, ZeRO-1, bf16 with fp32 master weights, 1F1B; "
             "kernels and recomputation as the rows say",
+            "Aleph-Alpha/scaling, transformer/model/layers/lm_head.py and losses/cross_entropy.py: logits of all "
+            "shards are gathered, and torch's cross entropy is of float32 logits",
         ),
         kernels="eager",
         gradients="bf16",
@@ -133,6 +206,7 @@ ALEPH = framework(
         issue=8e-6,
         sharding="zero1",
         clip=True,
+        loss="gathered",
     )
 )
 
@@ -150,8 +224,8 @@ LLM_FOUNDRY = framework(
         kernels="eager",
         flash="flash1",
         sharding="zero3",
-        overlap=("weights",),
-        reduces_each_microbatch=True,
+        loss="gathered",
+        overlap=("weights", "gradients"),
     )
 )
 
@@ -163,13 +237,26 @@ TORCHTITAN = framework(
             "pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: FSDP2, torch.compile of each block, "
             "selective activation checkpointing per operator; float32 parameters, bf16 computation, "
             "gradients reduced in float32",
+            "torchtitan/parallelisms/parallelize_llama.py: of each block every other product's result is saved, and "
+            "attention's; torchtitan/train.py: torch's cross entropy of float32 logits, not compiled",
+            "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: sharded gradients are allocated on a stream of "
+            "their own, whose memory nothing else uses",
+            "what is reserved beyond tensors: the mean of rows torchtitan:1 to 7",
+            "torch's scaled_dot_product_attention is FlashAttention 2",
         ),
         precision="mixed",
-        kernels="fused",
+        master="only",
+        kernels="blocks",
+        compiled="blocks",
+        fused_norm=False,
+        fused_rotary=False,
+        flash="flash2",
+        attention="flash2",
+        operators="products",
+        loss="gathered",
         sharding="zero3",
-        overlap=("weights",),
-        reduces_each_microbatch=True,
-        memory="reserved",
+        overlap=("weights", "gradients"),
+        memory=HeldMemory(peak="reserved", gradients=4, fragmentation=0.14),
     )
 )
 

@@ -32,6 +32,14 @@ GPUS: Final[dict[str, str]] = {
 }
 """The profile of a node of each GPU."""
 
+BEFORE_HOPPER: Final = ("v100_32gb", "a100_40gb", "a100_80gb")
+
+POWER_LIMITED: Final[dict[str, float]] = {"h100_96gb_2_4TBs": 0.86}
+"""The rate of arithmetic over that of the profile's, of GPUs whose power is limited below that of the measured ones.
+
+500 of 700 W: what power goes with, beyond 150 W that a GPU takes without it, is the cube of the frequency. Estimated.
+"""
+
 UNPROFILED: Final = ("b300", "gb300")
 """GPUs that runs may name, and no profile describes."""
 

@@ -17,11 +17,11 @@ from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
 from distir.models.sizes import ModelError
 from distir.ops import Reject
-from distir.ops.optimizer import OPTIMIZERS
 from distir.simulate.simulation import BindError, Simulation
 from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
 from distir.validate.machines import MachineError
+from distir.validate.memory import memory_of
 from distir.validate.programs import RunProgram, TrainingProgram, UnsupportedError, framework_of, plan_of
 from distir.validate.runs import MeasuredRun
 
@@ -40,8 +40,8 @@ REFUSALS = (UnsupportedError, MachineError, ProgramError, StepError, ModelError,
 class Prediction:
     """What a run is predicted to take. `step_time_s` is None, and `note` says why, where it cannot be expressed.
 
-    `peak_memory_bytes`: of tensors, on the first device; `fits`: whether tensors and all that a process holds beside
-    them are within the device.
+    `peak_memory_bytes`: as the framework tells it (`HeldMemory`); `fits`: whether tensors and all that a process holds
+    beside them are within each device.
     """
 
     id: str
@@ -74,15 +74,12 @@ def _checked(step: TrainingProgram) -> Analysis:
 
 @lru_cache(maxsize=1 << 10)
 def figures_of(program: RunProgram) -> tuple[float, int, bool]:
-    """Seconds, bytes of tensors on the first device, and whether all fit: several rows may be of the same program."""
+    """Seconds, bytes of the peak of memory, and whether all devices have that much.
+
+    Several rows may be of the same program.
+    """
     found = simulation_of(program)
-    uses = found.devices
-    seconds = found.latency_s
-    if program.repeats > 1:
-        updates = {rule.op.name for rule in OPTIMIZERS.values()}
-        update = sum(event.end - event.start for event in found.timeline().events() if event.op in updates)
-        seconds = program.repeats * (seconds - update) + update
-    return seconds, uses[min(uses)].peak_memory_bytes, all(use.fits for use in uses.values())
+    return found.latency_s, *memory_of(program, found)
 
 
 def predict(run: MeasuredRun) -> Prediction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from distir.cost import Hardware
 from distir.ir import Module
@@ -16,8 +17,15 @@ from distir.models.sizes import BATCH
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.overlap import overlapped
 from distir.transform.written_out import written_out
-from distir.validate.frameworks import ATTENTION_RATES, FRAMEWORKS, Framework
-from distir.validate.machines import Conditions, machine
+from distir.validate.frameworks import (
+    ATTENTION_RATES,
+    FRAMEWORKS,
+    HOPPERS_RATES,
+    NO_OTHER_MEMORY,
+    Framework,
+    HeldMemory,
+)
+from distir.validate.machines import BEFORE_HOPPER, POWER_LIMITED, Conditions, machine
 from distir.validate.runs import MeasuredRun
 
 
@@ -27,6 +35,9 @@ class UnsupportedError(ValueError):
 
 FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 """The steps that give a program its kernels."""
+
+LOSS_APART: Final = ("apart=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad",)
+"""Of the step `fuse`: the loss reads logits in Float32."""
 
 
 def framework_of(run: MeasuredRun) -> Framework:
@@ -39,14 +50,16 @@ def framework_of(run: MeasuredRun) -> Framework:
         sharding=run.sharding or found.sharding,
         sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
-        kernels=found.kernels if run.compile is None else "fused" if run.compile else "eager",
+        kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
     )
 
 
 def conditions_of(run: MeasuredRun) -> Conditions:
     """How the framework of a run uses devices."""
     chosen = framework_of(run)
-    return Conditions(chosen.issue, ATTENTION_RATES.get(chosen.attention, 1.0), chosen.waits_for_sends)
+    rates = ATTENTION_RATES if run.gpu in BEFORE_HOPPER else HOPPERS_RATES
+    compute = POWER_LIMITED.get(run.gpu, 1.0)
+    return Conditions(chosen.issue, compute * rates.get(chosen.attention, 1.0), chosen.waits_for_sends, compute)
 
 
 def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
@@ -72,6 +85,7 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         activation="silu" if run.mlp == "swiglu" else "gelu_tanh",
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
+        dropout=framework_of(run).dropout,
         attention_bias=bool(run.bias),
         mlp_bias=bool(run.bias),
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
@@ -105,13 +119,16 @@ class TrainingProgram:
 class RunProgram:
     """A run: its program, how many sequences all replicas take together, and the machine.
 
-    `repeats`: how often all but the updates runs in a step.
+    `memory`: what the framework does with memory besides.
     """
 
     step: TrainingProgram
     batch: int
     hardware: Hardware
-    repeats: int = 1
+    memory: HeldMemory = NO_OTHER_MEMORY
+    gpu: str = ""
+    tied: int = 0
+    """Elements of a tied embedding of which the last stage holds a copy of its own."""
 
     @property
     def bind(self) -> dict[str, int]:
@@ -150,7 +167,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
         raise UnsupportedError("offload to the host cannot be expressed")
     if run.precision in ("mxfp8", "nvfp4"):
         raise UnsupportedError(f"the precision `{run.precision}` cannot be expressed")
-    if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused"):
+    if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused") and not chosen.operators:
         raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
     if ":" in chosen.sharding:
         raise UnsupportedError(f"`{chosen.sharding}`: sharding within groups of replicas cannot be expressed")
@@ -170,13 +187,16 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     if run.precision == "fp8":
         training.append(f"fp8={chosen.fp8}")
     precision = "fp16" if run.precision == "fp16" else chosen.precision
+    training += ["seeded"] if model.dropout else []
     training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
+    training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
+    if chosen.loss == "gathered":
+        training += ["decompose=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"]
     if chosen.recompute != "none":
-        training += [f"checkpoint={chosen.recompute}"]
-    repeats = rows if chosen.reduces_each_microbatch and run.pp == 1 else 1
-    rows //= repeats
+        by_operator = chosen.recompute == "selective" and chosen.operators
+        training += [f"checkpoint={by_operator or chosen.recompute}"]
     if run.precision == "fp8" and rows > 1:
         raise UnsupportedError("delayed scaling of 8-bit floats with several microbatches takes minutes to build")
     virtual = run.virtual or 1
@@ -187,6 +207,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     stage = int(chosen.sharding[4])
     steps += [f"zero={stage}", "partition=split"] if stage and run.dp > 1 else []
-    kernels = FUSED if chosen.kernels == "fused" else EAGER
+    kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
+    kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)
-    return RunProgram(step, run.global_batch // repeats, hardware, repeats)
+    tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
+    return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied)

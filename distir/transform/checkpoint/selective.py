@@ -29,7 +29,8 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ops import Value, type_of
+from distir.ops import OPS, Value, type_of
+from distir.ops.loops import kind_of
 from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
@@ -152,6 +153,32 @@ def recomputed_values(
             if dropped:
                 writer.replace(pair, dropped, places, back)
     return writer.module() if writer.changed else None
+
+
+def dropped_between_products(function: Function) -> frozenset[str]:
+    """The values that a function returns, but attention's and those of its first, third, fifth, … product.
+
+    Where it returns no such product itself, but what follows from it, as queries that are rotated, that stays instead.
+    """
+    returned = set(names(function.returned))
+    dropped: set[str] = set()
+    kept: set[str] = set()
+    """What stays, or is to stay in the form of what follows from it."""
+    products = 0
+    for statement in function.body:
+        if not isinstance(statement, (Apply, Call)):
+            continue
+        is_product = isinstance(statement, Apply) and (
+            statement.op == "ScaledMatMul" or kind_of(OPS[statement.op]) == "product"
+        )
+        products += is_product
+        stays = (is_product and products % 2 == 1) or (isinstance(statement, Apply) and statement.op == "Attention")
+        if stays or (not is_product and not kept.isdisjoint(names(statement.args)) and statement.results[1:] == ()):
+            kept.difference_update(names(statement.args))
+            kept.update(name for name in statement.results if name not in returned)
+        else:
+            dropped.update(name for name in statement.results if name in returned)
+    return frozenset(dropped)
 
 
 def arguments_of(entry: Function, analysis: Analysis, place: int) -> tuple[Value, ...]:

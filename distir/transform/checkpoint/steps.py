@@ -19,6 +19,7 @@ from distir.transform.checkpoint.ladder import Rung, dropped_by, ladder
 from distir.transform.checkpoint.recompute import inside_runs, recomputed
 from distir.transform.checkpoint.selective import (
     attention_core,
+    dropped_between_products,
     recomputed_cores,
     recomputed_values,
     with_shallow_cores,
@@ -40,7 +41,9 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
     `full` saves the inputs of each block (a call of a function that uses weights) and recomputes everything inside; a
     number, such as `checkpoint=4`, saves only the inputs of groups of so many blocks. `selective` recomputes the
     attention core alone: scores, mask, softmax, dropout, which take memory with the square of the sequence's length.
-    `layers=8` applies either to the first 8 blocks, and the others save what they did.
+    `products` saves results of attention and of every other matrix product of a block, the first one included, and
+    recomputes all else inside, as torchtitan's selective checkpointing by operator does. `layers=8` applies any of
+    these to the first 8 blocks, and the others save what they did.
 
     A memory size, such as `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`: among
     sets of values of layers, those first that take the fewest seconds for each byte to compute again, in any number of
@@ -87,10 +90,13 @@ class Recomputed:
     selective: int | None = 0
     rungs: int = 0
     places: int = 0
+    products: int | None = 0
+    """In the first so many blocks, all but attention and every other product."""
 
     def __str__(self) -> str:
         said = [f"checkpoint={'full' if self.group == 1 else self.group}{_layers(self.full)}"] if self.full != 0 else []
         said += [f"checkpoint=selective{_layers(self.selective)}"] if self.selective != 0 else []
+        said += [f"checkpoint=products{_layers(self.products)}"] if self.products != 0 else []
         return " and ".join(f"`{one}`" for one in said) or "without recomputation"
 
 
@@ -107,6 +113,8 @@ def _read(value: str, layers: int) -> tuple[Recomputed, int | None]:
         return Recomputed(full=some), None
     if text == "selective":
         return Recomputed(selective=some), None
+    if text == "products":
+        return Recomputed(products=some), None
     if text.isdecimal():
         if int(text) < 1:
             raise StepError(f"expected 1 block or more, found {text}")
@@ -114,7 +122,8 @@ def _read(value: str, layers: int) -> tuple[Recomputed, int | None]:
     try:
         target = parse_bytes(text)
     except UnitError:
-        message = f"expected `full`, `selective`, a number of blocks, or a memory size such as `16GB`, found `{text}`"
+        words = "`full`, `selective`, `products`, a number of blocks, or a memory size such as `16GB`"
+        message = f"expected {words}, found `{text}`"
         raise StepError(message) from None
     if layers:
         raise StepError(f"a memory size chooses the layers itself: leave out `layers={layers}`")
@@ -177,6 +186,11 @@ class _Recomputation:
             if changed is None:
                 return None
             module, entry = changed, entry_of(changed)
+        if choice.products != 0:
+            changed = self._between_products(choice.products)
+            if changed is None:
+                return None
+            module, entry = changed, entry_of(changed)
         if full:
             inside |= inside_runs(entry, self.step, choice.group, full, host)
         if not inside:
@@ -185,6 +199,13 @@ class _Recomputation:
         if found is None:
             return None
         return Module(found if f.name == entry.name else f for f in module)
+
+    def _between_products(self, layers: int | None) -> Module | None:
+        """The module with so many blocks recomputed, but for attention and every other product; None if nothing is."""
+        calls = {i for block in self.step.blocks[:layers] for i in block if isinstance(self.entry.body[i], Call)}
+        called = {s.function for i in calls if isinstance(s := self.entry.body[i], Call)}
+        values = {name: dropped_between_products(self.module.functions[name]) for name in called}
+        return recomputed_values(self.module, self.entry, self.step.turn, [(values, calls)])
 
 
 # A memory target.

@@ -56,6 +56,8 @@ class Grouping:
     state: State
     epilogues: bool
     """Whether matrix products take what is done with each element of their results."""
+    apart: frozenset[str] = frozenset()
+    """Ops that read their operands from memory: what makes these is in other kernels."""
     parts: dict[int, tuple[KernelPart, int]] = field(default_factory=dict[int, tuple[KernelPart, int]])
     """By statement that may be in a kernel: what it brings, and its device."""
     owner: dict[int, KernelGroup] = field(default_factory=dict[int, KernelGroup])
@@ -186,7 +188,7 @@ class Grouping:
 
     def _merge(self, a: KernelGroup, b: KernelGroup) -> bool:
         """Make two groups one, if one kernel computes both; the second follows the first."""
-        apart = a.closed or b.closed or (a.device, a.stream) != (b.device, b.stream)
+        apart = a.closed or b.closed or (a.device, a.stream) != (b.device, b.stream) or self._reads_from_memory(a, b)
         if apart or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
             return False
         members = sorted([*a.members, *b.members])
@@ -217,6 +219,14 @@ class Grouping:
         if a.rows is not None:  # what is done with the sums
             return b.rows is None and all(name in sums and self._elements(name) == b.elements for name in passed)
         return alone  # computed where it is used
+
+    def _reads_from_memory(self, a: KernelGroup, b: KernelGroup) -> bool:
+        """Whether the second holds an op that is `apart`, and takes what the first makes."""
+        readers = [self.body[i] for i in b.members if self._is_apart(self.body[i])] if self.apart else []
+        return any(self.maker.get(name) in a.members for s in readers for name in names(operands(s)))
+
+    def _is_apart(self, statement: Statement) -> bool:
+        return isinstance(statement, Apply) and statement.op in self.apart
 
     def _product(self, group: KernelGroup) -> bool:
         return self.epilogues and any(self.parts[i][0].kind == "product" for i in group.members)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from distir.analysis import Analysis, Instance
 from distir.ir import Call, Function, Module, Statement
 from distir.ir.builder import FunctionBuilder
+from distir.ops import OPS
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.fusion.accumulation import accumulated
@@ -38,27 +39,35 @@ DEEPEST = 8
 """From how many calls within each other the end of a function moves out."""
 
 
-KERNELS = ("compiled", "eager")
+KERNELS = ("compiled", "blocks", "eager")
 
 
 @step(after=AFTER, choices={"kernels": KERNELS})
-def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled") -> Module:
+def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", apart: tuple[str, ...] = ()) -> Module:
     """Fuse elementwise ops with their reductions into kernels, as torch.compile does; transposes become views.
 
     Each kernel is a function marked `kernel`: one launch, and the traffic of its operands and results. Matrix products
     stay ops of their own, or with `epilogues=true` take what is done with each element of their results; attention and
     communication stay ops. A product that is added to an accumulator is written into its memory.
 
+    `apart` names ops that read their operands from memory, as kernels written by hand do: what makes these is in other
+    kernels. So `apart=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad` has a copy of the logits in Float32.
+
     With `kernels=eager` each op stays a kernel of its own, as in PyTorch without a compiler: transposes become views,
-    and a product in the sum's element type is added to it.
+    and a product in the sum's element type is added to it. With `kernels=blocks` that is so in functions that call
+    others; those that call none, layers as a rule, are compiled, each by itself.
     """
     if kernels not in KERNELS:
         raise StepError(f"`kernels` expected one of {', '.join(KERNELS)}, found `{kernels}`")
+    for op in apart:
+        if op not in OPS:
+            raise StepError(f"`apart` expected names of ops, found `{op}`")
     entry = entry_of(module)
     if kernels == "eager":
         states = {i.function.name: i.state for i in reached(checked(module), entry)}
         return with_views(accumulated(module, states), entry, states)
-    module = _with_ends_moved(with_sums_inside(module), entry)
+    if kernels == "compiled":
+        module = _with_ends_moved(with_sums_inside(module), entry)
     entry = module.functions[entry.name]
     states = {i.function.name: i.state for i in reached(checked(module), entry)}
     module = with_views(accumulated(module, states), entry, states)
@@ -72,8 +81,10 @@ def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled") 
     for function in module:
         instance = found.get(function.name)
         known = len(made.known)
-        whole = function if instance is None or function.kernel else _fused(analysis, instance, made, epilogues)
-        written += [*list(made.known.values())[known:], whole]
+        calls = kernels == "blocks" and any(isinstance(s, Call) for s in function.body)
+        if instance is not None and not function.kernel and not calls:
+            function = _fused(analysis, instance, made, epilogues, frozenset(apart))
+        written += [*list(made.known.values())[known:], function]
     return Module(written)
 
 
@@ -88,10 +99,12 @@ def _with_ends_moved(module: Module, entry: Function) -> Module:
     return module
 
 
-def _fused(analysis: Analysis, instance: Instance, kernels: Kernels, epilogues: bool) -> Function:
+def _fused(
+    analysis: Analysis, instance: Instance, kernels: Kernels, epilogues: bool, apart: frozenset[str]
+) -> Function:
     """A function with the calls of kernels in it."""
     function = instance.function
-    grouping = Grouping(function, analysis.domain, instance.state, epilogues)
+    grouping = Grouping(function, analysis.domain, instance.state, epilogues, apart)
     if not grouping.groups:
         return function
     body: list[Statement] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from distir.ir import DTYPES, UNKNOWN, Apply, Arg, Attributes, Constant, Literal, TensorType
@@ -22,13 +22,18 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
         attrs["count"] = len(statement.results)
     found: list[Arg] = op.rules["parted"](Writer(body, decision.letter), *args, **attrs)
     names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
+    body.by_parts = {key: value for key, value in body.by_parts.items() if value not in names}
     _rename_results(body, names)
     for name, w, state in zip(statement.results, ws, decision.given, strict=True):
         body.define(name, w, state)
 
 
 class Writer:
-    """The `Parts` of a body. What it names along the way lies in no state that others know, and none sees it."""
+    """The `Parts` of a body. What it names along the way lies in no state that others know, and none sees it.
+
+    What is there already is not written again: a loss and its gradient have the maximum and the sum of exponentials in
+    common.
+    """
 
     def __init__(self, body: Resharding, letter: str) -> None:
         self._body = body
@@ -37,7 +42,9 @@ class Writer:
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
         """Write an op on this device's parts, and give its result."""
-        return self._body.new(op.lower(), op, args, UNKNOWN, PARTIAL, **attrs)
+        return self._once(
+            (op, args, Attributes(attrs)), lambda: self._body.new(op.lower(), op, args, UNKNOWN, PARTIAL, **attrs)
+        )
 
     def several(self, op: str, count: int, *args: Arg, **attrs: Constant) -> tuple[Arg, ...]:
         """Write an op with several results on this device's parts, and give them."""
@@ -59,8 +66,7 @@ class Writer:
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
         """Positions along an axis of `length` counted from where this device's part begins, and which lie in it."""
         part = length // self.size
-        first = self._body.fresh("first")
-        self._body.items.append(Ranked(first, tuple(rank * part for rank in range(self.size))))
+        first = self._once(("first", part), lambda: self._first(part))
         if self.type(positions).dtype is not DTYPES["Int64"]:
             positions = self("Cast", positions, to=DTYPES["Int64"])
         own = self("Sub", self("Mod", positions, Literal(length)), first)  # the remainder: -1 is the last position
@@ -73,11 +79,26 @@ class Writer:
         return found if isinstance(found, TensorType) else TensorType(None, None)
 
     def _collective(self, hint: str, op: str, x: Arg, **attrs: int) -> Arg:
+        return self._once((op, x, Attributes(attrs)), lambda: self._communicated(hint, op, x, attrs))
+
+    def _communicated(self, hint: str, op: str, x: Arg, attrs: Mapping[str, int]) -> str:
         assert isinstance(x, str)
         name = self._body.fresh(hint)
         self._body.items.append(Collective(name, op, x, Attributes(attrs)))
         self._body.define(name, UNKNOWN, PARTIAL)
         return name
+
+    def _first(self, part: int) -> str:
+        name = self._body.fresh("first")
+        self._body.items.append(Ranked(name, tuple(rank * part for rank in range(self.size))))
+        return name
+
+    def _once(self, key: Hashable, write: Callable[[], str]) -> str:
+        """The value of that key, written unless it is there."""
+        known = self._body.by_parts
+        if key not in known:
+            known[key] = write()
+        return known[key]
 
 
 def _rename_results(body: Resharding, names: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from distir.ir import (
     DISCARD,
@@ -56,6 +56,8 @@ class Resharding:
         """By partial sum: what it was first brought into."""
         self._exchanged: dict[str, Arg] = {}
         """By value that was split along another dimension: what it was first brought into."""
+        self.by_parts: dict[Hashable, str] = {}
+        """What ops became that are done by parts: values by what makes them."""
 
     def define(self, name: str, value: Value, state: State) -> None:
         """A new name, the value in the whole program that it represents, and its state."""

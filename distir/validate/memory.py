@@ -1,0 +1,116 @@
+"""What a run takes of devices' memory, by part: its program's tensors, and what its framework holds beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from distir.ir import Apply, TensorType, types
+from distir.ir.roles import ROLES
+from distir.ops import type_of
+from distir.simulate.memory import Live
+from distir.simulate.simulation import Simulation
+from distir.validate.frameworks import HeldMemory
+from distir.validate.machines import BEFORE_HOPPER
+from distir.validate.programs import RunProgram
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryParts:
+    """A device's memory at its peak, in bytes.
+
+    `weights`, `gradients` and `optimizer` are of the parameters, `activations` all other tensors; `workspace`: what
+    libraries take of the framework's allocator; `reserved`: what that has taken of the device and does not use;
+    `outside`: what the process holds beside it, such as the context and communicators.
+    """
+
+    weights: int = 0
+    gradients: int = 0
+    optimizer: int = 0
+    activations: int = 0
+    workspace: int = 0
+    reserved: int = 0
+    outside: int = 0
+
+    @property
+    def tensors(self) -> int:
+        """Those of the program, and what is like them."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+    def told(self, use: HeldMemory) -> int:
+        """The peak as a framework tells it."""
+        return self.tensors + self.workspace + (self.reserved if use.peak == "reserved" else 0)
+
+    @property
+    def needed(self) -> int:
+        """What the device must have. Workspaces are among what the profile of the device says."""
+        return self.tensors + self.reserved + self.outside
+
+
+def memory_of(program: RunProgram, simulation: Simulation) -> tuple[int, bool]:
+    """Bytes of the peak as the framework tells it, and whether every device has what it needs."""
+    use, found = program.memory, parts_by_device(program, simulation)
+    told = found[max(found)].told(use) if use.of == "last" else max(parts.told(use) for parts in found.values())
+    has = simulation.memory_uses
+    return told, all(parts.needed <= has[device].capacity_bytes for device, parts in found.items())
+
+
+def parts_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:
+    """By device: its memory at its peak."""
+    elements, state = Counter[int](), 0
+    for param, value in zip(simulation.function.params, simulation.instance.args, strict=True):
+        for leaf in types.leaves(type_of(value)):
+            if isinstance(leaf, TensorType) and isinstance(leaf.device, int) and isinstance(leaf.elements, int):
+                elements[leaf.device] += leaf.elements if "param" in param.roles else 0
+                bytes_ = leaf.elements * leaf.dtype.bytes if leaf.dtype is not None else 0
+                state += bytes_ if "state" in param.roles else 0
+    each = state / max(1, elements.total())
+    found: dict[int, MemoryParts] = {}
+    for device in simulation.memory_uses:
+        tied = program.tied if device == max(simulation.memory_uses) else 0
+        found[device] = _parts(program, simulation, device, elements[device] + tied, round(tied * each))
+    return found
+
+
+def _parts(program: RunProgram, simulation: Simulation, device: int, elements: int, more_state: int) -> MemoryParts:
+    """The parts of a device. `elements`: of its weights; `more_state`: of weights that it has a copy of."""
+    use = program.memory
+    peak, _, live = simulation.memory().peak(simulation.memory_of(device))
+    weights = sum(value.nbytes for value in live if value.role == ROLES["param"])
+    state = sum(value.nbytes for value in live if value.role == ROLES["state"])
+    names = _weights_of_layers(simulation)
+    gradients = sum(value.nbytes for value in live if not value.role and _is_gradient(value, names))
+    activations = peak - weights - state - gradients
+    if program.gpu in use.copied_outputs:
+        activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
+    if use.gradients:
+        gradients, state = elements * use.gradients, state + more_state
+    overhead = simulation.memory_uses[device].overhead
+    return MemoryParts(
+        weights,
+        gradients,
+        state,
+        activations,
+        use.workspace[program.gpu not in BEFORE_HOPPER],
+        round(use.fragmentation * (weights + gradients + state + activations)) or overhead.fragmentation,
+        max(0, overhead.charged - overhead.fragmentation),
+    )
+
+
+def _weights_of_layers(simulation: Simulation) -> tuple[str, ...]:
+    """What the gradients of weights are named after: the weights, in the entry function and in layers."""
+    weights = [param.name for param in simulation.function.params if "param" in param.roles]
+    return tuple({"d" + name.split(".", 3)[-1] if ".layers." in name else "d" + name for name in weights})
+
+
+def _is_gradient(value: Live, names: tuple[str, ...]) -> bool:
+    name = value.name
+    return name.startswith(names) or (name.startswith("d") and ".layers." in name)
+
+
+def _is_attended(value: Live, simulation: Simulation) -> bool:
+    """Whether a value is the output of an attention kernel."""
+    if value.index is None:
+        return False
+    made = simulation.module.functions[value.function].body[value.index]
+    return isinstance(made, Apply) and made.op == "Attention" and made.results[0] == value.name

@@ -1,0 +1,76 @@
+"""What runs take of memory, by part, and how that compares with what was measured."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run_samples import row, text
+
+from distir.validate import plan_of, predict
+from distir.validate.memory import parts_by_device
+from distir.validate.predictions import simulated, simulation_of
+from distir.validate.runs import parse_runs, read_runs
+
+MEASURED = Path(__file__).parents[2] / "examples" / "measured"
+
+
+def run(**given):
+    (found,) = parse_runs(text(row(**given)), "runs.csv")
+    return found
+
+
+def parts(one):
+    program = plan_of(one)
+    return parts_by_device(program, simulation_of(program))
+
+
+def test_the_parts_of_a_device_are_its_tensors_and_what_is_beside_them():
+    one = run(micro_batch=2)
+    (found,) = parts(one).values()
+    (use,) = simulated(one).devices.values()
+    assert found.weights + found.activations + found.optimizer <= use.peak_memory_bytes
+    assert found.optimizer == 6 * found.weights  # in bfloat16; Float32 copies and two moments beside them
+    assert found.gradients == 2 * found.weights  # in Float32, of all weights, whatever is live
+    assert found.tensors >= use.peak_memory_bytes
+    assert predict(one).peak_memory_bytes == found.tensors + found.workspace
+
+
+def test_a_framework_that_logs_on_its_last_rank_tells_of_the_stage_with_the_logits():
+    one = run(tp=1, pp=2, gpus=4, vocab=20000, seq=512)
+    found = parts(one)
+    assert predict(one).peak_memory_bytes == found[max(found)].told(plan_of(one).memory)
+    other = replace(one, framework="vtrain")
+    assert predict(other).peak_memory_bytes == max(p.told(plan_of(other).memory) for p in parts(other).values())
+
+
+def test_a_tied_embedding_has_gradients_and_state_on_the_last_stage_too():
+    tied, untied = (replace(run(tp=1, pp=2), tied=value) for value in (True, False))
+    last, other = parts(tied), parts(untied)
+    assert last[max(last)].gradients == other[max(other)].gradients
+
+
+def test_attention_outputs_are_copied_where_flash_attention_runs():
+    a100, h100 = run(), run(gpu="h100_80gb")
+    copied, plain = (
+        max(parts(a100).values(), key=lambda p: p.tensors),
+        max(parts(h100).values(), key=lambda p: p.tensors),
+    )
+    outputs = 4 * 256 * 128 * 2  # layers, tokens, half of the width, bytes
+    assert copied.activations - plain.activations == outputs
+    assert plain.workspace - copied.workspace == 28 << 20
+
+
+def test_logits_in_float32_are_as_many_bytes_as_megatron_has_of_them():
+    """Twice two in bfloat16 where a compiler fuses the loss, two and four where it is by itself."""
+    megatron, compiled = run(vocab=60000, layers=1), run(vocab=60000, layers=1, framework="paxml")
+    logits = 256 * 60160 // 2
+    most = max(p.activations for p in parts(megatron).values())
+    assert 6 * logits < most < 7 * logits
+    assert max(p.activations for p in parts(compiled).values()) < most
+
+
+@pytest.mark.parametrize("number", ["63", "66", "164", "421", "455"])
+def test_the_peaks_of_nvidias_tests_are_predicted(number):
+    one = next(r for r in read_runs(str(MEASURED / "megatron_golden.csv")) if r.id == f"megatron_golden:{number}")
+    found = predict(one)
+    assert found.peak_memory_bytes == pytest.approx(one.peak_memory_bytes, rel=0.04)
