@@ -259,6 +259,7 @@ def _document(calibration: Calibration, machine: MeasuredMachine) -> dict[str, A
         "too_noisy": calibration.too_noisy,
         "issue_s": calibration.issue,
         "interference": calibration.interference,
+        "begin_s": calibration.begin,
         "ops": [
             {
                 "op": f.op,
@@ -309,7 +310,8 @@ def _print(calibration: Calibration, machine: MeasuredMachine, out: str) -> None
         parts += ["", f"the host takes {show_seconds(calibration.issue)} to issue an op"]
     if calibration.interference is not None:
         share = _percent(calibration.interference)
-        parts += ["", f"a collective delays what is computed beside it by {share} of its time"]
+        begin = f"{show_seconds(calibration.begin)} and " if calibration.begin else ""
+        parts += ["", f"a collective delays what is computed beside it by {begin}{share} of its time"]
     output.lay_out(*parts)
     output.tell(f"wrote {out}: rounds differ by {_percent(calibration.noise)} in the median")
 

@@ -9,7 +9,7 @@ import types
 from dataclasses import replace
 
 import pytest
-from calibration_samples import INTERFERENCE, also_warm, benchmarks, cached, lawful, machine, seen
+from calibration_samples import BEGIN, INTERFERENCE, also_warm, benchmarks, cached, lawful, machine, seen
 from cost_samples import communication
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -182,14 +182,16 @@ def test_what_is_computed_between_messages_does_not_count():
 def test_what_a_collective_takes_of_products_beside_it_is_found_again():
     found = fit(seen(lawful, devices=2))
     assert found.interference == pytest.approx(INTERFERENCE)
-    assert parse(as_toml(found, machine(2))).kinds[0].interference == pytest.approx(INTERFERENCE)
+    assert found.begin == pytest.approx(BEGIN)
+    kind = parse(as_toml(found, machine(2))).kinds[0]
+    assert (kind.interference, kind.begin) == (pytest.approx(INTERFERENCE), pytest.approx(BEGIN))
     assert fit(seen(lawful)).interference is None
 
 
 def test_products_beside_a_collective_are_no_messages_and_no_ops():
     without = [sample for sample in seen(lawful, devices=2) if not sample.benchmark.products]
     with_them = fit(seen(lawful, devices=2))
-    assert replace(with_them, interference=None) == fit(without)
+    assert replace(with_them, interference=None, begin=None) == fit(without)
 
 
 def test_what_the_host_takes_to_issue_an_op_becomes_a_figure():

@@ -121,8 +121,8 @@ BESIDE = 64
 """How many products are computed while one collective runs beside them on a stream of its own."""
 
 BESIDE_TURNS = 4
-BESIDE_ELEMENTS = (1 << 15, 1 << 18)
-"""Elements of that collective: an all-reduce."""
+BESIDE_ELEMENTS = (1 << 8, 1 << 15, 1 << 18)
+"""Elements of that collective, an all-reduce: what beginning it takes, and what it takes by its length, differ."""
 
 BESIDE_SIZES, BESIDE_SIZES_GPU = BETWEEN_SIZES, {"m": 2048, "k": 2048}
 

@@ -111,6 +111,8 @@ class Calibration:
     """What the host takes to issue an op, in seconds; None where it computes itself."""
     interference: float | None = None
     """The share of a collective's time by which it delays what is computed beside it; None where that is not known."""
+    begin: float | None = None
+    """By how many seconds it does so however short it is; None where that is not known."""
 
     @property
     def too_noisy(self) -> bool:
@@ -158,7 +160,8 @@ def fit(samples: Sequence[Sample]) -> Calibration:
     together = [s.spread for own in messages.values() for s in own]
     noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
     rates = _rates([s for s in samples if not s.benchmark.products])
-    return Calibration(fits, exchanged, noise, rates, _issue(samples), _interference(samples, exchanged))
+    begin, share = _interference(samples, exchanged)
+    return Calibration(fits, exchanged, noise, rates, _issue(samples), share, begin)
 
 
 def _issue(samples: Sequence[Sample]) -> float | None:
@@ -171,10 +174,13 @@ def _issue(samples: Sequence[Sample]) -> float | None:
     return statistics.median(by_op.values()) if by_op else None
 
 
-def _interference(samples: Sequence[Sample], messages: Sequence[MessageFit]) -> float | None:
-    """How much longer products take beside a collective, as a share of its time, where it ends before they do."""
+def _interference(samples: Sequence[Sample], messages: Sequence[MessageFit]) -> tuple[float, float] | tuple[None, None]:
+    """How much longer products take beside a collective, where it ends before they do.
+
+    A line through what was measured: in seconds, for a collective of any length, and as a share of its time.
+    """
     alone = {s.benchmark.devices: s.seconds for s in samples if s.benchmark.products and not s.benchmark.beside}
-    shares: list[float] = []
+    points: list[tuple[float, float]] = []
     for sample in samples:
         message, devices = sample.benchmark.beside, sample.benchmark.devices
         if message is None or devices not in alone:
@@ -182,8 +188,11 @@ def _interference(samples: Sequence[Sample], messages: Sequence[MessageFit]) -> 
         times = [m.times for m in messages if (m.pattern, m.group) == (message.pattern, devices)]
         took = dict(times[0]).get(message.nbytes, 0.0) if times else 0.0
         if 0 < took <= alone[devices]:
-            shares.append((sample.seconds - alone[devices]) / took)
-    return min(1.0, max(0.0, statistics.median(shares))) if shares else None
+            points.append((took, max(0.0, sample.seconds - alone[devices])))
+    if not points:
+        return None, None
+    begin, share = nonnegative([[1.0 / took for took, _ in points], [1.0] * len(points)], [d / t for t, d in points])
+    return begin, min(1.0, share)
 
 
 def _ops(ops: Mapping[tuple[str, str], Sequence[Sample]]) -> tuple[Fit, ...]:

@@ -100,6 +100,9 @@ def _host(calibration: Calibration) -> Iterable[str]:
         yield f"issue = {_cited(_seconds(calibration.issue), 'measured', 'the median of all ops, each the fastest')}"
     if calibration.interference is not None:
         yield f"interference = {_round(calibration.interference)}  # products beside an all-reduce, measured"
+    if calibration.begin:
+        note = "products beside an all-reduce of any length"
+        yield f"begin = {_cited(_seconds(calibration.begin), 'measured', note)}"
 
 
 def _launch(calibration: Calibration) -> float:
