@@ -83,6 +83,8 @@ def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
                     packed[statement.results[0]] = of
                 case Apply(op="UnpackTuple", args=(str(arg),)) if arg in packed:
                     weights.update(made for made, is_one in zip(statement.results, packed[arg], strict=True) if is_one)
+                case Apply(op="After", args=(str(arg), *_)):
+                    weights.update(statement.results if arg in weights else ())
                 case Apply() if statement.op == "Cast" or _is_view(statement):
                     weights.update(statement.results if any(of) and weights.issuperset(names(args)) else ())
                 case Call():
@@ -97,6 +99,15 @@ def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
                     pass
         found.setdefault(name, set()).update(weights - {""})
     return found
+
+
+def gathers_weights(module: Module, entry: Function) -> bool:
+    """Whether a function gathers weights that it needs, as with ZeRO-3."""
+    return any(
+        isinstance(s, Apply) and s.op in GATHERS and s.args and weights.issuperset(names(s.args))
+        for name, weights in held_weights(module, entry).items()
+        for s in module.functions[name].body
+    )
 
 
 @dataclass(slots=True)
