@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance
 from distir.analysis.liveness import last_uses
@@ -140,6 +140,11 @@ class Emission:
         self.problems.append(UnsupportedStatement(function, statement, refusal))
 
 
+def _packs(statement: Apply | Call) -> bool:
+    """Whether it packs a tuple, or unpacks one: neither runs, so neither waits for anything."""
+    return isinstance(statement, Apply) and not statement.stream and statement.op in ("MakeTuple", "UnpackTuple")
+
+
 @dataclass
 class _Rank:
     """Emits the functions of one rank."""
@@ -239,7 +244,8 @@ class _FunctionEmitter:
         if isinstance(statement, Apply) and not wanted and OPS[statement.op].communication is None:
             return  # a constant, or dead code
         self.overwrites.clear()
-        if not statement.stream:
+        coming = self._coming(statement.args) if _packs(statement) else ""
+        if not statement.stream and not coming:
             self._wait(statement.args)
         try:
             is_op = isinstance(statement, Apply)
@@ -250,16 +256,25 @@ class _FunctionEmitter:
             lines = []
         for name in statement.results:
             self.texts.setdefault(name, NONE)
+        if coming and isinstance(statement, Apply) and statement.op == "UnpackTuple":
+            parts = self.rank.emission.kernel("parts")
+            lines = [replace(line, text=f"{parts}({line.text}, {len(statement.results)})") for line in lines]
         self._assign(statement, lines)
         if not statement.stream:
             self._ends([name for name in statement.results if name not in self.coming], statement)
+        if coming:
+            self.coming.update((name, coming) for name in statement.results if name != DISCARD)
         self._drop(index, statement)
+
+    def _coming(self, args: Sequence[Arg]) -> str:
+        """A stream that is making one of these values; empty if none is."""
+        return next((self.coming[name] for name in names(args) if name in self.coming), "")
 
     def _ends(self, made: Sequence[str], statement: Apply | Call | None = None) -> None:
         """Note where a statement ends that the stream that computes runs, or where the function begins."""
         if not self.has_streams:
             return
-        if isinstance(statement, Apply) and statement.op in ("MakeTuple", "UnpackTuple"):
+        if statement is not None and _packs(statement):
             given = dict.fromkeys(moment for name in names(statement.args) for moment in self.ready.get(name, ()))
             self.ready.update(dict.fromkeys(made, tuple(given)))
             return
@@ -401,7 +416,11 @@ class _FunctionEmitter:
         """
         found: dict[Moment, None] = {}
         for name in names(statement.args):
-            if name not in self.coming and self.texts.get(name) in taken:
+            text = self.texts.get(name, NONE)
+            if name in self.coming and text not in (NONE, *taken):
+                self.rows.append(moment := Moment(text))
+                found[moment] = None
+            elif text != NONE:
                 found.update(dict.fromkeys(self.ready.get(name, ())))
         for name in self.overwrites:
             found.update((self.last_used[root], None) for root in self._roots(name) if root in self.last_used)

@@ -232,6 +232,28 @@ def test_on_a_gpu_what_one_stream_makes_and_two_use_is_waited_for_by_its_own_eve
     assert [event for who, what, event in streams.log if (who, what) == ("copy", "waits for")] == [summed]
 
 
+def test_a_bucket_is_waited_for_where_an_item_is_used():
+    text = f"""\
+{SIGNATURE} {{
+  %g = Exp(%x)
+  %h = Exp(%y)
+  %t = MakeTuple(%g, %x)
+  %u = MakeTuple(%h, %y)
+  %v, %w = MPIAllreduce(%t, %u) on reduce
+  %a, %b = UnpackTuple(%v)
+  %c = Relu(%x)
+  %d = Relu(%b)
+  %e = Add(%a, %c)
+  %p = MakeTuple(%a, %b)
+  %q = Send[device = 2](%p) on copy
+  return %d, %e, %q
+}}
+"""
+    lines = body_of(text, "f_main_rank_0")
+    assert lines.index("a, b = parts(v, 2)") < lines.index("c = torch.relu(x)") < lines.index("b = wait(b)")
+    assert lines.index("b = wait(b)") < lines.index("d = torch.relu(b)") < lines.index("a = wait(a)")
+
+
 COLLECTIVES = """\
 func @main(%x: Tensor[Float32, {shape}, 1], %y: Tensor[Float32, {shape}, 2]) {{
   %a, %b = {op}(%x, %y)
