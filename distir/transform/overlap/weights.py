@@ -108,7 +108,9 @@ def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
 def gathers_weights(module: Module, entry: Function) -> bool:
     """Whether a function gathers weights that it needs, as with ZeRO-3."""
     return any(
-        isinstance(s, Apply) and s.op in GATHERS and s.args and weights.issuperset(names(s.args))
+        isinstance(s, Apply)
+        and s.op in GATHERS
+        and (s.stream == STREAM or (s.args and weights.issuperset(names(s.args))))
         for name, weights in held_weights(module, entry).items()
         for s in module.functions[name].body
     )
