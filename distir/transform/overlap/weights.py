@@ -36,7 +36,7 @@ JOINED = frozenset({"MPIAllgather", "GroupAllgather"})
 """Those of them that are one message for all weights of a layer."""
 
 
-@kind
+@kind(after=("gradients",))
 def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
     """Weights that are gathered for each use, as with `zero=3`, are gathered on the stream `gather`, layers ahead.
 
