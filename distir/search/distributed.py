@@ -36,8 +36,6 @@ class Distributed:
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
         stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
-        # What is cut beside products is decided for each function as it is, of one replica or of all.
-        stands = stands and not (plan.overlap and plan.data > 1 and plan.tensor > 1)
         try:
             made = self._made(plan, {"ends": False, "representative": stands} if stands or not plan.zero else {})
         except ProgramError:
