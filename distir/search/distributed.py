@@ -131,7 +131,7 @@ class ExtrapolatedPlan:
 
 def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
     """The plan, derived from one of another number of microbatches, if it can be."""
-    if plan.pipeline == 1 or plan.overlap or batch_dimension(subject.entry) is None:
+    if plan.pipeline == 1 or batch_dimension(subject.entry) is None:
         return None
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
