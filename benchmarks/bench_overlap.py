@@ -1,49 +1,152 @@
-"""What overlap gains on this machine, beside what the simulation says: training steps on processes, with gloo.
+"""What overlap gains on this machine, beside what the simulation says: training steps on two processes, with gloo.
 
-Run it as a script: `python benchmarks/bench_overlap.py [HARDWARE]`. Nothing is asserted: times depend on the machine,
-and where transfers take the cores that compute, overlap gains little.
+Run it as a script: `python benchmarks/bench_overlap.py [HARDWARE]`, on a machine with nothing else to do and two cores
+for each process: one computes, gloo's threads have the other. HARDWARE is a profile that `distir calibrate --devices 2
+--threads 1` has written here; by default that of the last `make accuracy`, or else the one that is committed.
+
+Each program is measured with overlap and without in turn, in the same two processes, so that what disturbs the machine
+disturbs both. Results are compared. Nothing is asserted of times: they depend on the machine.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
+import statistics
 import sys
 import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import distir
+from distir.cost import load
+from distir.lower import EntryPoint, Launch, launch, lower
 from distir.models import mlp
+from distir.simulate import arguments
 
-PROFILE = Path(__file__).parents[1] / "examples" / "accuracy" / "two_cores" / "two_ranks.toml"
-"""Two processes, of a core each."""
+ROOT = Path(__file__).parents[1]
+PROFILES = (ROOT / "build/accuracy/two_ranks.toml", ROOT / "examples/accuracy/two_cores/two_ranks.toml")
+PAIRS, WARM = 21, 3
+"""How often both are timed, and how often they run before."""
 
-STRATEGIES = ("dp=2", "accumulate=4 dp=2", "dp=2 zero=2 partition=split", "dp=2 zero=3 partition=split")
+SCRIPT = f"""
+import argparse, json, os, sys, time
+from pathlib import Path
+import torch, runtime
+
+parser = argparse.ArgumentParser()
+for name in ("backend", "timeout", "store", "errors", "report"):
+    parser.add_argument(f"--{{name}}")
+parser.add_argument("--supervised", action="store_true")
+options = parser.parse_args()
+runtime.watch_parent()
+runtime.set_threads(1)
+torch.set_grad_enabled(False)
+rank = int(os.environ["RANK"])
+try:
+    device = runtime.connect(backend=options.backend, timeout=120.0, store=options.store, bind=True)
+    program = runtime.LoweredProgram().prepare(rank, device)
+    values = {{name: program.inputs(name, {{}}) for name in ("plain", "beside")}}
+    results, seconds = {{}}, {{name: [] for name in values}}
+    for turn in range({PAIRS + WARM}):
+        for name in list(values)[:: 1 if turn % 2 else -1]:
+            given = program.copies(name, values[name])
+            runtime.barrier()
+            start = time.perf_counter()
+            found = program.call(name, given)
+            if turn >= {WARM}:
+                seconds[name].append(time.perf_counter() - start)
+            results[name] = found
+    apart = [float((a - b).abs().max()) for a, b in zip(*results.values()) if a.is_floating_point()]
+    found = runtime.exchanged({{"seconds": seconds, "apart": max(apart)}})
+    if rank == 0:
+        Path(options.report).write_text(json.dumps(found))
+    runtime.barrier()
+    runtime.leave()
+except Exception as error:
+    (Path(options.errors) / f"{{rank}}.json").write_text(json.dumps(runtime.failure(error)))
+    os._exit(1)
+"""
 
 
-def measured(module: Any, folder: Path) -> float:
-    """The median time of a step on processes, in seconds."""
-    path = folder / "step.dir"
-    path.write_text(distir.format(module))
-    command = [str(Path(sys.executable).with_name("distir")), "launch", str(path), "--repeat", "9", "--json"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(json.loads(found.stdout)["latency_s"])
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A perceptron that is trained, how it is distributed, and what is put on streams."""
+
+    layers: int
+    width: int
+    batch: int
+    steps: str
+    overlap: str
+
+    def programs(self) -> tuple[Any, Any]:
+        """Without overlap, and with it."""
+        training = distir.transform(mlp(self.layers, self.width, self.batch, "Float32"), "grad", "optimizer=sgd")
+        plain = distir.transform(training, *self.steps.split())
+        return plain, distir.transform(plain, *self.overlap.split())
+
+    def __str__(self) -> str:
+        kinds = self.overlap.partition(" ")[0]
+        return f"{self.layers} x {self.width}, {self.batch}: {self.steps.replace(' partition=split', '')} {kinds}"
+
+
+BUCKETS = f"overlap=gradients bucket_bytes={4 << 20} first_bucket_bytes={4 << 20}"
+CASES = (
+    Case(8, 1024, 128, "dp=2", BUCKETS),
+    Case(8, 1024, 256, "dp=2", BUCKETS),
+    Case(4, 2048, 128, "dp=2", "overlap=gradients bucket_bytes=16777216 first_bucket_bytes=16777216"),
+    Case(8, 1024, 256, "accumulate=2 dp=2", BUCKETS),
+    Case(8, 1024, 256, "dp=2 zero=2 partition=split", BUCKETS),
+    Case(8, 1024, 256, "dp=2 zero=3 partition=split", "overlap=gradients,weights"),
+    Case(6, 1024, 512, "pp=2 microbatches=4", "overlap=transfers"),
+    Case(4, 512, 32, "dp=2", "overlap=gradients bucket_bytes=0 first_bucket_bytes=0"),
+)
+"""Those with messages about as long as the products beside them gain most; the last one has small ones."""
+
+
+def measured(plain: Any, beside: Any) -> tuple[dict[str, list[float]], float]:
+    """The seconds of each run of both, of the slower rank, and by how much results differ at most."""
+    entries: list[EntryPoint] = []
+    for name, module in (("plain", plain), ("beside", beside)):
+        main = module.functions["main"]
+        entries.append(EntryPoint(name, module, main, arguments(main, {})))
+    with tempfile.TemporaryDirectory(prefix="distir-overlap-") as scratch:
+        folder = Path(scratch)
+        lowered = lower(entries)
+        lowered.write(folder)
+        (folder / "beside.py").write_text(SCRIPT)
+        found: Any = launch(Launch(folder, lowered.ranks, timeout_s=100, script="beside.py"))
+    seconds = {
+        name: [max(times) for times in zip(*(each["seconds"][name] for each in found), strict=True)]
+        for name in ("plain", "beside")
+    }
+    return seconds, max(each["apart"] for each in found)
 
 
 def main() -> None:
-    """Print a row for each strategy: simulated and measured, without overlap and with it."""
-    hardware = sys.argv[1] if len(sys.argv) > 1 else str(PROFILE)
-    training = distir.transform(mlp(8, 512, 64, "Float32"), "grad", "optimizer=adam")
-    print(f"{'strategy':32}{'simulated':>24}{'measured':>24}")
-    with tempfile.TemporaryDirectory() as folder:
-        for words in STRATEGIES:
-            plain = distir.transform(training, *words.split())
-            beside = distir.transform(plain, "overlap")
-            says = [distir.simulate(module, hardware).latency_s for module in (plain, beside)]
-            takes = [measured(module, Path(folder)) for module in (plain, beside)]
-            cells = [f"{a * 1e3:.1f} -> {b * 1e3:.1f} ms" for a, b in (says, takes)]
-            print(f"{words:32}{cells[0]:>24}{cells[1]:>24}")
+    """Print a row for each program: simulated and measured, and the gain of each."""
+    hardware = sys.argv[1] if len(sys.argv) > 1 else str(next(path for path in PROFILES if path.exists()))
+    start = time.perf_counter()
+    print(f"{hardware}: {load(hardware).title}")
+    print(f"{'program':64}{'simulated':>24}{'gain':>7}{'measured':>24}{'gain':>7}{'faster in':>11}{'results':>9}")
+    agree: list[bool] = []
+    for case in CASES:
+        plain, beside = case.programs()
+        says = [distir.simulate(module, hardware).latency_s for module in (plain, beside)]
+        found, apart = measured(plain, beside)
+        takes = [statistics.median(found[name]) for name in ("plain", "beside")]
+        pairs = [a > b for a, b in zip(found["plain"], found["beside"], strict=True)]
+        expected, gained = (1 - b / a for a, b in (says, takes))
+        cells = [f"{a * 1e3:.1f} -> {b * 1e3:.1f} ms" for a, b in (says, takes)]
+        agree.append((expected > 0.02) <= (gained > 0))
+        same = "same" if apart < 1e-4 else f"{apart:.1g}"
+        print(
+            f"{case!s:64}{cells[0]:>24}{expected:7.0%}{cells[1]:>24}{gained:7.0%}"
+            f"{sum(pairs):>7} of {len(pairs)}{same:>8}",
+            flush=True,
+        )
+    seconds = time.perf_counter() - start
+    print(f"\nfaster where the simulation says so: {sum(agree)} of {len(agree)} programs ({seconds:.0f} s)")
 
 
 if __name__ == "__main__":

@@ -382,8 +382,9 @@ class _Walk:
         """By device: for how long its host issues an op, and by how much it delays what is computed beside it."""
         kinds = [self.machine.kind(position) for position in positions]
         issue = [None if self._waits(kind.host, done) else round(Fraction(kind.host.issue) / TICK) for kind in kinds]
-        shares = [kind.interference if done.communication is not None else 0 for kind in kinds]
-        return issue, [round(Fraction(share * spent) / TICK) for share in shares]
+        communicates = done.communication is not None
+        delays = [kind.begin + kind.interference * spent if communicates else 0 for kind in kinds]
+        return issue, [round(Fraction(delay) / TICK) for delay in delays]
 
     @staticmethod
     def _waits(host, done):

@@ -25,6 +25,10 @@ def calibrate(
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.toml", help="The profile to write.")] = None,
     backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="gloo: CPUs; nccl: a GPU per rank.")] = "gloo",
     devices: Annotated[int, typer.Option(metavar="N", min=1, help="How many ranks run at the same time.")] = 1,
+    ranks_per_node: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Take so many ranks for a node; what they share is measured."),
+    ] = None,
     dtypes: Annotated[
         str, typer.Option(metavar="A,B", help="Element types; all ops are measured in the first.")
     ] = "Float32",
@@ -52,7 +56,8 @@ def calibrate(
     Measures ops in lowered programs, on all ranks at the same time, and messages among 2, 4, 8 … ranks, in rounds. The
     profile records the date, the machine, and the uncertainty of each figure; simulations with it report a band. If
     rounds differ too much, a warning says that the machine is too noisy. Under torchrun, measures the ranks that it
-    started:
+    started, on several nodes also which of a node's ranks share a network card; `--ranks-per-node` takes the ranks of
+    one machine for several nodes:
 
         torchrun --nnodes 2 --nproc-per-node 8 --master-addr HOST --no-python distir calibrate -o cluster.toml
 
@@ -79,6 +84,7 @@ def calibrate(
     world = int(os.environ.get("WORLD_SIZE", "1")) if _under_torchrun() else devices
     most = {"most": QUICK_ELEMENTS} if quick else {}
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world)) if _under_torchrun() else world
+    local = local if ranks_per_node is None else _node(ranks_per_node, world)
     # A GPU starts an op while another runs: its ops are repeated, and timed together.
     ops = computing(tuple(dtypes.split(",")), **most, repeated=backend == "nccl")
     benchmarks = ops, _communicating(world, local, most, gpus=backend == "nccl")
@@ -94,7 +100,7 @@ def calibrate(
                 report = _launched(folder, world, backend, limit, words)
     measured = samples([*benchmarks[0], *benchmarks[1]], report)
     calibration = fitted(measured)
-    machine = _machine(backend, report, rounds)
+    machine = _machine(backend, report, rounds, local)
     replace_file(out, _profile(calibration, machine).encode())
     if shapes is not None:
         Path(shapes).mkdir(parents=True, exist_ok=True)
@@ -158,6 +164,16 @@ def _checked(backend: str, dtypes: str, timeout: str) -> float:
             raise Refused(f"`--dtypes`: expected element types among {', '.join(MEASURED)}, found `{dtype}`")
     check_torch(backend)
     return seconds_of(timeout)
+
+
+def _node(ranks: int, world: int) -> int:
+    """The ranks of a node, as asked for. Raises Refused where there would be one node."""
+    if ranks >= world:
+        have = f"{world} rank{'s' * (world != 1)} would be one node, and nodes share network cards between them"
+        raise Refused(f"`--ranks-per-node {ranks}`: {have}", f"start more, as `--devices {2 * ranks}`")
+    if world % ranks:
+        raise Refused(f"`--ranks-per-node {ranks}`: expected a number that divides {world} ranks")
+    return ranks
 
 
 def _under_torchrun() -> bool:
@@ -232,13 +248,13 @@ def _as_rank(folder: Path, backend: str, limit: float, words: Sequence[str]) -> 
 # Telling.
 
 
-def _machine(backend: str, report: Sequence[dict[str, Any]], rounds: int) -> MeasuredMachine:
+def _machine(backend: str, report: Sequence[dict[str, Any]], rounds: int, local: int) -> MeasuredMachine:
     import datetime
 
     from distir.cost.calibrate import MeasuredMachine
 
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return MeasuredMachine(backend, len(report), int(report[0]["local_ranks"]), today, report[0]["machine"], rounds)
+    return MeasuredMachine(backend, len(report), local, today, report[0]["machine"], rounds)
 
 
 def _profile(calibration: Calibration, machine: MeasuredMachine) -> str:
@@ -259,6 +275,8 @@ def _document(calibration: Calibration, machine: MeasuredMachine) -> dict[str, A
         "too_noisy": calibration.too_noisy,
         "issue_s": calibration.issue,
         "interference": calibration.interference,
+        "begin_s": calibration.begin,
+        "cards": None if calibration.cards is None else {"of": calibration.cards.of, "apart": calibration.cards.apart},
         "ops": [
             {
                 "op": f.op,
@@ -309,7 +327,12 @@ def _print(calibration: Calibration, machine: MeasuredMachine, out: str) -> None
         parts += ["", f"the host takes {show_seconds(calibration.issue)} to issue an op"]
     if calibration.interference is not None:
         share = _percent(calibration.interference)
-        parts += ["", f"a collective delays what is computed beside it by {share} of its time"]
+        begin = f"{show_seconds(calibration.begin)} and " if calibration.begin else ""
+        parts += ["", f"a collective delays what is computed beside it by {begin}{share} of its time"]
+    if (cards := calibration.cards) is not None:
+        count = max(cards.of) + 1
+        lies = f"within {_percent(cards.apart)} of what that says"
+        parts += ["", f"a node has {count} network card{'s' * (count != 1)}: two groups at once are {lies}"]
     output.lay_out(*parts)
     output.tell(f"wrote {out}: rounds differ by {_percent(calibration.noise)} in the median")
 

@@ -129,7 +129,8 @@ class DeviceKind:
     of, 0 where there are none; `warmth`: the share of references that they serve (see `running`). `process`: what a
     process holds beside tensors. `products`, `experts` (grouped products) and `attention` (by the size of a head):
     figures by shape, by element type. `host`: how ops are issued to it; `interference`: the share of a collective's
-    time by which it delays what is computed beside it; `streams`: how many it runs beside that of compute, None for any
+    time by which it delays what is computed beside it, and `begin`: seconds by which it does so however long it takes,
+    since it is begun there; `streams`: how many it runs beside that of compute, None for any
     number.
     """
 
@@ -154,6 +155,7 @@ class DeviceKind:
     )
     host: Host = FREE_HOST
     interference: float = 0.0
+    begin: float = 0.0
     streams: int | None = None
 
     def running(self, working_set: int) -> DeviceKind:

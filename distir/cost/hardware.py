@@ -247,7 +247,10 @@ class Hardware:
         devices = set(positions)
         if times is None or len(devices) < 2:
             return None
-        seconds = times.seconds(len(devices), communication.nbytes)
+        # A group whose devices share their cards with others takes as long as one alone with so many times the bytes.
+        span = min(devices), max(devices)
+        crowd = 1 if level is None or level.cards is None else max(level.cards.crowd(d, *span) for d in devices)
+        seconds = times.seconds(len(devices), max(1, crowd) * communication.nbytes)
         if seconds is None:
             return None
         least = times.seconds(len(devices), 0) or 0.0

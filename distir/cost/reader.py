@@ -10,7 +10,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
                         hour, and in one currency for all kinds
                         `issue`: for how long the host issues an op, `"blocking"` if it waits for each, or a table of
                         times under `eager`, `compiled`, `graphs`; `interference`: the share of a collective's time
-                        by which it delays what is computed beside it; `streams`: how many streams that statements
+                        by which it delays what is computed beside it; `begin`: for how long it does so however
+                        short it is; `streams`: how many streams that statements
                         name a device runs, beside `compute`; any number unless given
 `… .memory_bandwidth`   `peak` and `achieved`
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
@@ -185,6 +186,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     host, interference = _host(section, profile), share_of(section, "interference", most=1)
     if interference:
         profile.record(section, "interference", section.get("interference"), section)
+    begin = profile.optional(section, "begin", DURATION) or 0.0
     streams = _streams(section, profile)
     ops, share = op_figures(section, profile), uncertainty(section)
     dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
@@ -193,7 +195,8 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     nbytes = round(memory) if memory > 0 else 0
     return DeviceKind(
         name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
-        products=dense, experts=grouped, attention=fused, host=host, interference=interference, streams=streams,
+        products=dense, experts=grouped, attention=fused, host=host, interference=interference, begin=begin,
+        streams=streams,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """The part of a profile that says how a level is built: from TOML to cards, leaves and tori.
 
 `[levels.NAME.cards]`    the network cards of each node: `count = 4`, which its devices share evenly, in order; or
-                         `devices = 2`, so many devices for each card; or `devices = ["0-1", "2-7"]`, those of each. And
-                         `bandwidth`: of a card, one way
+                         `devices = 2`, so many devices for each card; or `devices = ["0-1", "2, 4-7"]`, those of each.
+                         And `bandwidth`: of a card, one way
 `[levels.NAME.fabric]`   `kind`, `"rails"` (the first cards of all nodes on one switch, the second ones on another) or
                          `"fat tree"`; `leaf`: nodes below one switch; `oversubscription`: how much less bandwidth
                          goes beyond it, 1 unless given; `hop`: latency of each further switch
@@ -101,18 +101,19 @@ def _listed(table: DocumentTable, unit: int) -> list[int]:
     items = cast("list[object]", value) if isinstance(value, list) else [value]
     of: dict[int, int] = {}
     for card, item in enumerate(items):
-        match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", item) if isinstance(item, str) else None
-        if match is None:
-            table.problem("devices", f'expected a list of texts such as `"0-1"` or `"2"`, found `{item}`')
+        parts = item.split(",") if isinstance(item, str) else [""]
+        matches = [re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part) for part in parts]
+        ranges = [(int(match[1]), int(match[2] or match[1])) for match in matches if match is not None]
+        if len(ranges) < len(matches):
+            table.problem("devices", f'expected a list of texts such as `"0-1"`, `"2"` or `"0, 2"`, found `{item}`')
             return []
-        shared = range(int(match[1]), int(match[2] or match[1]) + 1)
-        if not shared:
+        if any(first > last for first, last in ranges):
             table.problem("devices", f"no device uses card {card}: `{item}` names none")
             return []
-        for device in shared:
+        for device in (device for first, last in ranges for device in range(first, min(last, unit) + 1)):
             if device >= unit:
                 numbers = f"a node has the devices 0 to {unit - 1}"
-                why = f"{numbers}, so no device uses it" if shared.start >= unit else numbers
+                why = f"{numbers}, so no device uses it" if min(ranges)[0] >= unit else numbers
                 table.problem("devices", f"card {card} has `{item}`, but {why}")
                 return []
             if device in of:

@@ -7,9 +7,10 @@ set before it runs. Does not depend on torch.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance
 from distir.analysis.liveness import last_uses
@@ -30,7 +31,7 @@ from distir.ir import (
 from distir.ir.deep import Deep, finish
 from distir.lower.naming import FUNCTION, Identifiers
 from distir.lower.projection import callee
-from distir.lower.sharing import Sharing, SharingMap, leaves
+from distir.lower.sharing import Root, Sharing, SharingMap, leaves, stream_of
 from distir.lower.statements import NONE, Assignment, lowered
 from distir.ops import OPS, Reject, Value, dense, type_of
 from distir.ops.torch_form import Unlowerable, items
@@ -44,6 +45,18 @@ class CodeLine:
 
     text: str
     statement: Statement | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Moment:
+    """A place between lines of code, where an event may be recorded: when what the lines before it make is there.
+
+    `coming`: the expression of a value of another stream, whose own event it is instead; `name`: the variable of the
+    event, none where nothing waits for it.
+    """
+
+    coming: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,11 @@ class Emission:
         self.problems.append(UnsupportedStatement(function, statement, refusal))
 
 
+def _packs(statement: Apply | Call) -> bool:
+    """Whether it packs a tuple, or unpacks one: neither runs, so neither waits for anything."""
+    return isinstance(statement, Apply) and not statement.stream and statement.op in ("MakeTuple", "UnpackTuple")
+
+
 @dataclass
 class _Rank:
     """Emits the functions of one rank."""
@@ -157,7 +175,7 @@ class _FunctionEmitter:
         self.names = Identifiers(rank.emission.reserved)
         self.texts: dict[str, str] = {}
         """The expression of each value; constants have none."""
-        self.rows: list[CodeLine] = []
+        self.rows: list[CodeLine | Moment] = []
         self.communicates = False
         self.overwritten: dict[str, None] = {}
         self.donated = ""
@@ -165,6 +183,13 @@ class _FunctionEmitter:
         self.last = last_uses(instance.function)
         self.coming: dict[str, str] = {}
         """The streams of values that are not waited for yet."""
+        self.has_streams = any(stream_of(s) for s in instance.function.body)
+        self.ready: dict[str, tuple[Moment, ...]] = {}
+        """By value that the stream that computes makes, or has waited for: when it is there for other streams."""
+        self.last_used: dict[Root, Moment] = {}
+        """By tensor: the end of the last statement on the stream that computes which uses its memory."""
+        self.overwrites: list[str] = []
+        """The operands that the current statement overwrites."""
 
     def emitted(self) -> Deep[EmittedFunction]:
         function = self.instance.function
@@ -172,6 +197,7 @@ class _FunctionEmitter:
         for i, param in enumerate(function.params):
             self.texts[param.name] = self.names.fresh(param.name) if i in params else NONE
         identifiers = tuple(self.texts[function.params[i].name] for i in params)
+        self._ends([function.params[i].name for i in params])
         for index, statement in enumerate(function.body):
             if isinstance(statement, (Apply, Call)):
                 yield from self._statement(index, statement)
@@ -190,13 +216,14 @@ class _FunctionEmitter:
     def _shared(self, origin: str, identifiers: Sequence[str]) -> FunctionSource:
         """An earlier function with the same text, or else a new one."""
         emission = self.rank.emission
-        key = (origin, ", ".join(identifiers), *(row.text for row in self.rows))
+        rows = self._code()
+        key = (origin, ", ".join(identifiers), *(row.text for row in rows))
         if key not in emission.texts:
             stem = origin.partition(".rank")[0]
             hint = f"{stem}_rank_{emission.rank(self.rank.device)}" if self.is_entry or ".rank" in origin else stem
             name = emission.names.fresh(hint)
             head = CodeLine(f"def {name}({', '.join(identifiers)}):")
-            written = FunctionSource(name, origin, (head, *self.rows), self.communicates)
+            written = FunctionSource(name, origin, (head, *rows), self.communicates)
             emission.texts[key] = written
             emission.functions.append(written)
         return emission.texts[key]
@@ -216,7 +243,9 @@ class _FunctionEmitter:
         wanted = [name for name in statement.results if name != DISCARD and not self._known(self.rho[name])]
         if isinstance(statement, Apply) and not wanted and OPS[statement.op].communication is None:
             return  # a constant, or dead code
-        if not statement.stream:
+        self.overwrites.clear()
+        coming = self._coming(statement.args) if _packs(statement) else ""
+        if not statement.stream and not coming:
             self._wait(statement.args)
         try:
             is_op = isinstance(statement, Apply)
@@ -227,8 +256,34 @@ class _FunctionEmitter:
             lines = []
         for name in statement.results:
             self.texts.setdefault(name, NONE)
+        if coming and isinstance(statement, Apply) and statement.op == "UnpackTuple":
+            parts = self.rank.emission.kernel("parts")
+            lines = [replace(line, text=f"{parts}({line.text}, {len(statement.results)})") for line in lines]
         self._assign(statement, lines)
+        if not statement.stream:
+            self._ends([name for name in statement.results if name not in self.coming], statement)
+        if coming:
+            self.coming.update((name, coming) for name in statement.results if name != DISCARD)
         self._drop(index, statement)
+
+    def _coming(self, args: Sequence[Arg]) -> str:
+        """A stream that is making one of these values; empty if none is."""
+        return next((self.coming[name] for name in names(args) if name in self.coming), "")
+
+    def _ends(self, made: Sequence[str], statement: Apply | Call | None = None) -> None:
+        """Note where a statement ends that the stream that computes runs, or where the function begins."""
+        if not self.has_streams:
+            return
+        if statement is not None and _packs(statement):
+            given = dict.fromkeys(moment for name in names(statement.args) for moment in self.ready.get(name, ()))
+            self.ready.update(dict.fromkeys(made, tuple(given)))
+            return
+        moment = Moment()
+        self.rows.append(moment)
+        self.ready.update(dict.fromkeys(made, (moment,)))
+        for name in [*made, *(names(statement.args) if statement is not None else ())]:
+            if name in self.sharing.trees:
+                self.last_used.update(dict.fromkeys(self._roots(name), moment))
 
     def _apply(self, index: int, op: Apply, vs: tuple[Value, ...]) -> list[Assignment]:
         definition = OPS[op.op]
@@ -241,6 +296,8 @@ class _FunctionEmitter:
             if not self.sharing.overwritable(index, operand):
                 return False
             arg = op.args[operand]
+            if isinstance(arg, str):
+                self.overwrites.append(arg)
             if self.is_entry and isinstance(arg, str):
                 for name, _ in self._roots(arg):
                     if any(p.name == name for p in self.instance.function.params):
@@ -343,7 +400,8 @@ class _FunctionEmitter:
         known = (self.texts.get(name, NONE) for name in names(statement.args))
         taken = [v for v in dict.fromkeys(known) if v != NONE and re.search(rf"\b{re.escape(v)}\b", text)]
         taking = f"lambda {', '.join(taken)}: {text}" if taken else f"lambda: {text}"
-        begun = f"{kernel('on')}({', '.join([repr(statement.stream), taking, *taken])})".replace("'", '"', 2)
+        events = items([self._event(moment) for moment in self._needed(statement, taken)])
+        begun = f"{kernel('on')}({', '.join([json.dumps(statement.stream), events, taking, *taken])})"
         if is_parts:
             return f"{assigned}{is_parts}{kernel('wait')}({begun})"
         if "{parts}" in text:
@@ -351,11 +409,47 @@ class _FunctionEmitter:
         self.coming.update((statement.results[i], statement.stream) for i in line.targets if statement.results[i])
         return f"{kernel('parts')}({begun}, {len(targets)})" if len(targets) > 1 else begun
 
+    def _needed(self, statement: Apply | Call, taken: Sequence[str]) -> list[Moment]:
+        """What a statement on a stream of its own waits for of the stream that computes.
+
+        That its operands are made, and where it overwrites one, that nothing computes with that memory any more.
+        """
+        found: dict[Moment, None] = {}
+        for name in names(statement.args):
+            text = self.texts.get(name, NONE)
+            if name in self.coming and text not in (NONE, *taken):
+                self.rows.append(moment := Moment(text))
+                found[moment] = None
+            elif text != NONE:
+                found.update(dict.fromkeys(self.ready.get(name, ())))
+        for name in self.overwrites:
+            found.update((self.last_used[root], None) for root in self._roots(name) if root in self.last_used)
+        return list(found)
+
+    def _event(self, moment: Moment) -> str:
+        if not moment.name:
+            self.rank.emission.kernel("here")
+            moment.name = self.names.fresh("made")
+        return moment.name
+
+    def _code(self) -> list[CodeLine]:
+        """The lines, with events recorded where something waits for them."""
+        found: list[CodeLine] = []
+        for row in self.rows:
+            if isinstance(row, CodeLine):
+                found.append(row)
+            elif row.name:
+                found.append(CodeLine(f"{row.name} = here({row.coming})"))
+        return found
+
     def _wait(self, args: Sequence[Arg]) -> None:
         """Wait for what other streams make of what the stream that computes is about to use."""
         for name in dict.fromkeys(names(args)):
             if self.coming.pop(name, ""):
                 text = self.texts[name]
+                if self.has_streams:
+                    self.rows.append(moment := Moment(text))
+                    self.ready[name] = (moment,)
                 self.rows.append(CodeLine(f"{text} = {self.rank.emission.kernel('wait')}({text})"))
 
     def _target(self, name: str) -> str:

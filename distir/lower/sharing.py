@@ -52,8 +52,8 @@ class Sharing:
     def overwritable(self, index: int, operand: int) -> bool:
         """Whether statement `index` may overwrite an operand: no other operand or later statement uses its memory.
 
-        Nor does an earlier one that may still run: one on another stream, but for the one that computes, behind which
-        all streams begin.
+        Nor does an earlier one that may still run: one on another stream, but for the one that computes, whose last use
+        of that memory the statement waits for.
         """
         statement = self.instance.function.body[index]
         arg = operands(statement)[operand]

@@ -180,6 +180,7 @@ def _(write: Write, *xs: Expr, root: int, axis: int) -> Local:
 @op(
     "*Tensor[t, (*a, n_i@axis, *b), d_i] -> *Tensor[t, (*a, sum(n_i), *b), d_i]",
     communication="allgather",
+    leafwise=True,
     foldable=False,
     linear="jointly",
 )
@@ -211,6 +212,21 @@ def _(write: Write, *xs: Expr, axis: int) -> Local:
     return write.local(
         results, f"{write.kernel('all_gather_uneven')}({xs[mine or 0]}, {shapes}, {axis}, {ranks}, {group})"
     )
+
+
+@MPIAllgather.torch_together
+def _(write: Write, leaves: Sequence[Sequence[Expr]], *, axis: int) -> Local:
+    ranks, mine = _members(write, leaves[0])
+    assert mine is not None
+    if len(leaves[0]) == 1:
+        return write.local((mine,), write.items([f"{leaf[0]}.clone()" for leaf in leaves]))
+    group = write.group([_member(write, x) for x in leaves[0]])
+    if all(_shapes(leaf, axis)[0] for leaf in leaves):
+        given = f"{write.items([leaf[mine] for leaf in leaves])}, {axis}, {ranks}, {group}"
+        return write.local((mine,), f"{write.kernel('all_gather_together')}({given})")
+    kernel = write.kernel("all_gather_uneven")
+    each = [f"{kernel}({leaf[mine]}, {_shapes(leaf, axis)[1]}, {axis}, {ranks}, {group})" for leaf in leaves]
+    return write.local((mine,), write.items(each))
 
 
 @op(
@@ -298,6 +314,7 @@ def _(write: Write, leaves: Sequence[Sequence[Expr]]) -> Local:
 @op(
     "*Tensor[t:number, (*a, n@axis, *b), d_i] -> *Tensor[t, (*a, n / N, *b), d_i]",
     communication="reducescatter",
+    leafwise=True,
     foldable=False,
     linear="jointly",
 )
@@ -322,6 +339,17 @@ def _(write: Write, *xs: Expr, axis: int) -> Local:
         return write.local(results, f"{xs[0]}.clone()")
     group = write.group([_member(write, x) for x in xs])
     return write.local(results, f"{write.kernel('reduce_scatter')}({xs[mine or 0]}, {axis}, {ranks}, {group})")
+
+
+@MPIReduceScatter.torch_together
+def _(write: Write, leaves: Sequence[Sequence[Expr]], *, axis: int) -> Local:
+    ranks, mine = _members(write, leaves[0])
+    assert mine is not None
+    if len(leaves[0]) == 1:
+        return write.local((mine,), write.items([f"{leaf[0]}.clone()" for leaf in leaves]))
+    given = f"{write.items([leaf[mine] for leaf in leaves])}, {axis}, {ranks}"
+    group = write.group([_member(write, x) for x in leaves[0]])
+    return write.local((mine,), f"{write.kernel('reduce_scatter_together')}({given}, {group})")
 
 
 @op(

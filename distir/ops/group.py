@@ -43,6 +43,7 @@ def GroupAllreduce(x: Array, *, size: int, stride: int = 1) -> Array:
 @op(
     "Tensor[t, (*a, n@axis, *b), d] -> Tensor[t, (*a, n * size, *b), d]",
     communication="allgather",
+    leafwise=True,
     foldable=False,
     linear="jointly",
     non_differentiable=REPRESENTATIVE,
@@ -58,6 +59,7 @@ def GroupAllgather(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Ar
 @op(
     "Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[t, (*a, n / size, *b), d]",
     communication="reducescatter",
+    leafwise=True,
     foldable=False,
     linear="jointly",
     non_differentiable=REPRESENTATIVE,

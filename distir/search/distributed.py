@@ -36,8 +36,6 @@ class Distributed:
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
         stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
-        # What is cut beside products is decided for each function as it is, of one replica or of all.
-        stands = stands and not (plan.overlap and plan.data > 1 and plan.tensor > 1)
         try:
             made = self._made(plan, {"ends": False, "representative": stands} if stands or not plan.zero else {})
         except ProgramError:
@@ -133,7 +131,7 @@ class ExtrapolatedPlan:
 
 def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
     """The plan, derived from one of another number of microbatches, if it can be."""
-    if plan.pipeline == 1 or plan.overlap or batch_dimension(subject.entry) is None:
+    if plan.pipeline == 1 or batch_dimension(subject.entry) is None:
         return None
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)

@@ -320,13 +320,13 @@ class Effects:
         """By device: by how many ticks an op delays what is computed beside it."""
         if done.communication is None or not self.interferes:
             return ()
-        shares = [self.hardware.kind(self.place[device]).interference for device in devices]
-        return tuple([to_ticks(share * cost.seconds) for share in shares])
+        kinds = [self.hardware.kind(self.place[device]) for device in devices]
+        return tuple([to_ticks(kind.begin + kind.interference * cost.seconds) for kind in kinds])
 
     @cached_property
     def interferes(self) -> bool:
         """Whether communication delays what is computed beside it."""
-        return any(kind.interference for kind in self.hardware.kinds.distinct)
+        return any(kind.interference or kind.begin for kind in self.hardware.kinds.distinct)
 
     def _takes_time(self, op: str, devices: Sequence[int]) -> bool:
         """Whether the machine states what a view costs: that torch is asked for one, on one device."""

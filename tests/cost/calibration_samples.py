@@ -44,15 +44,20 @@ def seen(law, devices=1, noise=lambda: (1.0, 1.0, 1.0), local=None):
     return [Sample(b, tuple(taken(b, law) * factor for factor in noise())) for b in found]
 
 
-INTERFERENCE = 0.25
+CARDS = (0, 1, 0, 2)
+"""The card of each of four ranks of a node."""
+
+INTERFERENCE, BEGIN = 0.25, 2e-5
 
 
 def taken(benchmark, law):
-    """What one of a benchmark's ops takes by a law; a collective beside products delays them by a quarter."""
+    """What one of a benchmark's ops takes by a law; a collective beside products delays them, by a line."""
+    if benchmark.at_once:
+        return law(benchmark.work) * max(map([CARDS[rank] for rank in benchmark.at_once].count, CARDS))
     if not benchmark.products:
         return law(benchmark.work)
     beside = Work(communication=benchmark.beside) if benchmark.beside else None
-    return BESIDE * law(benchmark.work) + (INTERFERENCE * law(beside) if beside else 0.0)
+    return BESIDE * law(benchmark.work) + (BEGIN + INTERFERENCE * law(beside) if beside else 0.0)
 
 
 def also_warm(measured, law):

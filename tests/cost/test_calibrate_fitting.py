@@ -9,14 +9,14 @@ import types
 from dataclasses import replace
 
 import pytest
-from calibration_samples import INTERFERENCE, also_warm, benchmarks, cached, lawful, machine, seen
+from calibration_samples import BEGIN, CARDS, INTERFERENCE, also_warm, benchmarks, cached, lawful, machine, seen
 from cost_samples import communication
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distir.cost import parse
 from distir.cost.calibrate import Sample, as_toml, computing, fit, measuring, tables
-from distir.cost.calibrate.fitting import nonnegative
+from distir.cost.calibrate.fitting import CardsFit, nonnegative
 from distir.cost.calibrate.measuring import samples
 
 FOLDER = __file__.rsplit("/tests/", 1)[0] + "/examples/profiles"
@@ -182,14 +182,41 @@ def test_what_is_computed_between_messages_does_not_count():
 def test_what_a_collective_takes_of_products_beside_it_is_found_again():
     found = fit(seen(lawful, devices=2))
     assert found.interference == pytest.approx(INTERFERENCE)
-    assert parse(as_toml(found, machine(2))).kinds[0].interference == pytest.approx(INTERFERENCE)
+    assert found.begin == pytest.approx(BEGIN)
+    kind = parse(as_toml(found, machine(2))).kinds[0]
+    assert (kind.interference, kind.begin) == (pytest.approx(INTERFERENCE), pytest.approx(BEGIN))
     assert fit(seen(lawful)).interference is None
+
+
+def test_which_ranks_of_a_node_share_a_card_is_found_again():
+    found = fit(seen(lawful, devices=8, local=4))
+    assert found.cards == CardsFit(CARDS, 0)
+    text = as_toml(found, machine(8, local=4))
+    assert 'devices = ["0, 2", "1", "3"]' in text
+    level = parse(text).levels[-1]
+    assert level.cards is not None
+    assert level.cards.of == CARDS
+    assert fit(seen(lawful, devices=4)).cards is None
+    assert fit(seen(lawful, devices=4, local=1)).cards is None
+
+
+def test_how_far_groups_at_once_are_from_sharing_widens_the_band():
+    noisy = [
+        replace(s, rounds=tuple(1.25 * t for t in s.rounds)) if s.benchmark.at_once == (0, 2) else s
+        for s in seen(lawful, devices=8, local=4)
+    ]
+    found = fit(noisy)
+    assert found.cards == CardsFit(CARDS, pytest.approx(0.25))
+    (before, after) = (
+        parse(as_toml(c, machine(8, local=4))).levels[-1] for c in (fit(seen(lawful, 8, local=4)), found)
+    )
+    assert after.links["collective"].uncertainty > before.links["collective"].uncertainty + 0.2
 
 
 def test_products_beside_a_collective_are_no_messages_and_no_ops():
     without = [sample for sample in seen(lawful, devices=2) if not sample.benchmark.products]
     with_them = fit(seen(lawful, devices=2))
-    assert replace(with_them, interference=None) == fit(without)
+    assert replace(with_them, interference=None, begin=None) == fit(without)
 
 
 def test_what_the_host_takes_to_issue_an_op_becomes_a_figure():

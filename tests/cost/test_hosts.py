@@ -61,6 +61,7 @@ def test_figures_are_listed_with_their_sources():
         ({"issue": {"eagre": "5us"}}, "eagre", "unknown key `eagre` in `kinds.gpu.issue`"),
         ({"issue": {"eager": "-1us"}}, "kinds.gpu.issue.eager", "found the negative `-1us`"),
         ({"issue": {}}, "kinds.gpu.issue", "expected a time for one of eager, compiled, graphs"),
+        ({"begin": "-5us"}, "kinds.gpu.begin", "found the negative `-5us`"),
         ({"interference": -0.1}, "kinds.gpu.interference", "expected a share such as `0.05`, found `-0.1`"),
         ({"interference": 1.5}, "kinds.gpu.interference", "expected a share such as `0.05`, found `1.5`"),
         ({"interference": "a lot"}, "kinds.gpu.interference", "expected a share such as `0.05`, found `a lot`"),

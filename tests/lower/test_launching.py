@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from lowering_samples import entry, load_runtime
 
-from distir.lower import Launch, LaunchError, launch
+from distir.lower import Launch, LaunchError, launch, lower
+from distir.syntax import parse
 
 SCRIPT = """
 import argparse, json, os, signal, sys, time
@@ -141,3 +143,24 @@ def wait_for(condition, seconds=120):
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("cores", "ranks", "threads", "own"),
+    [(4, 2, 2, [2, 3]), (2, 2, 1, [1]), (4, 2, 1, None), (8, 2, 3, None), (1, 2, 1, None), (4, 1, 4, None)],
+)
+def test_ranks_whose_threads_fill_the_machine_have_cores_of_their_own(
+    tmp_path, monkeypatch, cores, ranks, threads, own
+):
+    """Where cores are left over, gloo's threads may use them all."""
+    lower([entry(parse("func @main(%x: Tensor[Float32, (4,), 1]) {\n  return %x\n}\n").module)]).write(tmp_path)
+    runtime = load_runtime(tmp_path)
+    pinned = []
+    monkeypatch.setenv("LOCAL_RANK", "1" if ranks > 1 else "0")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+    monkeypatch.setattr(runtime.torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(runtime.os, "sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    monkeypatch.setattr(runtime.os, "sched_setaffinity", lambda process, which: pinned.append(which), raising=False)
+    runtime.pin_to_own_cores()
+    assert pinned == ([] if own is None else [own])
+    assert runtime.threads_fill_cores() == (own is not None or cores <= ranks or threads >= cores)

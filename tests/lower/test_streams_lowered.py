@@ -56,17 +56,18 @@ def body_of(text, function):
 
 def test_what_is_aside_begins_at_its_statement_and_is_waited_for_before_its_first_use():
     lines = body_of(PROGRAM, "f_main_rank_0")
-    assert lines.index('on("copy", lambda g: send(g, 1), g)') < lines.index("c = torch.relu(x)")
-    assert 'd = on("side", lambda c, a: f_fused(c, a), c, a)' in lines
+    assert lines.index('on("copy", (made,), lambda g: send(g, 1), g)') < lines.index("c = torch.relu(x)")
+    assert 'd = on("side", (made_2,), lambda c, a: f_fused(c, a), c, a)' in lines
     assert lines.index("d = wait(d)") + 1 == lines.index("e = d + c")
     assert "a = wait(a)" not in lines  # another stream uses it, and waits itself
     assert lines[-2] == "settle()"
-    assert body_of(PROGRAM, "f_reduced_rank_0")[0] == 'a = on("reduce", lambda x: all_reduce(x, GROUP[0, 1]), x)'
+    begins = ["made = here()", 'a = on("reduce", (made,), lambda x: all_reduce(x, GROUP[0, 1]), x)']
+    assert body_of(PROGRAM, "f_reduced_rank_0")[:2] == begins
 
 
 def test_a_program_without_streams_has_nothing_of_them():
     text = re.sub(r" on \w+", "", PROGRAM)
-    assert not [line for line in body_of(text, "f_main_rank_0") if re.search(r"\b(on|wait|settle)\(", line)]
+    assert not [line for line in body_of(text, "f_main_rank_0") if re.search(r"\b(on|here|wait|settle)\(", line)]
 
 
 def test_what_another_stream_may_still_read_is_not_overwritten():
@@ -109,8 +110,9 @@ class OneStream:
         self.streams.log.append((self.name, "waits for", event))
 
     def record_event(self):
-        self.streams.log.append((self.name, "notes"))
-        return f"{self.name} {len(self.streams.log)}"
+        event = f"{self.name} {len(self.streams.log)}"
+        self.streams.log.append((self.name, "notes", event))
+        return event
 
 
 @pytest.fixture
@@ -126,29 +128,130 @@ def one_of_two():
 
 def test_on_a_gpu_every_line_runs_on_the_stream_that_its_statement_names(tmp_path, monkeypatch, one_of_two):
     """With tensors without data, and a process group that sends nothing: no GPU is needed."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    streams, used, results = run_on_streams(PROGRAM, ["reduce", "copy", "side"], tmp_path, monkeypatch, one_of_two)
+    assert [tuple(r.shape) for r in results] == [(4, 4), (4, 8), (2, 4), (2, 4)]
+    begun = [who for who, what, event in streams.log if what == "waits for" and event.startswith("compute")]
+    assert begun == ["reduce", "copy", "copy", "side", "side"]
+    (summed, *_) = [event for who, what, event in streams.log if (who, what) == ("reduce", "notes")]
+    assert ("side", "waits for", summed) in streams.log  # the sum, on the stream that uses it
+    last = [entry for entry in streams.log if entry[0] == "compute"][-3:]
+    assert last == [("compute", "waits for all of", name) for name in ("reduce", "copy", "side")]
+    assert ((4, 4), "reduce") in used
+    assert ((4, 4), "compute") in used
 
-    lower([entry(module_of(PROGRAM))]).write(tmp_path)
+
+def run_on_streams(text, names, tmp_path, monkeypatch, group):
+    """A rank's program as on a GPU: what its streams are asked, and what runs; what they use; its results."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    lower([entry(module_of(text))]).write(tmp_path)
     program = load_runtime(tmp_path).LoweredProgram(tmp_path)
-    streams, used = Streams(), []
-    names = iter(["reduce", "copy", "side"])
+    streams, used, names = Streams(), [], iter(names)
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: streams.stream(next(names)))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: streams.stream(streams.current))
     monkeypatch.setattr(torch.cuda, "stream", streams.inside)
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda x, stream: used.append((tuple(x.shape), stream.name)))
     program.module.DEVICE = torch.device("cuda", 0)
-    program.module.GROUP[0, 1] = one_of_two
+    program.module.GROUP[0, 1] = group
+
+    class Runs(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            streams.log.append((streams.current, "runs", func.name().partition("::")[2].partition(".")[0]))
+            return func(*args, **(kwargs or {}))
+
     with FakeTensorMode():
         x = torch.empty(4, 4, device="cuda")
-        results = program.module.f_main_rank_0(x)
-    assert [tuple(r.shape) for r in results] == [(4, 4), (4, 8), (2, 4), (2, 4)]
-    begun = [who for who, what, *_ in streams.log if what == "waits for all of" and who != "compute"]
-    assert begun == ["reduce", "copy", "copy", "side", "side"]
-    assert ("side", "waits for", "reduce 2") in streams.log  # the sum, on the stream that uses it
-    last = [entry for entry in streams.log if entry[0] == "compute"][-3:]
-    assert last == [("compute", "waits for all of", name) for name in ("reduce", "copy", "side")]
-    assert ((4, 4), "reduce") in used
-    assert ((4, 4), "compute") in used
+        with Runs():
+            results = program.module.f_main_rank_0(x)
+    return streams, used, results
+
+
+def waits(streams, who):
+    """What `compute` had run when each event was recorded that a stream waits for, and when it began to wait."""
+    found = []
+    for at, (stream, what, event) in enumerate(streams.log):
+        if (stream, what) == (who, "waits for") and event.startswith("compute"):
+            until = streams.log.index(("compute", "notes", event))
+            done = [[op for s, w, op in streams.log[:end] if (s, w) == ("compute", "runs")] for end in (until, at)]
+            found.append(done)
+    return found
+
+
+SIGNATURE = "func @main(%x: Tensor[Float32, (4, 4), 1], %y: Tensor[Float32, (4, 4), 2])"
+
+
+def test_on_a_gpu_a_stream_waits_for_what_its_operands_need_and_no_longer(tmp_path, monkeypatch, one_of_two):
+    text = f"""\
+{SIGNATURE} {{
+  %g = Exp(%x)
+  %c = Relu(%g)
+  %t = MakeTuple(%g, %x)
+  %d = Tanh(%c)
+  %h, %z = UnpackTuple(%t)
+  %s = Send[device = 2](%h) on copy
+  %e = Neg(%d)
+  %u = Send[device = 2](%c) on copy
+  return %e, %s, %u
+}}
+"""
+    streams, *_ = run_on_streams(text, ["copy"], tmp_path, monkeypatch, one_of_two)
+    first, *between, last = waits(streams, "copy")
+    assert [first, last] == [[["exp"], ["exp", "relu", "tanh"]], [["exp", "relu"], ["exp", "relu", "tanh", "neg"]]]
+    assert between == [[[], ["exp", "relu", "tanh"]]]  # the other item of the tuple: a parameter
+
+
+def test_on_a_gpu_a_stream_overwrites_nothing_that_is_still_computed_with(tmp_path, monkeypatch, one_of_two):
+    text = f"""\
+{SIGNATURE} {{
+  %g = Exp(%x)
+  %c = Relu(%g)
+  %d = Tanh(%c)
+  %a, %b = MPIAllreduce(%g, %y) on reduce
+  %e = Add(%a, %d)
+  return %e, %b
+}}
+"""
+    assert "overwrite=True" in "".join(body_of(text, "f_main_rank_0"))
+    streams, *_ = run_on_streams(text, ["reduce"], tmp_path, monkeypatch, one_of_two)
+    assert [until for until, _ in waits(streams, "reduce")] == [["exp"], ["exp", "relu"]]
+
+
+def test_on_a_gpu_what_one_stream_makes_and_two_use_is_waited_for_by_its_own_event(tmp_path, monkeypatch, one_of_two):
+    text = f"""\
+{SIGNATURE} {{
+  %a, %b = MPIAllreduce(%x, %y) on reduce
+  %c = Relu(%a)
+  %d = Tanh(%c)
+  %s = Send[device = 2](%a) on copy
+  return %d, %s
+}}
+"""
+    streams, *_ = run_on_streams(text, ["reduce", "copy"], tmp_path, monkeypatch, one_of_two)
+    (summed, *_) = [event for who, what, event in streams.log if (who, what) == ("reduce", "notes")]
+    assert [event for who, what, event in streams.log if (who, what) == ("copy", "waits for")] == [summed]
+
+
+def test_a_bucket_is_waited_for_where_an_item_is_used():
+    text = f"""\
+{SIGNATURE} {{
+  %g = Exp(%x)
+  %h = Exp(%y)
+  %t = MakeTuple(%g, %x)
+  %u = MakeTuple(%h, %y)
+  %v, %w = MPIAllreduce(%t, %u) on reduce
+  %a, %b = UnpackTuple(%v)
+  %c = Relu(%x)
+  %d = Relu(%b)
+  %e = Add(%a, %c)
+  %p = MakeTuple(%a, %b)
+  %q = Send[device = 2](%p) on copy
+  return %d, %e, %q
+}}
+"""
+    lines = body_of(text, "f_main_rank_0")
+    assert lines.index("a, b = parts(v, 2)") < lines.index("c = torch.relu(x)") < lines.index("b = wait(b)")
+    assert lines.index("b = wait(b)") < lines.index("d = torch.relu(b)") < lines.index("a = wait(a)")
 
 
 COLLECTIVES = """\

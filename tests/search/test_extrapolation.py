@@ -102,6 +102,17 @@ def test_rows_are_those_of_the_whole(model, machine):
     assert told
 
 
+@pytest.mark.parametrize("model", ["training", "training that asks"])
+def test_more_microbatches_of_plans_with_overlap_too(model):
+    """Fewer are built: with streams, it matters in which order statements are issued, not only on which device."""
+    subject = Subject(model, MODELS[model], load("dgx2-v100"))
+    for plan in (Plan(2, 2, 2, 24, overlap=True), Plan(2, 1, 2, 60, zero=1, overlap=True)):
+        assert distributed.extrapolated(subject, plan).figures(240) is not None
+        assert_same(subject, plan, (240,))
+    few = distributed.extrapolated(subject, Plan(2, 1, 2, 4, overlap=True))
+    assert few is None or few.figures(240) is None
+
+
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_are_what_the_oracle_says(model, schedule):

@@ -276,11 +276,11 @@ def with_representatives(rng: random.Random, module: Module, often: float = 0.6)
     return module if check(changed).errors else changed
 
 
-def with_hosts(machine, *hosts, interference=0.0):
+def with_hosts(machine, *hosts, interference=0.0, begin=0.0):
     """The machine with these hosts, one for each of its kinds, in turn."""
     kinds = list(dict.fromkeys(kind.name for kind in machine.kinds))
     own = {name: hosts[i % len(hosts)] for i, name in enumerate(kinds)}
-    kinds = machine.kinds.map(lambda kind: replace(kind, host=own[kind.name], interference=interference))
+    kinds = machine.kinds.map(lambda kind: replace(kind, host=own[kind.name], interference=interference, begin=begin))
     return replace(machine, kinds=kinds)
 
 

@@ -59,9 +59,10 @@ def modules(draw, streams=True, kernels=True):
 @st.composite
 def machines(draw, interference=True):
     hosts = draw(st.lists(st.sampled_from(HOSTS), min_size=2, max_size=2))
-    return with_hosts(
-        MACHINE, *hosts, interference=draw(st.sampled_from([0.0, 0.0, 0.1, 0.7])) if interference else 0.0
-    )
+    if not interference:
+        return with_hosts(MACHINE, *hosts)
+    share, begin = draw(st.sampled_from([0.0, 0.0, 0.1, 0.7])), draw(st.sampled_from([0.0, 2e-6]))
+    return with_hosts(MACHINE, *hosts, interference=share, begin=begin)
 
 
 @law

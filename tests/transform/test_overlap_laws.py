@@ -11,7 +11,7 @@ import distir
 from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, Module, names, results, types
-from distir.lower import project
+from distir.lower import lower, project
 from distir.models import gpt2, mlp
 from distir.ops import type_of
 from distir.simulate import simulate
@@ -182,6 +182,37 @@ def test_norms_wait_for_all_sums_and_are_none():
 
 def test_gradients_that_are_scattered_are_held_for_two_layers():
     plain = trained(mlp(16, 64, 8, "Float32"), "dtp=4,1,1 representative=true zero=2 partition=split")
-    before, after = (simulate(m).devices[1].peak_memory_bytes for m in (plain, transform(plain, "overlap=gradients")))
     one = 64 * 64 * 4 + 64 * 4
-    assert before < after <= before + 2 * one
+    for size in (0, one):
+        made = transform(plain, "overlap=gradients", f"bucket_bytes={size}")
+        before, after = (simulate(m).devices[1].peak_memory_bytes for m in (plain, made))
+        assert before < after <= before + 2 * one
+
+
+SCATTERS = ("MPIReduceScatter", "GroupReduceScatter")
+
+
+def scatters(module):
+    """How many messages scatter sums of gradients, in the text of all functions."""
+    return sum(isinstance(s, Apply) and s.op in SCATTERS and s.stream == "reduce" for f in module for s in f.body)
+
+
+@pytest.mark.parametrize("layout", ["dp=2", "dtp=2,1,1 representative=true", "accumulate=4 dp=2"])
+def test_scatters_are_in_buckets_as_in_megatron_and_by_layers_as_in_fsdp(layout):
+    """By size where weights stay whole; a matrix and its bias together where weights are gathered for each layer."""
+    counts = {}
+    for stage in (2, 3):
+        plain = trained(PERCEPTRON, f"{layout} zero={stage} partition=split")
+        for size in (0, 25 << 20):
+            counts[stage, size] = scatters(transform(plain, "overlap=gradients", f"bucket_bytes={size}"))
+    alone, layers = counts[3, 0], counts[3, 25 << 20]
+    assert 0 < layers == alone // 2
+    assert counts[2, 25 << 20] < layers or "accumulate" in layout  # there they are reduced where a layer's call ends
+
+
+def test_what_is_scattered_together_is_one_message_of_torch():
+    module = transform(trained(PERCEPTRON, "dp=2 zero=3 partition=split"), "overlap=gradients")
+    from lowering_samples import entry
+
+    program = lower([entry(module)]).files["program.py"]
+    assert program.count("reduce_scatter_together((") == 4 * 2  # four layers, on two ranks

@@ -78,6 +78,13 @@ def test_so_does_one_whose_communication_is_on_streams(seed):
     assert max(map(len, one.timeline().streams.values())) > 1
 
 
+def test_so_does_one_whose_sums_in_the_entry_function_are_beside_products():
+    """Those of the embedding that two stages share: of each replica, side by side."""
+    steps = words((2, 2, 2), 8, "gpipe", "ptd")
+    then = ("zero=3", "partition=split", "overlap=products")
+    assert_stands(PARTITIONED["gpt-2, mixed precision, clipped"](), *steps, then=then)
+
+
 def zero_cases(name):
     dice = Random(name)
     for stage in (1, 2, 3):

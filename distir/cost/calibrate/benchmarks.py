@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import cast
 
 from distir.ir import Apply, Function, Param, Return, TensorType, Type
@@ -121,11 +122,15 @@ BESIDE = 64
 """How many products are computed while one collective runs beside them on a stream of its own."""
 
 BESIDE_TURNS = 4
-BESIDE_ELEMENTS = (1 << 15, 1 << 18)
-"""Elements of that collective: an all-reduce."""
+BESIDE_ELEMENTS = (1 << 8, 1 << 15, 1 << 18)
+"""Elements of that collective, an all-reduce: what beginning it takes, and what it takes by its length, differ."""
 
 BESIDE_SIZES, BESIDE_SIZES_GPU = BETWEEN_SIZES, {"m": 2048, "k": 2048}
 
+AT_ONCE_ELEMENTS = 1 << 20
+"""Elements of the all-reduce that several groups across nodes run at once: long enough for its bandwidth to count."""
+
+AT_ONCE_TURNS = 8
 MESSAGES = tuple(1 << power for power in (8, 12, 15, 18, 20, 22))
 """Elements of messages, of four bytes."""
 
@@ -151,6 +156,7 @@ class Benchmark:
 
     `nbytes`: of the operands of one of them. `viewed`: each is followed by a view of its result. `products`: each of
     them is `BESIDE` products in turn, and `beside` the collective that runs on a stream of its own meanwhile.
+    `at_once`: groups across nodes run one each, those of these ranks of a node.
     """
 
     op: str
@@ -162,6 +168,7 @@ class Benchmark:
     viewed: bool = False
     beside: Communication | None = None
     products: bool = False
+    at_once: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -206,8 +213,9 @@ def communicating(
 ) -> list[Benchmark]:
     """Benchmarks of messages among 2, 4, 8 … and all devices of the first node, and among the first ones of nodes.
 
-    And of products beside a collective of the first node. `local`: how many of the `devices` a node has (all, unless
-    given); `most`: elements of the largest message; `gpus`: products are large enough to fill one.
+    Also of products beside a collective of the first node, and of groups across nodes that run at once. `local`: how
+    many of the `devices` a node has (all, unless given); `most`: elements of the largest message; `gpus`: products are
+    large enough to fill one.
     """
     local = local or devices
     inner = [tuple(range(1, n + 1)) for n in _counts(local)]
@@ -223,6 +231,9 @@ def communicating(
     for group in inner[-1:]:
         of = BESIDE_SIZES_GPU if gpus else BESIDE_SIZES
         found += [_beside(n, group, of) for n in (0, *BESIDE_ELEMENTS) if n <= most]
+    if 1 < local < devices:
+        chosen = [*combinations(range(local), 1), *combinations(range(local), 2)]
+        found += [_at_once(min(most, AT_ONCE_ELEMENTS), ranks, local, devices) for ranks in chosen]
     return _named(found)
 
 
@@ -376,6 +387,24 @@ def _beside(elements: int, group: Sequence[int], sizes: Mapping[str, int]) -> Be
     return Benchmark(
         "MatMul", done, tuple(group), BESIDE_TURNS, function, beside=communication, products=True
     )  # fmt: skip
+
+
+def _at_once(elements: int, ranks: tuple[int, ...], local: int, devices: int) -> Benchmark:
+    """An all-reduce of each group that has these ranks of every node, all groups at once."""
+    groups = [tuple(range(rank + 1, devices + 1, local)) for rank in ranks]
+    size = {"n": elements // len(groups[0]) * len(groups[0])}
+    turns: list[tuple[tuple[Param, ...], Apply]] = []
+    for group in groups:
+        results, wholes = (", ".join(part.format(d=d) for d in group) for part in ("%z_{d}", "%x_{d}: T(n)@{d}"))
+        turns.append(parse_example(_spelled(f"{results} = MPIAllreduce({wholes})", "Float32", size), canonical))
+    body = [_turn(statement, i, "") for i in range(AT_ONCE_TURNS) for _, statement in turns]
+    returned = tuple(s.results[0] for s in body[-len(turns) :])
+    params = tuple(p for own, _ in turns for p in own)
+    function = Function("", params, (*body, Return(returned)))
+    done = _work(turns[0][1], turns[0][0])
+    return Benchmark(
+        "MPIAllreduce", done, tuple(d for group in groups for d in group), AT_ONCE_TURNS, function, at_once=ranks
+    )
 
 
 def _between(group: Sequence[int], sizes: Mapping[str, int] = BETWEEN_SIZES) -> list[tuple[tuple[Param, ...], Apply]]:

@@ -30,6 +30,9 @@ NOISY = 0.15
 NEGLIGIBLE = 1e-9
 """Coefficients that make up no more of any time are zero."""
 
+SHARED = math.sqrt(2)
+"""How much longer than alone two groups take at once that share a card: more than this, which is halfway to twice."""
+
 BIN = 8.0
 """The ratio of sizes that share a rate in a table of products."""
 
@@ -95,6 +98,18 @@ class MessageFit:
 
 
 @dataclass(frozen=True, slots=True)
+class CardsFit:
+    """Which ranks of a node share a network card: by rank, its card, numbered in the order of their first ranks.
+
+    `apart`: how far groups that run at once are from taking twice as long on one card, and as long as alone on two, at
+    most, as a share of that.
+    """
+
+    of: tuple[int, ...]
+    apart: float
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """All fits of one machine.
 
@@ -111,6 +126,11 @@ class Calibration:
     """What the host takes to issue an op, in seconds; None where it computes itself."""
     interference: float | None = None
     """The share of a collective's time by which it delays what is computed beside it; None where that is not known."""
+    begin: float | None = None
+    """By how many seconds it does so however short it is; None where that is not known."""
+
+    cards: CardsFit | None = None
+    """The network cards of a node; None where ranks are on one node, or have a node each."""
 
     @property
     def too_noisy(self) -> bool:
@@ -142,7 +162,7 @@ def fit(samples: Sequence[Sample]) -> Calibration:
     messages: dict[tuple[Pattern, tuple[int, ...]], list[Sample]] = {}
     for sample in samples:
         done = sample.benchmark.work
-        if sample.benchmark.between or sample.benchmark.products:
+        if sample.benchmark.between or sample.benchmark.products or sample.benchmark.at_once:
             continue
         if done.communication is not None:
             messages.setdefault((done.communication.pattern, sample.benchmark.devices), []).append(sample)
@@ -158,7 +178,8 @@ def fit(samples: Sequence[Sample]) -> Calibration:
     together = [s.spread for own in messages.values() for s in own]
     noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
     rates = _rates([s for s in samples if not s.benchmark.products])
-    return Calibration(fits, exchanged, noise, rates, _issue(samples), _interference(samples, exchanged))
+    begin, share = _interference(samples, exchanged)
+    return Calibration(fits, exchanged, noise, rates, _issue(samples), share, begin, _cards(samples))
 
 
 def _issue(samples: Sequence[Sample]) -> float | None:
@@ -171,10 +192,13 @@ def _issue(samples: Sequence[Sample]) -> float | None:
     return statistics.median(by_op.values()) if by_op else None
 
 
-def _interference(samples: Sequence[Sample], messages: Sequence[MessageFit]) -> float | None:
-    """How much longer products take beside a collective, as a share of its time, where it ends before they do."""
+def _interference(samples: Sequence[Sample], messages: Sequence[MessageFit]) -> tuple[float, float] | tuple[None, None]:
+    """How much longer products take beside a collective, where it ends before they do.
+
+    A line through what was measured: in seconds, for a collective of any length, and as a share of its time.
+    """
     alone = {s.benchmark.devices: s.seconds for s in samples if s.benchmark.products and not s.benchmark.beside}
-    shares: list[float] = []
+    points: list[tuple[float, float]] = []
     for sample in samples:
         message, devices = sample.benchmark.beside, sample.benchmark.devices
         if message is None or devices not in alone:
@@ -182,8 +206,29 @@ def _interference(samples: Sequence[Sample], messages: Sequence[MessageFit]) -> 
         times = [m.times for m in messages if (m.pattern, m.group) == (message.pattern, devices)]
         took = dict(times[0]).get(message.nbytes, 0.0) if times else 0.0
         if 0 < took <= alone[devices]:
-            shares.append((sample.seconds - alone[devices]) / took)
-    return min(1.0, max(0.0, statistics.median(shares))) if shares else None
+            points.append((took, max(0.0, sample.seconds - alone[devices])))
+    if not points:
+        return None, None
+    begin, share = nonnegative([[1.0 / took for took, _ in points], [1.0] * len(points)], [d / t for t, d in points])
+    return begin, min(1.0, share)
+
+
+def _cards(samples: Sequence[Sample]) -> CardsFit | None:
+    """Ranks of a node share a card if their groups take much longer at once than alone, or both do with a third one."""
+    took = {s.benchmark.at_once: s.seconds for s in samples if s.benchmark.at_once}
+    ranks = [rank for (rank, *others) in took if not others]
+    if not ranks:
+        return None
+    longer = {pair: took[pair] / max(took[pair[:1]], took[pair[1:]]) for pair in took if len(pair) == 2}
+    first = {rank: rank for rank in ranks}
+    for (one, other), ratio in longer.items():
+        if ratio > SHARED:
+            low, high = sorted((first[one], first[other]))
+            first = {rank: low if of == high else of for rank, of in first.items()}
+    order = sorted(set(first.values()))
+    of = tuple(order.index(first[rank]) for rank in sorted(ranks))
+    apart = [ratio / (2 if of[pair[0]] == of[pair[1]] else 1) - 1 for pair, ratio in longer.items()]
+    return CardsFit(of, max(map(abs, apart)))
 
 
 def _ops(ops: Mapping[tuple[str, str], Sequence[Sample]]) -> tuple[Fit, ...]:

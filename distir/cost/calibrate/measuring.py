@@ -95,7 +95,7 @@ def samples(benchmarks: Sequence[Benchmark], report: Sequence[Mapping[str, Any]]
     found: list[Sample] = []
     for b in benchmarks:
         rounds = seconds[b.name]
-        if b.devices in between and not b.products:
+        if b.devices in between and not b.products and not b.at_once:
             # Of messages that are shorter than what products vary by, nothing is known but that.
             computed = between[b.devices]
             rounds = tuple(max(t - c, SHORTEST * t) for t, c in zip(rounds, computed, strict=True))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from distir.cost.calibrate.fitting import Calibration, Fit, MessageFit, Points, nonnegative
+from distir.cost.calibrate.fitting import Calibration, CardsFit, Fit, MessageFit, Points, nonnegative
 from distir.ops.resources import Pattern
 
 KIND, LEVEL, OUTER = "rank", "node", "network"
@@ -100,6 +101,9 @@ def _host(calibration: Calibration) -> Iterable[str]:
         yield f"issue = {_cited(_seconds(calibration.issue), 'measured', 'the median of all ops, each the fastest')}"
     if calibration.interference is not None:
         yield f"interference = {_round(calibration.interference)}  # products beside an all-reduce, measured"
+    if calibration.begin:
+        note = "products beside an all-reduce of any length"
+        yield f"begin = {_cited(_seconds(calibration.begin), 'measured', note)}"
 
 
 def _launch(calibration: Calibration) -> float:
@@ -155,10 +159,10 @@ def _levels(calibration: Calibration, machine: MeasuredMachine) -> Iterable[str]
     if inner:
         yield from _level(LEVEL, machine.local, inner)
     if outer:
-        yield from _level(OUTER, machine.devices, outer)
+        yield from _level(OUTER, machine.devices, outer, calibration.cards)
 
 
-def _level(name: str, devices: int, fits: Sequence[MessageFit]) -> Iterable[str]:
+def _level(name: str, devices: int, fits: Sequence[MessageFit], cards: CardsFit | None = None) -> Iterable[str]:
     yield f"[levels.{name}]"
     yield f"devices = {devices}"
     yield ""
@@ -171,7 +175,16 @@ def _level(name: str, devices: int, fits: Sequence[MessageFit]) -> Iterable[str]
     # A ring passes 2(n-1)/n of the payload.
     bandwidth = statistics.fmean(m.bandwidth * 2 * (m.devices - 1) / m.devices for m in summed)
     share = max(m.error + m.noise for m in summed)
+    if cards is not None:
+        share = math.hypot(share, cards.apart)
     yield from _link(name, "collective", startup, latency, bandwidth, share, "a line through all-reduce")
+    if cards is not None:
+        yield f"[levels.{name}.cards]"
+        yield f"devices = [{', '.join(_text(_listed(cards.of, card)) for card in range(max(cards.of) + 1))}]"
+        yield f'bandwidth = "{_quantity(max(bandwidth, sends[0].bandwidth), "B/s")}"'
+        yield from _source_lines()
+        yield f'note = "groups of two ranks at once take what this says within {100 * cards.apart:.0f} %"'
+        yield ""
     by_pattern: dict[Pattern, list[MessageFit]] = {}
     for m in fits:
         by_pattern.setdefault(m.pattern, []).append(m)
@@ -183,6 +196,14 @@ def _level(name: str, devices: int, fits: Sequence[MessageFit]) -> Iterable[str]
         for m in own:
             yield f'"{m.devices}" = {_inline(m.times, "B", "s")}'
         yield ""
+
+
+def _listed(cards: Sequence[int], card: int) -> str:
+    """The ranks on a card."""
+    ranks = [rank for rank, of in enumerate(cards) if of == card]
+    if len(ranks) == ranks[-1] - ranks[0] + 1 > 1:
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ", ".join(map(str, ranks))
 
 
 def _link(

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.ir import Apply, Function, Return, Statement, TensorType, TupleType, names, operands, types
+from distir.ir import Apply, Call, Function, Return, Statement, TensorType, TupleType, names, operands, types
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS, Value, type_of
 from distir.transform.dead_code import live
@@ -37,6 +37,8 @@ class GradientSum:
     nbytes: int
     key: Hashable
     """What sums of one bucket have in common: the op, its devices and their order, the element type."""
+    unit: int | None = None
+    """The call that makes all gradients of a bucket, where a bucket is what one call makes."""
 
 
 @dataclass(slots=True)
@@ -54,7 +56,9 @@ class Bucket:
 
     def takes(self, other: GradientSum) -> bool:
         """Whether another sum fits in: nothing may use what is in it before that one is there."""
-        return self.nbytes < self.limit and all(other.place < each.used for each in self.sums)
+        if other.unit != self.sums[0].unit or (other.unit is None and self.nbytes >= self.limit):
+            return False
+        return all(other.place < each.used for each in self.sums)
 
     def add(self, other: GradientSum) -> None:
         """Take another sum."""
@@ -65,8 +69,8 @@ class Bucket:
 class _Sums:
     """Sums of gradients of an entry function."""
 
-    def __init__(self, entry: Function, values: Mapping[str, Value]) -> None:
-        self._entry, self._values, self._tuples = entry, values, Tuples(entry)
+    def __init__(self, entry: Function, values: Mapping[str, Value], units: bool) -> None:
+        self._entry, self._values, self._tuples, self._units = entry, values, Tuples(entry), units
         self._used: dict[str, int] = {}
         for index in range(len(entry.body) - 1, -1, -1):
             self._used.update(dict.fromkeys(names(operands(entry.body[index])), index))
@@ -80,11 +84,13 @@ class _Sums:
         terms = tuple(self._term(name) for name in names(statement.args))
         made = [self._tuples.made.get(name, -1) for term in terms for name, _ in term]
         used = [self._used.get(name, len(self._entry.body)) for name in statement.results if name]
+        place = max(made, default=-1)
+        called = self._units and place >= 0 and isinstance(self._entry.body[place], Call)
         return GradientSum(
             index,
             statement,
             terms,
-            max(made, default=-1),
+            place,
             min(used, default=len(self._entry.body)),
             nbytes if isinstance(nbytes, int) else 0,
             (
@@ -93,6 +99,7 @@ class _Sums:
                 tuple((types.device_of(g), g.dtype if isinstance(g, TensorType) else index) for g in gradients),
                 tuple(tuple(item is None for _, item in term) for term in terms),
             ),
+            place if called else None,
         )
 
     def _term(self, name: str) -> Addends:
@@ -109,15 +116,16 @@ class _Sums:
 
 
 def buckets_of(
-    entry: Function, values: Mapping[str, Value], sums: Sequence[int], nbytes: int, first: int
+    entry: Function, values: Mapping[str, Value], sums: Sequence[int], nbytes: int, first: int, units: bool = False
 ) -> list[Bucket]:
     """Buckets of so many bytes, the first one of each kind of `first`, in the order in which they are full.
 
-    `values`: those of the entry function, `sums`: the statements that sum gradients.
+    `values`: those of the entry function, `sums`: the statements that sum gradients; `units`: what a call makes is a
+    bucket, whatever it has.
     """
     found: list[Bucket] = []
     under_way: dict[Hashable, Bucket] = {}
-    for each in sorted(map(_Sums(entry, values).found, sums), key=lambda each: each.place):
+    for each in sorted(map(_Sums(entry, values, units).found, sums), key=lambda each: each.place):
         bucket = under_way.get(each.key)
         if bucket is None or not OPS[each.statement.op].leafwise or not bucket.takes(each):
             bucket = Bucket(nbytes if bucket is not None else min(first, nbytes))
@@ -128,10 +136,13 @@ def buckets_of(
 
 
 def written(
-    entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str
+    entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str, waits: bool = True
 ) -> tuple[Statement, ...]:
-    """The body of the entry function with buckets, on a stream, in place of the sums that are in them."""
-    writer = _Writer(entry, values, stream)
+    """The body of the entry function with buckets, on a stream, in place of the sums that are in them.
+
+    `waits`: devices wait for sums before they begin others, where gradients have memory of their own until then.
+    """
+    writer = _Writer(entry, values, stream, waits)
     gone = {each.index for bucket in buckets for each in bucket.sums}
     behind: defaultdict[int, list[Bucket]] = defaultdict(list)
     for bucket in buckets:
@@ -147,9 +158,9 @@ def written(
 class _Writer:
     """Writes buckets."""
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], stream: str) -> None:
+    def __init__(self, entry: Function, values: Mapping[str, Value], stream: str, waits: bool) -> None:
         self.builder: FunctionBuilder = namer(entry)
-        self._values, self._stream = values, stream
+        self._values, self._stream, self._waits = values, stream, waits
         self._unpacked: dict[str, tuple[str, ...]] = {}
         self._later: dict[str, str] = {}
         """By gradient: what it is called once the sums before it are there."""
@@ -159,7 +170,7 @@ class _Writer:
     def write(self, bucket: Bucket) -> None:
         """Write a bucket: what is packed on each device, the sum over devices, and its items."""
         sums = bucket.sums
-        if OPS[sums[0].statement.op].inplace != "each":
+        if self._waits and OPS[sums[0].statement.op].inplace != "each":
             self._wait(bucket)
         packed = [self._packed(column) for column in zip(*(each.terms for each in sums), strict=True)]
         first = sums[0].statement

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, State
-from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Shape, Statement, TensorType
+from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Shape, Statement, TensorType, types
 from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
@@ -449,35 +449,59 @@ def written(domain: Checker, rho: State, function: Function, cut: Cut, stream: s
         return None
 
 
-def issued_early(function: Function, stream: str) -> Function:
+def issued_early(values: Mapping[str, Value], function: Function, stream: str) -> Function:
     """The function with its collectives on the stream as early as their operands allow, and what hides them behind.
 
-    What a collective does not depend on comes after it, and before what waits for it.
+    What a collective does not depend on comes after it, and before what waits for it. The collectives of several
+    replicas that stand side by side are issued together: so each replica has the order that it would have alone.
     """
     body: list[Statement] = []
     waiting: list[Statement] = []
     in_flight: set[str] = set()
-    for statement in function.body:
-        if not (isinstance(statement, Apply) and statement.stream == stream):
-            waiting.append(statement)
+    for together in _side_by_side(values, function, stream):
+        if not (isinstance(together[0], Apply) and together[0].stream == stream):
+            waiting += together
             continue
-        needed, later = _needed(statement, waiting)
+        needed, later = _needed(together, waiting)
         ready, blocked = _divided(needed, in_flight)
         body += ready
         if blocked:
             beside, later = _divided(later, in_flight.union(*map(results_of, blocked)))
             body += [*beside, *blocked]
             in_flight.clear()
-        body.append(statement)
-        in_flight.update(statement.results)
+        body += together
+        in_flight.update(*map(results_of, together))
         waiting = later
     ready, blocked = _divided(waiting[:-1], in_flight)
     return replace(function, body=(*body, *ready, *blocked, *waiting[-1:]))
 
 
-def _needed(statement: Statement, before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Statements before one: those that it depends on, and the others."""
-    names = set(names_of(operands_of(statement)))
+def _side_by_side(values: Mapping[str, Value], function: Function, stream: str) -> Iterator[list[Statement]]:
+    """The statements of a function; those on the stream that are by one op, on other devices each, together."""
+    together: list[Apply] = []
+    taken: set[int] = set()
+    for statement in function.body:
+        if not isinstance(statement, Apply) or statement.stream != stream:
+            if together:
+                yield [*together]
+            together, taken = [], set()
+            yield [statement]
+            continue
+        given = [values[name] for name in names_of(statement.args)]
+        devices = frozenset[int]().union(*(types.devices(type_of(v)) for v in given))
+        alike = together and (together[0].op, together[0].attrs) == (statement.op, statement.attrs)
+        if together and not (alike and taken.isdisjoint(devices)):
+            yield [*together]
+            together, taken = [], set()
+        together.append(statement)
+        taken |= devices
+    if together:
+        yield [*together]
+
+
+def _needed(statements: Sequence[Statement], before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """Statements before some: those that they depend on, and the others."""
+    names = {name for statement in statements for name in names_of(operands_of(statement))}
     needed: list[Statement] = []
     others: list[Statement] = []
     for other in reversed(before):

@@ -32,7 +32,7 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ops import OPS, type_of
+from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -57,7 +57,8 @@ def experts(module: Module, machine: Machine) -> Overlapped:
     `hardware`: a forward pass with a backward pass, else with another one of its direction. Then the activations of one
     more microbatch are in memory.
     """
-    layers = {f.name: _on_stream(f) for f in module if _has_experts(f)}
+    states = checked(module).states
+    layers = {f.name: _on_stream(states[f.name], f) for f in module if _has_experts(f)}
     if not layers:
         raise Inapplicable("no tokens go to experts on other devices; apply `ep` first")
     count = sum(s.op in EXCHANGES for f in layers.values() for s in f.body if isinstance(s, Apply))
@@ -86,12 +87,12 @@ def _has_experts(function: Function) -> bool:
     return not ops.isdisjoint(PRODUCTS) and not ops.isdisjoint(EXCHANGES)
 
 
-def _on_stream(function: Function) -> Function:
+def _on_stream(values: Mapping[str, Value], function: Function) -> Function:
     body = [
         replace(s, stream=STREAM) if isinstance(s, Apply) and s.op in EXCHANGES and not s.stream else s
         for s in function.body
     ]
-    return issued_early(replace(function, body=tuple(body)), STREAM)
+    return issued_early(values, replace(function, body=tuple(body)), STREAM)
 
 
 @dataclass

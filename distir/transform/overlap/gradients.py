@@ -13,6 +13,7 @@ from distir.transform.entry import entry_of
 from distir.transform.overlap.buckets import buckets_of, written
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.overlap.opening import is_product, opened
+from distir.transform.overlap.weights import gathers_weights
 from distir.transform.steps import StepError
 from distir.transform.zero.plain import without_buckets
 
@@ -34,6 +35,10 @@ def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_byte
     `bucket_bytes`, and the first one of each group of devices `first_bucket_bytes`, as PyTorch's DDP does (25 MiB and
     1 MiB); Megatron's buckets have max(40 M, 1 M x D) elements. With `bucket_bytes=0` each gradient is summed by
     itself. A bucket's devices all hold the same weights.
+
+    ZeRO's reduce-scatters are in such buckets, too, as in Megatron's distributed optimizer. Where weights are gathered
+    before each use, a bucket is what a layer's call makes, as with PyTorch's FSDP; and so it is where the gradients of
+    each microbatch are reduced in the functions that make them.
     """
     if bucket_bytes < 0 or first_bucket_bytes < 0:
         raise StepError(f"a bucket has 0 bytes or more, found {min(bucket_bytes, first_bucket_bytes)}")
@@ -48,16 +53,25 @@ def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_byte
         raise Inapplicable(f"no gradient is summed over devices for an update; {hint}")
     entry = opened(module, entry, [name for index in sums for name in names(operands(entry.body[index]))])
     values = checked(_with(module, entry)).states[entry.name]
-    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes)
+    units = bucket_bytes > 0 and gathers_weights(module, entry_of(module))
+    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units)
     body = written(entry, values, buckets, STREAM)
     several = any(len(bucket.sums) > 1 for bucket in buckets)
     inside = len(first) + sum(len(places) for places in made.values())
     done = f"{_counted(len(sums) + inside, 'sum')} of gradients on `{STREAM}`"
     if several:
         done += f" in {_counted(len(buckets), 'bucket')}"
-    changed = {name: _streamed(module.functions[name], places) for name, places in made.items() if places}
+    states = checked(module).states
+    changed = {
+        name: _in_units(module.functions[name], states[name], places, bucket_bytes)
+        for name, places in made.items()
+        if places
+    }
     entry = replace(entry, body=body)
-    changed[entry.name] = _streamed(entry, _of_microbatches(entry))
+    places = _of_microbatches(entry)
+    if places:
+        values = checked(_with(module, entry)).states[entry.name]
+    changed[entry.name] = _in_units(entry, values, places, bucket_bytes)
     return Overlapped(_with(Module(changed.get(f.name, f) for f in module), changed[entry.name]), done)
 
 
@@ -89,14 +103,14 @@ def _is_packed(statement: Statement) -> bool:
     return isinstance(statement, Apply) and statement.op == "MakeTuple"
 
 
-def _streamed(function: Function, places: Sequence[int]) -> Function:
-    """The function with these statements on the stream, and with what adds up their results."""
-    body = list(function.body)
-    for index in places:
-        statement = body[index]
-        assert isinstance(statement, Apply)
-        body[index] = replace(statement, stream=STREAM)
-    return _added_up(replace(function, body=tuple(body)))
+def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[int], nbytes: int) -> Function:
+    """The function with these sums on the stream, in buckets of what a call makes, and with what adds them up.
+
+    Sums of what no call makes are joined up to so many bytes.
+    """
+    buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0)
+    body = written(function, values, buckets, STREAM, waits=False)
+    return _added_up(replace(function, body=body))
 
 
 def _added_up(function: Function) -> Function:
@@ -112,6 +126,8 @@ def _added_up(function: Function) -> Function:
                 made.update(statement.results)
             if statement.stream == STREAM or statement.op in ("MakeTuple", "UnpackTuple"):
                 carried.update(statement.results)
+            if statement.op == "UnpackTuple" and used & made:
+                made.update(statement.results)
         body.append(statement)
     return replace(function, body=tuple(body))
 

@@ -116,7 +116,8 @@ class _Overlapping:
         places = [*self.sites(function)]
         before = self.seconds(function, instances)
         body = tuple(_streamed(s) if i in places else s for i, s in enumerate(function.body))
-        best = issued_early(replace(function, body=body), STREAM)
+        values = check(self.module, late=True).domain.instance(name, instances[0]).state
+        best = issued_early(values, replace(function, body=body), STREAM)
         least = self.seconds(best, instances)
         if least > before:
             best, least = function, before

@@ -19,11 +19,10 @@ from distir.ir import (
     results,
     types,
 )
-from distir.ir.builder import namer
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.operands import with_operands
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.steps import StepError
 
@@ -33,14 +32,19 @@ GATHERS = frozenset({"MPIAllgather", "GroupAllgather", "MPIBroadcast", "Send"})
 """The ops that give devices a weight which others hold, or hold parts of."""
 
 
-@kind
+JOINED = frozenset({"MPIAllgather", "GroupAllgather"})
+"""Those of them that are one message for all weights of a layer."""
+
+
+@kind(after=("gradients",))
 def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
     """Weights that are gathered for each use, as with `zero=3`, are gathered on the stream `gather`, layers ahead.
 
     `prefetch`: how many layers ahead, as in PyTorch's FSDP2, where it is 1: while a layer is computed, the weights of
     so many further ones are on their way, and have memory. A gather waits for the layer so far ahead of its own to
-    begin (`After`). What is called, or else a statement, counts as a layer. In functions that a pipeline, or
-    accumulation, calls for each microbatch, the first layers have none before them to wait for.
+    begin (`After`). A layer's weights are one message, as in FSDP. What is called, or else a statement, counts as a
+    layer. In functions that a pipeline, or accumulation, calls for each microbatch, the first layers have none before
+    them to wait for.
     """
     if prefetch < 0:
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
@@ -83,6 +87,8 @@ def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
                     packed[statement.results[0]] = of
                 case Apply(op="UnpackTuple", args=(str(arg),)) if arg in packed:
                     weights.update(made for made, is_one in zip(statement.results, packed[arg], strict=True) if is_one)
+                case Apply(op="After", args=(str(arg), *_)):
+                    weights.update(statement.results if arg in weights else ())
                 case Apply() if statement.op == "Cast" or _is_view(statement):
                     weights.update(statement.results if any(of) and weights.issuperset(names(args)) else ())
                 case Call():
@@ -97,6 +103,17 @@ def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
                     pass
         found.setdefault(name, set()).update(weights - {""})
     return found
+
+
+def gathers_weights(module: Module, entry: Function) -> bool:
+    """Whether a function gathers weights that it needs, as with ZeRO-3."""
+    return any(
+        isinstance(s, Apply)
+        and s.op in GATHERS
+        and (s.stream == STREAM or (s.args and weights.issuperset(names(s.args))))
+        for name, weights in held_weights(module, entry).items()
+        for s in module.functions[name].body
+    )
 
 
 @dataclass(slots=True)
@@ -192,23 +209,35 @@ class _Gathers:
         for number, layer in enumerate(self.layers):
             ahead = self._ahead(number, prefetch)
             begins = 0 if ahead is None else min([*ahead.uses, *ahead.gathers])
-            for index in layer.gathers:
-                gather = self._entry.body[index]
-                assert isinstance(gather, Apply)
-                place = max([begins, *(self._made.get(weight, -1) + 1 for weight in names(gather.args))])
-                renamed: dict[str, str] = {}
-                for weight in names(gather.args):
-                    event = ahead and self._event(ahead, types.device_of(type_of(self._values[weight])))
-                    if event is not None:
-                        renamed[weight] = builder.fresh(f"{weight}_next")
-                        before[place].append(Apply((renamed[weight],), "After", (weight, event), stream=STREAM))
-                before[place].append(replace(with_operands(gather, renamed), stream=STREAM))
+            for (place, *_), gathers in self._alike_gathers(layer, begins).items():
+                parts: list[list[str]] = []
+                for gather in gathers:
+                    parts.append([])
+                    for weight in names(gather.args):
+                        event = ahead and self._event(ahead, types.device_of(type_of(self._values[weight])))
+                        parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
+                        if event is not None:
+                            before[place].append(Apply((parts[-1][-1],), "After", (weight, event), stream=STREAM))
+                before[place] += _together(gathers, parts, builder)
         body: list[Statement] = []
         for index, statement in enumerate(self._entry.body):
             body += before[index]
             if index not in gone:
                 body.append(statement)
         return tuple(body)
+
+    def _alike_gathers(self, layer: GatheredLayer, begins: int) -> dict[tuple[int, object], list[Apply]]:
+        """The gathers of a layer by where they are issued, and by what those have in common that are one message."""
+        found: dict[tuple[int, object], list[Apply]] = {}
+        for index in layer.gathers:
+            gather = self._entry.body[index]
+            assert isinstance(gather, Apply)
+            place = max([begins, *(self._made.get(weight, -1) + 1 for weight in names(gather.args))])
+            given = [type_of(self._values[weight]) for weight in names(gather.args)]
+            same = tuple((types.device_of(t), t.dtype if isinstance(t, TensorType) else index) for t in given)
+            together = (gather.op, gather.attrs, same) if gather.op in JOINED else index
+            found.setdefault((place, together), []).append(gather)
+        return found
 
     def _ahead(self, number: int, prefetch: int) -> GatheredLayer | None:
         """The layer so far ahead of another one on its devices; None where there are not so many."""
@@ -245,6 +274,21 @@ class _Gathers:
             return ()
         found = ((name, type_of(self._values[name])) for name in results(statement) if name)
         return tuple(name for name, t in found if isinstance(t, TensorType) and t.device == device and device != HOST)
+
+
+def _together(gathers: Sequence[Apply], parts: Sequence[Sequence[str]], builder: FunctionBuilder) -> list[Statement]:
+    """Gathers of these parts on the stream: those of a layer are one message, as in FSDP."""
+    if len(gathers) == 1:
+        return [replace(gathers[0], args=tuple(parts[0]), stream=STREAM)]
+    packed = [builder.fresh("unit") for _ in parts[0]]
+    wholes = [builder.fresh("unit_whole") for _ in gathers[0].results]
+    found: list[Statement] = [
+        Apply((name,), "MakeTuple", items) for name, items in zip(packed, zip(*parts, strict=True), strict=True)
+    ]
+    found.append(replace(gathers[0], results=tuple(wholes), args=tuple(packed), claims=(), stream=STREAM))
+    results_of = zip(*(gather.results for gather in gathers), strict=True)
+    found += [Apply(items, "UnpackTuple", (whole,)) for whole, items in zip(wholes, results_of, strict=True)]
+    return found
 
 
 def _from_the_start(entry: Function) -> set[str]:
