@@ -42,6 +42,7 @@ from distir.ops import OPS, Value, strengthen, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
 from distir.transform.sharding.items import Collective, Each, Item, Joint, is_plain, repeated
+from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
 from distir.transform.sharding.state import (
     PARTIAL,
@@ -100,13 +101,13 @@ class ShardedBody(Rewriting):
         self,
         callees: Callees,
         domain: Checker,
-        size: int,
+        mesh: Mesh,
         function: Function,
         instance: Instance,
         states: Sequence[State],
     ) -> None:
         taken = [*(p.name for p in function.params), *(n for s in function.body for n in results(s))]
-        super().__init__(size, taken, domain)
+        super().__init__(mesh.size, taken, domain, mesh.order)
         self.callees, self.function, self.instance = callees, function, instance
         self._complete: set[Arg] = set()
         """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
@@ -310,7 +311,7 @@ class ShardedBody(Rewriting):
     ) -> Decision:
         op = OPS[statement.op]
         try:
-            return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size)
+            return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size, self.order)
         except NoRule:
             split = next(i for i, state in enumerate(states) if isinstance(state, Split))
             named = statement.args[split]

@@ -13,6 +13,7 @@ from distir.ir import Attributes, Dim, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
 from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
 from distir.ops.splitting import layout, linear_operands, operand_places
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, is_host, whole_block
 
 
@@ -36,15 +37,27 @@ class Decision:
 
 
 def decide(
-    op: Op, attrs: Attributes, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
+    op: Op,
+    attrs: Attributes,
+    vs: Sequence[Value],
+    states: Sequence[State],
+    ws: Sequence[Type],
+    size: int,
+    order: Order = IN_ORDER,
 ) -> Decision:
     """For operands `vs` in `states` and results `ws`, none of them tuples. Raises NoRule."""
-    return _decided(op, attrs, tuple(vs), tuple(states), tuple(ws), size)
+    return _decided(op, attrs, tuple(vs), tuple(states), tuple(ws), size, order)
 
 
 @lru_cache(maxsize=1 << 12)  # leaves of tuples, and layers, are asked for again and again
 def _decided(
-    op: Op, attrs: Attributes, vs: tuple[Value, ...], states: tuple[State, ...], ws: tuple[Type, ...], size: int
+    op: Op,
+    attrs: Attributes,
+    vs: tuple[Value, ...],
+    states: tuple[State, ...],
+    ws: tuple[Type, ...],
+    size: int,
+    order: Order,
 ) -> Decision:
     if any(state is PARTIAL for state in states) and _stays_partial(op, vs, states):
         return Decision(tuple(states), (PARTIAL,) * len(ws))
@@ -55,10 +68,17 @@ def _decided(
         raise NoRule
     for one in (found, *found.others):
         for letter in _by_cost(one, vs, states, ws):
-            decision = _split(op, letter, one, bind(op, attrs), vs, states, ws, size)
+            if order.zigzag and _goes_by_places(letter, one):
+                continue
+            decision = _split(op, letter, one, bind(op, attrs), vs, states, ws, order.parts(size))
             if decision is not None:
                 return decision
     return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
+
+
+def _goes_by_places(letter: str, found: Layout) -> bool:
+    """Whether the op is split along a letter by where a part of it begins, of which each device is to have one."""
+    return letter in found.located or (letter in found.parted and found.positions is not None)
 
 
 def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:

@@ -284,6 +284,7 @@ class _Body:
         traits.sums += not given
         traits.contiguous |= letter in found.contiguous
         traits.owned |= letter == found.owned
+        traits.sequence |= letter == found.sequence
         if letter in found.parted:
             traits.parted = True
             traits.contiguous = True

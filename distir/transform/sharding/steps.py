@@ -18,7 +18,7 @@ from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.flow import Flow
-from distir.transform.sharding.mesh import Place, mesh_of
+from distir.transform.sharding.mesh import IN_ORDER, Order, Place, mesh_of
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
@@ -150,6 +150,7 @@ def split(
     representative: bool = False,
     report: Report | None = None,
     cut_sends: bool | None = False,
+    order: Order = IN_ORDER,
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters placed as `plan` says.
 
@@ -159,6 +160,7 @@ def split(
     checked already. `representative`: only the first of the devices that one becomes is written down (see
     `ops/group.py`); there are no `.scatter` and `.gather` for that. `report` is given what came of it. `cut_sends`:
     what all devices of a group have whole is sent in parts; None: in a program of more than `LARGEST_NODE` devices.
+    `order`: which parts of what is split a device has.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -167,7 +169,7 @@ def split(
         raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name) if entry else None, message)])
     if size == 1:
         return module
-    mesh = mesh_of(module, entry, size, place, representative)
+    mesh = mesh_of(module, entry, size, place, representative, order)
     if cut_sends is None:
         cut_sends = mesh.count * size > LARGEST_NODE
     mesh = replace(mesh, cut_sends=cut_sends)
