@@ -91,9 +91,7 @@ def _extents(
     return scores, read
 
 
-def _extent_of_runs(
-    q: int, k: int, queries: Sequence[int], keys: Sequence[int], window: int | None
-) -> tuple[int, int]:
+def _extent_of_runs(q: int, k: int, queries: Sequence[int], keys: Sequence[int], window: int | None) -> tuple[int, int]:
     """The scores of runs of queries and of keys, and how many keys lie between the first and the last that is seen."""
     rows, columns = q // len(queries), k // len(keys)
     scores = sum(
@@ -764,9 +762,7 @@ def _with_sinks(g: Rewrite, scores: Arg, sinks: Arg) -> str:
     return g("Concat", scores, g("Expand", g("Unsqueeze", sinks, (1, 2)), shape), axis=3)
 
 
-def _attended_keys(
-    g: Rewrite, queries: Arg, keys: Arg, length: Arg | None, runs: Sequence[Arg | None]
-) -> list[str]:
+def _attended_keys(g: Rewrite, queries: Arg, keys: Arg, length: Arg | None, runs: Sequence[Arg | None]) -> list[str]:
     """Masks of the keys that a query attends to: host values, but for a length on a device."""
     found: list[str] = []
     query_runs, key_runs = runs

@@ -120,7 +120,7 @@ def sequence_states(analysis: Analysis, entry: Function, size: int, order: Order
 
     Raises ProgramError where none has it, or it does not divide.
     """
-    settled = Flow(analysis.domain).entry(entry)
+    settled = Flow(analysis.domain, along_sequence=True).entry(entry)
     found = [_state(entry, i, p, settled, size, order) for i, p in enumerate(entry.params)]
     if not any(isinstance(state, Split) for state in found):
         message = f"no input of `@{entry.name}` has the sequence that its attention goes along"
@@ -136,7 +136,9 @@ def _state(entry: Function, index: int, param: Param, settled: Settled, size: in
             continue
         for length in (dim, *map(whole_block, blocks)):
             if not isinstance(length, int):
-                message = f"the sequence, `%{param.name}` dimension {axis}, must be a number to be split, found `{length}`"
+                message = (
+                    f"the sequence, `%{param.name}` dimension {axis}, must be a number to be split, found `{length}`"
+                )
                 site = Site(entry.name, None, Part("param_type", index))
                 raise ProgramError([Diagnostic(codes.BAD_SPLIT, site, message)])
             _check_divides(length, size, order, f"`%{param.name}` dimension {axis}", entry, index)

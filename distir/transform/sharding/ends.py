@@ -151,9 +151,7 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
         return _gathered(f, hint, parts, root, state.axis, mesh)
     columns = [_blocks(f, part, part, state, mesh.size) for part in parts]
     joined = [
-        row[0]
-        if isinstance(block, Shared)
-        else _gathered(f, f"{hint}_block", row, root, state.axis, mesh)
+        row[0] if isinstance(block, Shared) else _gathered(f, f"{hint}_block", row, root, state.axis, mesh)
         for *row, block in zip(*columns, state.blocks, strict=True)
     ]
     return f.apply("Concat", *joined, results=(hint,), axis=state.axis)[0]

@@ -10,6 +10,7 @@ from typing import Literal
 from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, Type, types
 from distir.ops.group import REPRESENTATIVE_OPS
 
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """Which parts of what is split a device has, each of which is one run.
