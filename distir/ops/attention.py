@@ -235,8 +235,7 @@ def Attention(
 
     With `query_runs` the queries are parts of a longer sequence: as many runs of one length as there are numbers, which
     say where each begins; and with `key_runs` the keys and values. A causal mask, and a window, are those of the places
-    in the sequence. The step `cp` writes them. `context` is its mark: how the op is split along the sequence, one of
-    `allgather`, `a2a` and `ring`.
+    in the sequence. The step `cp` writes them. `context` is its mark: how the op is split along the sequence.
 
     The optional second result is the log-sum-exp of each query's scores, (batch, heads, sequence), in Float32, for
     operands in Float64 in that. The backward pass, `AttentionGrad`, takes it.
@@ -461,8 +460,8 @@ def _check_random(op: str, first: Operand, given: Sequence[Operand | None], rati
             raise Reject(codes.BAD_VALUE, message, "rows")
 
 
-CONTEXTS = ("allgather", "a2a", "ring")
-"""How attention is split along the sequence: by all keys, by heads, or by keys that travel from device to device."""
+CONTEXTS = ("allgather",)
+"""How attention is split along the sequence: each device has the keys of all."""
 
 
 def _check_context(op: str, context: str) -> None:

@@ -116,7 +116,7 @@ class Parts(Protocol):
         ...
 
     def scattered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
-        """This device's part along `axis` of the sum over the devices of what `gathered` gives the order of."""
+        """The part of this device along `axis` of the sum over the devices of what `gathered` gives the order of."""
         ...
 
     def places(self, length: int) -> tuple[int, ...]:

@@ -5,8 +5,24 @@ many, and make each of its devices several: so they combine with one another and
 knows a model, nor an op by name: ops say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
-from distir.transform.sharding.context import cp
+from distir.transform.sharding.context import CONTEXTS, cp, marked_for_context, order_of, sequence_states
 from distir.transform.sharding.experts import ep
+from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
-__all__ = ["TensorPlan", "cp", "dp", "ep", "sequential", "split", "tensor_shares", "tp"]
+__all__ = [
+    "CONTEXTS",
+    "TensorPlan",
+    "cp",
+    "dp",
+    "ep",
+    "marked_for_context",
+    "order_of",
+    "sequence_states",
+    "sequential",
+    "split",
+    "tensor_shares",
+    "tp",
+    "with_joined_sums",
+    "with_roles",
+]

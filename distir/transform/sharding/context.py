@@ -13,19 +13,20 @@ from dataclasses import replace
 from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.spelling import nearest
 from distir.ir import DISCARD, Apply, Attributes, Function, Module, Param, Part, Site, TensorType
 from distir.ir.roles import is_held
 from distir.ops.attention import CONTEXTS
 from distir.ops.layout import Blocks, Repeated
-from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.joined import with_roles
 from distir.transform.sharding.mesh import Order
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_block, whole_like
 from distir.transform.sharding.steps import split
-from distir.transform.steps import step
+from distir.transform.steps import StepError, step
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
@@ -57,14 +58,19 @@ def cp(
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
         return sequence_states(analysis, entry, value, order)
 
-    return split(marked, value, "innermost", placement, representative=representative, order=order)
+    made = split(marked, value, "innermost", placement, representative=representative, order=order)
+    return with_roles(made, context=value, **({"replicas": value} if representative else {}))
 
 
 def marked_for_context(module: Module, kind: str) -> Module:
     """The module with attention marked to be split along the sequence.
 
-    Raises ProgramError where there is none, or it cannot be split so.
+    Raises StepError for a kind that there is not, ProgramError where there is no attention, or it cannot be split so.
     """
+    if kind not in CONTEXTS:
+        near = nearest(kind, CONTEXTS)
+        hint = f"did you mean `{near}`?" if near else f"it is one of {', '.join(CONTEXTS)}"
+        raise StepError(f"there is no `cp_kind` `{kind}`; {hint}")
     entry = entry_of(module)
     sites = list(_attention(module))
     if not sites:

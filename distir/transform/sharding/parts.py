@@ -62,7 +62,7 @@ class Writer:
         return self._body.in_order(every, axis) if in_order else every
 
     def scattered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
-        """This device's part along `axis` of the sum over all devices."""
+        """The part of this device along `axis` of the sum over all devices."""
         whole = self._body.in_order_of_devices(x, axis) if in_order else x
         return self._collective("part", "MPIReduceScatter", whole, axis=axis)
 

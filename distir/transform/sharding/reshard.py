@@ -24,7 +24,7 @@ from distir.ir import (
 from distir.ops import Value, type_of
 from distir.ops.layout import Shared
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice
-from distir.transform.sharding.mesh import Order
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.state import (
     PARTIAL,
     WHOLE,
@@ -42,7 +42,7 @@ from distir.transform.sharding.state import (
 class Resharding:
     """Items under way, the values and states of their names."""
 
-    def __init__(self, size: int, taken: Iterable[str], order: Order) -> None:
+    def __init__(self, size: int, taken: Iterable[str], order: Order = IN_ORDER) -> None:
         self.size = size
         self.order = order
         self.items: list[Item] = []
