@@ -40,7 +40,7 @@ from distir.ops.dropout import kept, kept_scale, least_kept, places_of, rounded
 from distir.ops.heads import by_head, heads_apart, heads_joined, joined, split_heads
 from distir.ops.host import Operand, known_ints
 from distir.ops.host import length as known_length
-from distir.ops.layout import Layout, Letters, Parts
+from distir.ops.layout import Exchange, Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.resources import Scores
@@ -460,8 +460,8 @@ def _check_random(op: str, first: Operand, given: Sequence[Operand | None], rati
             raise Reject(codes.BAD_VALUE, message, "rows")
 
 
-CONTEXTS = ("allgather",)
-"""How attention is split along the sequence: each device has the keys of all."""
+CONTEXTS = ("allgather", "a2a")
+"""How attention is split along the sequence: each device has the keys of all, or the whole sequence of some heads."""
 
 
 def _check_context(op: str, context: str) -> None:
@@ -521,7 +521,7 @@ def _(
     operands: list[Letters] = [parts.q, parts.k]
     others = ((v, parts.v), (attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), (length, _by_sequence(length)))
     operands += _given(*others, *_random_letters(random))
-    found = parts.layout(operands, (parts.y, parts.rows)[: len(results)])
+    found = parts.layout(operands, (parts.y, parts.rows)[: len(results)], kept=frozenset({1}))
     return _drawing(found, random, START) if attrs["dropout"] else found
 
 
@@ -585,11 +585,15 @@ class _Letters:
             self.k = self.v = ("b", self._key, shared)
             self.divided = {"h": ("q_num_heads", "kv_num_heads") if shared else ("q_num_heads",)}
 
-    def layout(self, operands: Sequence[Letters], results: tuple[Letters, ...]) -> Layout:
-        """The layout of an op with these operands and results."""
+    def layout(
+        self, operands: Sequence[Letters], results: tuple[Letters, ...], kept: frozenset[int] = frozenset()
+    ) -> Layout:
+        """The layout of an op with these operands and results, and those of them that only its gradient takes."""
         found = Layout(tuple(operands), results, divided=self.divided)
         if not self._context:
             return found
+        if self._context == "a2a":
+            return replace(found, sequence=SEQUENCE, exchanged=Exchange(SEQUENCE, "h", "context", kept))
         return replace(found, parted=frozenset({SEQUENCE}), sequence=SEQUENCE)
 
     def mask(self, mask: Operand | None) -> Letters:

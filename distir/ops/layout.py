@@ -36,6 +36,20 @@ Blocks = tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """Operands that are split along one letter are brought to be split along another one, and results back.
+
+    `kept`: the results that are not brought back, as only the op's gradient takes them.
+    """
+
+    before: str
+    inside: str
+    mark: str
+    """The attribute that says so: it is left out then."""
+    kept: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """The letters of an op's dimensions, for given operands.
 
@@ -83,6 +97,8 @@ class Layout:
     """The letter of weights that stay where they are: if it is split, the op is split along it, whatever else is."""
     sequence: str | None = None
     """The letter of places in a sequence, along which context parallelism splits."""
+    exchanged: Exchange | None = None
+    """The letter that is split instead of that, between two all-to-alls."""
     others: tuple[Layout, ...] = ()
     """Alternative layouts, the most likely first."""
 

@@ -137,7 +137,7 @@ def dtp(
             made = analysis.module
             shards.settled = shards.settled and shards.settled.of(_sources(made))
         if context > 1:
-            order = order_of(module, zigzag)
+            order = order_of(module, cp_kind, zigzag)
 
             def places(analysis: Analysis, entry: Function) -> Sequence[State]:
                 return sequence_states(analysis, entry, context, order)

@@ -46,7 +46,7 @@ def communication(module, **options):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4"])
+@pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4", "cp=2 cp_kind=a2a"])
 def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
     assert verify(trained(name), distributed(name, *steps.split())).equal
 
@@ -66,6 +66,8 @@ def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
         "checkpoint cp=2",
         "dtp=2,2,2 microbatches=2 context=2 sequence=true zero=1",
         "dtp=2,1,1 context=2 zigzag=false",
+        "cp=2 cp_kind=a2a tp=2 sequence=true dp=2 zero=1",
+        "dtp=1,1,2 microbatches=2 context=2 cp_kind=a2a",
     ],
 )
 def test_beside_other_parallelism(steps):
@@ -96,6 +98,21 @@ def test_as_much_travels_as_the_formula_says():
     assert sum(sent) == model.layers * 6 * keys * (size - 1) // size
 
 
+def test_heads_travel_as_the_formula_says():
+    """Queries, keys, values and the result are exchanged in each pass (DeepSpeed-Ulysses, arXiv:2309.14509, 3.2).
+
+    The result once more in the backward pass: it is kept where the projection after it takes it, not by head too.
+    """
+    size = 2
+    model = resized("llama3-8b", PUBLISHED["llama3-8b"], {**SMALL, **MODELS["llama3-8b"]})
+    messages = communication(distributed("llama3-8b", f"cp={size}", "cp_kind=a2a"))
+    sent = [m.nbytes * (size - 1) // size for m in messages if m.pattern == "alltoall"]
+    part = BATCH * TOKENS // size * model.size * 4
+    queries, keys = part * model.heads, part * model.shared_heads
+    assert len(sent) == model.layers * (4 + 5)
+    assert sum(sent) == model.layers * (5 * queries + 4 * keys) * (size - 1) // size
+
+
 def test_a_gradient_is_summed_once_over_all_that_hold_the_weight():
     made = distributed("llama3-8b", "cp=2", "dp=2")
     sums = [s for s in made.functions["main"].body if isinstance(s, Apply) and s.op == "MPIAllreduce"]
@@ -120,6 +137,7 @@ def test_optimizer_state_is_partitioned_over_all_that_hold_the_weight():
         ("dtp=2,2,1", "context=2", "sequence=true", "zero=1", "partition=split"),
         ("dtp=2,1,2", "context=2", "microbatches=2"),
         ("cp=4",),
+        ("cp=2", "cp_kind=a2a"),
     ],
     ids=" ".join,
 )
@@ -131,7 +149,7 @@ def test_one_device_represents_all(words):
     assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
 
 
-@pytest.mark.parametrize("steps", ["cp=2", "cp=2 tp=2"])
+@pytest.mark.parametrize("steps", ["cp=2", "cp=2 cp_kind=a2a tp=2"])
 def test_processes_give_what_the_executor_does(command, tmp_path, steps):
     pytest.importorskip("torch")
     path = tmp_path / "step.dir"
@@ -143,9 +161,7 @@ def test_processes_give_what_the_executor_does(command, tmp_path, steps):
 
 def test_what_does_not_fit_is_said():
     module = trained("llama3-8b")
-    with pytest.raises(
-        ProgramError, match=r"DIR620.*`%input_ids` dimension 1 is 16, which does not split into 6"
-    ):
+    with pytest.raises(ProgramError, match=r"DIR620.*`%input_ids` dimension 1 is 16, which does not split into 6"):
         transform(module, "cp=3")
     with pytest.raises(ProgramError, match=r"or `zigzag=false`"):
         transform(module, "cp=16")
@@ -157,5 +173,9 @@ def test_what_does_not_fit_is_said():
         transform(distir.models.mlp(2, 8, batch=4, training=True), "cp=2")
     with pytest.raises(StepError, match="there is no `cp_kind` `rings`"):
         transform(module, "cp=2", "cp_kind=rings")
+    with pytest.raises(ProgramError, match=r"DIR620.*`Attention` has 4 and 2 heads, which do not split over 4 devices"):
+        transform(module, "cp=4", "cp_kind=a2a")
+    with pytest.raises(StepError, match="each device has whole sequences"):
+        transform(module, "cp=2", "cp_kind=a2a", "zigzag=true")
     with pytest.raises(StepError, match=r"`context` expected 1 or more"):
         transform(module, "dtp=1,1,1", "context=0")

@@ -22,7 +22,7 @@ from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_roles
-from distir.transform.sharding.mesh import Order
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_block, whole_like
 from distir.transform.sharding.steps import split
@@ -41,9 +41,12 @@ def cp(
 
     - `allgather`: keys and values are gathered before attention, and again in its backward pass, which scatters the
       sums of their gradients (Llama 3, arXiv:2407.21783, section 3.3.2).
+    - `a2a`: an all-to-all gives each device whole sequences of a part of the heads, and another one brings the result
+      back (DeepSpeed-Ulysses, arXiv:2309.14509). `value` divides the heads, of keys and values too.
 
     With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n parts of the sequence, and so as many scores of a
-    causal triangle as the others. By default that is so where attention is causal.
+    causal triangle as the others. By default that is so where attention is causal, but with `a2a`, where each device
+    has whole sequences then.
 
     Weights are replicated, and their gradients are summed over these devices. Apply `tp` and `dp` after it. With
     `representative=true` only the first of these devices is written, which represents all of them.
@@ -53,7 +56,7 @@ def cp(
     if value == 1:
         return module
     marked = marked_for_context(module, cp_kind)
-    order = order_of(marked, zigzag)
+    order = order_of(marked, cp_kind, zigzag)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
         return sequence_states(analysis, entry, value, order)
@@ -115,8 +118,15 @@ def _obstacle(statement: Apply) -> str:
     return ""
 
 
-def order_of(module: Module, zigzag: bool | None) -> Order:
-    """Which parts of a sequence a device has; by default in zig-zag where attention is causal."""
+def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:
+    """Which parts of a sequence a device has; by default in zig-zag where that balances what attention computes.
+
+    Raises StepError where it cannot be in zig-zag.
+    """
+    if kind == "a2a":
+        if zigzag:
+            raise StepError("`zigzag` balances queries, and with `cp_kind=a2a` each device has whole sequences")
+        return IN_ORDER
     is_causal = any(statement.attrs.get("is_causal") for _, statement in _attention(module))
     return Order(is_causal if zigzag is None else zigzag)
 

@@ -6,7 +6,7 @@ Knows the op by its layout and its linearity alone. Nothing is written here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from distir.ir import Attributes, Dim, TensorType, Type
@@ -19,6 +19,14 @@ from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, is_hos
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours
     """Nothing says how the op may be split."""
+
+
+class NotExchanged(Exception):  # noqa: N818
+    """The op was to be split along another dimension than its operands are, and that has these sizes."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__(sizes)
+        self.sizes = sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,8 @@ class Decision:
     letter: str | None = None
     layout: Layout | None = None
     lessened: int | None = None
+    returned: tuple[State, ...] | None = None
+    """The states into which results are brought at once, where the layout says so (`exchanged`)."""
 
 
 def decide(
@@ -67,6 +77,8 @@ def _decided(
     if found is None:
         raise NoRule
     for one in (found, *found.others):
+        if one.exchanged is not None and (decision := _exchanged(op, one, attrs, vs, states, ws, size)) is not None:
+            return decision
         for letter in _by_cost(one, vs, states, ws):
             if order.zigzag and _goes_by_places(letter, one):
                 continue
@@ -74,6 +86,35 @@ def _decided(
             if decision is not None:
                 return decision
     return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
+
+
+def _exchanged(
+    op: Op,
+    found: Layout,
+    attrs: Attributes,
+    vs: tuple[Value, ...],
+    states: tuple[State, ...],
+    ws: tuple[Type, ...],
+    size: int,
+) -> Decision | None:
+    """The decision to split along another letter than operands are, and to bring results back."""
+    exchange = found.exchanged
+    assert exchange is not None
+    letters = [at(own, s.axis) for own, s in zip(found.operands, states, strict=True) if isinstance(s, Split)]
+    if exchange.before not in letters:
+        return None
+    bound = bind(op, attrs)
+    decision = _split(op, exchange.inside, found, bound, vs, states, ws, size)
+    back = _states(exchange.before, found.results, {}, Split(0), PARTIAL)
+    if decision is None or back is None:
+        counts = {bound.get(name) for name in found.divided.get(exchange.inside, ())}
+        counts = counts or {_dim(type_of(v), own, exchange.inside) for v, own in zip(vs, found.operands, strict=True)}
+        raise NotExchanged(tuple(n for n in counts if isinstance(n, int)))
+    pairs = enumerate(zip(decision.given, back, strict=True))
+    returned = tuple(
+        given if there is PARTIAL or given is PARTIAL or j in exchange.kept else there for j, (given, there) in pairs
+    )
+    return replace(decision, returned=returned)
 
 
 def _goes_by_places(letter: str, found: Layout) -> bool:
@@ -274,7 +315,7 @@ def _is_loose(letter: str, found: Layout, states: Sequence[State]) -> bool:
     """Whether all operands that are split along the letter are so loosely."""
     pairs = zip(found.operands, states, strict=True)
     split = [state for letters, state in pairs if isinstance(state, Split) and at(letters, state.axis) == letter]
-    return all(state.loose for state in split)
+    return bool(split) and all(state.loose for state in split)
 
 
 def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:
@@ -290,7 +331,7 @@ def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Block
             blocks[state.blocks] = None
     if len(blocks) > 1 and len({tuple(map(whole_block, own)) for own in blocks}) > 1:
         return None
-    return min(blocks, key=lambda own: sum(isinstance(block, Shared) for block in own))
+    return min(blocks, key=lambda own: sum(isinstance(block, Shared) for block in own), default=())
 
 
 def _states(
