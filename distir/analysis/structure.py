@@ -155,9 +155,9 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
             if not _is_dimension(value, param.type):
                 message = f"expected a dimension of `{param.type}` for `batch`, found {value}"
                 yield Diagnostic(codes.ROLE, site, message)
-        elif role == "replicas":
+        elif role in ("context", "replicas"):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                message = f"expected a number of devices for `replicas`, found {value}"
+                message = f"expected a number of devices for `{role}`, found {value}"
                 yield Diagnostic(codes.ROLE, site, message)
         elif role == "initial":
             if not isinstance(value, (int, float, str)) or isinstance(value, bool):

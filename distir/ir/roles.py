@@ -14,6 +14,7 @@ ROLES: Final[Mapping[str, str]] = {
     "state": "an optimizer's state, or a cache",
     "initial": "what state begins as: a number, or the name of a weight",
     "batch": "the dimension that is the batch",
+    "context": "over how many devices sequences are split",
     "replicas": "over how many devices the batch is split, where one of them represents all",
     "donated": "a value whose memory the program may use again when it needs it no more",
     "remote": "a value that another rank holds",

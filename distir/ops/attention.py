@@ -14,20 +14,33 @@ each score what it takes in `Dropout`. Traffic is that of operands and results; 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import DTYPES, Arg, Dim, DimensionError, DType, Part, Shape, TensorType, dims, types
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    Arg,
+    Dim,
+    DimensionError,
+    DType,
+    Literal,
+    Part,
+    Shape,
+    TensorType,
+    dims,
+    types,
+)
 from distir.ops.core import op
 from distir.ops.dropout import FLOPS as DROPOUT_FLOPS
 from distir.ops.dropout import kept, kept_scale, least_kept, places_of, rounded
 from distir.ops.heads import by_head, heads_apart, heads_joined, joined, split_heads
 from distir.ops.host import Operand, known_ints
 from distir.ops.host import length as known_length
-from distir.ops.layout import Layout, Letters
+from distir.ops.layout import Exchange, Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.resources import Scores
@@ -66,12 +79,28 @@ def _extents(
     *, b: int, q: int, k: int, is_causal: bool, given: Any, window: int | None = None, **_: Any
 ) -> tuple[int, int]:
     """Scores of one head, and keys that are read for it, of all sequences. A length that is not known is the whole."""
+    queries, keys = (known_ints(given.get(name)) for name in ("query_runs", "key_runs"))
+    if is_causal and (queries or keys):
+        scores, read = _extent_of_runs(q, k, queries or (0,), keys or (0,), window)
+        return b * scores, b * read
     if "length" not in given:
         return b * _extent(q, k, 0, is_causal, window)[0], b * k
     lengths = known_ints(given["length"]) or (k,)
     found = [_extent(q, n, max(0, n - q), is_causal, window) for n in lengths]
     scores, read = (sum(column) * b // len(found) for column in zip(*found, strict=True))
     return scores, read
+
+
+def _extent_of_runs(q: int, k: int, queries: Sequence[int], keys: Sequence[int], window: int | None) -> tuple[int, int]:
+    """The scores of runs of queries and of keys, and how many keys lie between the first and the last that is seen."""
+    rows, columns = q // len(queries), k // len(keys)
+    scores = sum(
+        _extent(rows, last, first, True, window)[0] - _extent(rows, begin, first, True, window)[0]
+        for first in queries
+        for begin, last in ((begin, begin + columns) for begin in keys)
+    )
+    end, start = max(queries) + rows, max(0, min(queries) + 1 - window) if window else 0
+    return scores, sum(max(0, min(begin + columns, end) - max(begin, start)) for begin in keys)
 
 
 def _sizes(**letters: Any) -> tuple[int, int]:
@@ -139,6 +168,9 @@ def _backward_workspace(*, b: int, q: int, t: int, **letters: Any) -> int:
 RANDOM = "Optional[Tensor[Int64, (), host]], Optional[Tensor[Int64, (_,), d]], Optional[Tensor[Int64, (_,), host]]"
 """In signatures: `key`, `rows` and `start`, of `Dropout`."""
 
+RUNS = "Optional[Tensor[Int64, (_,), host]], Optional[Tensor[Int64, (_,), host]]"
+"""In signatures: `query_runs` and `key_runs`, where parts of a sequence begin."""
+
 START, GRADIENT_START = 8, 10
 """The place of the operand `start`, forward and backward."""
 
@@ -146,10 +178,10 @@ START, GRADIENT_START = 8, 10
 @op(
     "Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d], Optional[Tensor[t:float, (b, g, k, v), d]],"
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]], Optional[Tensor[i:int, _, d]],"
-    f" {RANDOM} -> Tensor[t, (b, h, q, _), d], *Tensor[Float32, (b, h, q), d]",
+    f" {RANDOM}, {RUNS} -> Tensor[t, (b, h, q, _), d], *Tensor[Float32, (b, h, q), d]",
     "Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d], Optional[Tensor[t:float, (b, k, z), d]],"
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]], Optional[Tensor[i:int, _, d]],"
-    f" {RANDOM} -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
+    f" {RANDOM}, {RUNS} -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
     flops=_forward_flops,
     contraction=_forward_scores,
     bytes=_forward_bytes,
@@ -165,6 +197,8 @@ def Attention(
     key: Array | None = None,
     rows: Array | None = None,
     start: Array | None = None,
+    query_runs: Array | None = None,
+    key_runs: Array | None = None,
     *,
     is_causal: bool = False,
     kv_num_heads: int | None = None,
@@ -174,6 +208,7 @@ def Attention(
     window: int | None = None,
     v_head_size: int | None = None,
     dropout: float = 0.0,
+    context: str = "",
     count: int = 1,
 ) -> list[Array]:
     """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`.
@@ -198,6 +233,10 @@ def Attention(
     sequences in the whole batch, and `start` is where `q` begins in the whole along each dimension, written by
     transforms. The step `seeded` gives the key. No mask is in memory: the backward pass draws the same numbers.
 
+    With `query_runs` the queries are parts of a longer sequence: as many runs of one length as there are numbers, which
+    say where each begins; and with `key_runs` the keys and values. A causal mask, and a window, are those of the places
+    in the sequence. The step `cp` writes them. `context` is its mark: how the op is split along the sequence.
+
     The optional second result is the log-sum-exp of each query's scores, (batch, heads, sequence), in Float32, for
     operands in Float64 in that. The backward pass, `AttentionGrad`, takes it.
 
@@ -213,7 +252,7 @@ def Attention(
     values = keys[..., :v_head_size] if v is None else by_head(v, kv_num_heads)
     group = queries.shape[1] // max(1, keys.shape[1])
     scores = _scores(queries, keys, scale, softcap)[0]
-    scores = _masked(scores, attn_mask, length, is_causal, window)
+    scores = _masked(scores, attn_mask, length, is_causal, window, (query_runs, key_runs))
     sink = np.full((1, 1, 1), -np.inf, scores.dtype) if sinks is None else wide(sinks).reshape(-1, 1, 1)
     largest = np.maximum(scores.max(axis=-1, keepdims=True, initial=-np.inf), sink)
     shift = np.where(largest == -np.inf, 0, largest)
@@ -268,9 +307,16 @@ def _scores(queries: Array, keys: Array, scale: float | None, softcap: float) ->
     return softcap * capped, 1 - capped * capped
 
 
-def _masked(scores: Array, mask: Array | None, length: Array | None, is_causal: bool, window: int | None) -> Array:
+def _masked(
+    scores: Array,
+    mask: Array | None,
+    length: Array | None,
+    is_causal: bool,
+    window: int | None,
+    runs: tuple[Array | None, Array | None],
+) -> Array:
     rows, columns = cast("tuple[int, int]", scores.shape[-2:])
-    place, last = np.arange(columns), np.arange(rows)[:, None]
+    place, last = _places(runs[1], columns), _places(runs[0], rows)[:, None]
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + wide(mask)
     if length is not None:
@@ -287,9 +333,17 @@ def _masked(scores: Array, mask: Array | None, length: Array | None, is_causal: 
     return scores
 
 
+def _places(runs: Array | None, count: int) -> Array:
+    """Where each of so many queries or keys is in the sequence."""
+    if runs is None:
+        return np.arange(count)
+    return (runs.astype(np.int64)[:, None] + np.arange(count // max(1, len(runs)))).reshape(-1)
+
+
 @Attention.checks
 def _(q: Operand, k: Operand, v: Operand | None = None, *others: Operand | None, count: int, **attrs: Any) -> None:
     _check_random("Attention", q, others[3:], attrs["dropout"])
+    _check_context("Attention", attrs["context"])
     if (v is None) == (attrs.get("v_head_size") is None):
         message = "`Attention` expected either values or a `v_head_size`, how much of the keys they are, found "
         raise Reject(codes.BAD_VALUE, message + ("neither" if v is None else "both"), Part("callee"))
@@ -316,6 +370,7 @@ def _(
     (batch, heads, rows, _), (_, _, columns, _), (_, _, _, width) = found
     if length is not None:
         _check_length(length, batch, rows, columns, attrs["is_causal"])
+    _check_runs("Attention", random, rows, columns, length)
     y = (batch, heads, rows, width) if _rank(q, k, v) == 4 else (batch, rows, dims.multiply(heads, width))
     return [y, TensorType(_statistics_dtype(q), (batch, heads, rows))][:count]
 
@@ -405,6 +460,29 @@ def _check_random(op: str, first: Operand, given: Sequence[Operand | None], rati
             raise Reject(codes.BAD_VALUE, message, "rows")
 
 
+CONTEXTS = ("allgather", "a2a")
+"""How attention is split along the sequence: each device has the keys of all, or the whole sequence of some heads."""
+
+
+def _check_context(op: str, context: str) -> None:
+    if context and context not in CONTEXTS:
+        expected = ", ".join(f'"{name}"' for name in CONTEXTS)
+        raise Reject(codes.BAD_VALUE, f'`{op}` expected one of {expected}, found "{context}"', "context")
+
+
+def _check_runs(op: str, others: Sequence[Operand | None], rows: Dim, columns: Dim, length: Operand | None) -> None:
+    """`others`: the operands behind the length, runs of queries and of keys the last of them."""
+    for name, runs, size in zip(("query_runs", "key_runs"), (*others, *(None,) * 5)[3:5], (rows, columns), strict=True):
+        count = None if runs is None else known_length(runs)
+        if runs is not None and length is not None:
+            raise Reject(codes.BAD_VALUE, f"`{op}` expected either runs or the `length` of a cache, found both", name)
+        if isinstance(count, int) and (count == 0 or (isinstance(size, int) and size % count)):
+            message = f"`{op}` expected a number of runs that divides the length {dims.show(size)}, found {count}"
+            raise Reject(codes.BAD_VALUE, message, name)
+        if min(known_ints(runs) or (0,)) < 0:
+            raise Reject(codes.BAD_VALUE, f"`{op}` expected runs to begin at 0 or later", name)
+
+
 def _check_length(length: Operand, batch: Dim, rows: Dim, columns: Dim, is_causal: bool) -> None:
     """A number, or one for each sequence; as far as they are known, places that the cache has."""
     if length.shape is not None and length.shape != ():
@@ -435,14 +513,15 @@ def _(
 ) -> Layout:
     """The batch and the heads may be split, and the queries unless the mask is causal.
 
-    A single head of keys and values, which all queries share, is replicated.
+    A single head of keys and values, which all queries share, is replicated. With a `context` queries and keys of one
+    sequence are split together.
     """
     # The columns of values may be split, but where a log-sum-exp is given: that is no sum over them.
     parts = _Letters(q, k, attrs, columns="v" if len(results) == 1 and v is not None else None)
     operands: list[Letters] = [parts.q, parts.k]
     others = ((v, parts.v), (attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), (length, _by_sequence(length)))
     operands += _given(*others, *_random_letters(random))
-    found = Layout(tuple(operands), (parts.y, parts.rows)[: len(results)], divided=parts.divided)
+    found = parts.layout(operands, (parts.y, parts.rows)[: len(results)], kept=frozenset({1}))
     return _drawing(found, random, START) if attrs["dropout"] else found
 
 
@@ -453,7 +532,7 @@ def _given(*operands: tuple[Operand | None, Letters]) -> list[Letters]:
 
 
 def _random_letters(random: Sequence[Operand | None]) -> list[tuple[Operand | None, Letters]]:
-    return list(zip(random, ((), ("b",), (None,)), strict=False))
+    return list(zip(random, ((), ("b",), (None,), (None,), (None,)), strict=False))
 
 
 def _drawing(found: Layout, random: Sequence[Operand | None], start: int) -> Layout:
@@ -471,30 +550,112 @@ def _by_sequence(length: Operand | None) -> Letters:
     return ("b",) if length is not None and length.shape and len(length.shape) == 1 else ()
 
 
+SEQUENCE = "s"
+"""The letter of places in a sequence, of queries and of keys."""
+
+
+def _length(x: Operand) -> Dim:
+    """How many queries or keys there are."""
+    return None if x.shape is None else x.shape[2 if len(x.shape) == 4 else 1]
+
+
 class _Letters:
-    """The letters of operands and results: the batch, the heads, the queries unless causal, the values' columns."""
+    """The letters of operands and results: the batch, the heads, the queries unless causal, the values' columns.
+
+    With a `context`, queries and keys of one length have one letter.
+    """
 
     def __init__(self, q: Operand, k: Operand, attrs: Any, columns: str | None) -> None:
         self._query = None if attrs["is_causal"] else "q"
+        self._key: str | None = None
+        self._context: str = attrs["context"] if _length(q) is not None and _length(q) == _length(k) else ""
+        if self._context:
+            self._query = self._key = SEQUENCE
         self.rows: Letters = ("b", "h", self._query)
         if len(q.shape or ()) == 4:
             shared = None if k.shape is not None and k.shape[1] == 1 else "h"
             self.q: Letters = ("b", "h", self._query, None)
-            self.k: Letters = ("b", shared, None, None)
-            self.v: Letters = ("b", shared, None, columns)
+            self.k: Letters = ("b", shared, self._key, None)
+            self.v: Letters = ("b", shared, self._key, columns)
             self.y: Letters = ("b", "h", self._query, columns)
             self.divided: dict[str, tuple[str, ...]] = {}
         else:
             shared = None if attrs["kv_num_heads"] == 1 else "h"
             self.q = self.y = ("b", self._query, "h")
-            self.k = self.v = ("b", None, shared)
+            self.k = self.v = ("b", self._key, shared)
             self.divided = {"h": ("q_num_heads", "kv_num_heads") if shared else ("q_num_heads",)}
+
+    def layout(
+        self, operands: Sequence[Letters], results: tuple[Letters, ...], kept: frozenset[int] = frozenset()
+    ) -> Layout:
+        """The layout of an op with these operands and results, and those of them that only its gradient takes."""
+        found = Layout(tuple(operands), results, divided=self.divided)
+        if not self._context:
+            return found
+        if self._context == "a2a":
+            return replace(found, sequence=SEQUENCE, exchanged=Exchange(SEQUENCE, "h", "context", kept))
+        return replace(found, parted=frozenset({SEQUENCE}), sequence=SEQUENCE)
 
     def mask(self, mask: Operand | None) -> Letters:
         """Those of a mask, which broadcasts to the scores."""
         shape = () if mask is None else mask.shape or ()
         letters = ("b", "h", self._query, None)[4 - len(shape) :]
         return tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True))
+
+
+@Attention.parted
+def _(
+    w: Parts,
+    q: Arg,
+    k: Arg,
+    v: Arg,
+    mask: Arg = DISCARD,
+    sinks: Arg = DISCARD,
+    *_others: Arg,
+    count: int,
+    context: str,
+    **attrs: Any,
+) -> Sequence[Arg]:
+    """Each device attends with its queries to the keys of all, which it gathers (Llama 3, arXiv:2407.21783, 3.3.2)."""
+    axis, keys = _context_of(w, q, mask)
+    found = [DISCARD if x == DISCARD else w.gathered(x, axis, keys.in_order) for x in (k, v)]
+    rest = keys.runs(w, attrs) if attrs["is_causal"] else ()
+    operands = _trimmed(q, *found, mask, sinks, *(DISCARD,) * 4, *rest)
+    return w.several("Attention", count, *operands, **_stated(attrs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Keys of a whole sequence. `in_order`: of the sequence, as a mask needs them; else of the devices."""
+
+    length: int
+    in_order: bool
+
+    def runs(self, w: Parts, attrs: Any) -> tuple[Arg, Arg]:
+        """The runs of this device's queries, and of the keys."""
+        whole = w.places(self.length)
+        return w.own_places(self.length), DISCARD if self.in_order or whole == (0,) else Literal(whole)
+
+
+def _context_of(w: Parts, q: Arg, mask: Arg) -> tuple[int, _Keys]:
+    """The axis of the sequence in operands, and its keys."""
+    shape = w.type(q).shape or ()
+    axis = 2 if len(shape) == 4 else 1
+    length = shape[axis]
+    assert isinstance(length, int), "or it is not decided so"
+    return axis, _Keys(length, mask != DISCARD)
+
+
+def _trimmed(*operands: Arg) -> list[Arg]:
+    """Operands up to the last that is stated."""
+    stated = max(n for n, operand in enumerate(operands, 1) if operand != DISCARD)
+    return [*operands[:stated]]
+
+
+def _stated(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes that are not what they are by default."""
+    defaults = {"is_causal": False, "softcap": 0.0, "dropout": 0.0}
+    return {name: value for name, value in attrs.items() if value is not None and defaults.get(name) != value}
 
 
 @Attention.grad
@@ -526,7 +687,7 @@ def _(g: Rewrite) -> list[str]:
 
 def _written(g: Rewrite, count: int) -> list[str]:
     """The ops for `count` results."""
-    q, k, v, mask, sinks, length, key, rows, start = g.x
+    q, k, v, mask, sinks, length, key, rows, start, *runs = g.x
     flat = g.rank(q) == 3
     queries = heads_apart(g, q, g.attrs["q_num_heads"]) if flat else q
     keys: Any = heads_apart(g, k, g.attrs["kv_num_heads"]) if flat else k
@@ -543,7 +704,7 @@ def _written(g: Rewrite, count: int) -> list[str]:
     chosen = mask is not None and g.dtype(mask).kind == "bool"
     if mask is not None and not chosen:
         scores = g("Add", scores, mask)
-    for seen in _attended_keys(g, queries, keys, length):
+    for seen in _attended_keys(g, queries, keys, length, runs):
         scores = g("Where", seen, scores, -math.inf)
     # Of a query whose keys are all masked the softmax is to be of numbers; what is masked has no weight afterwards.
     finite = g("Where", mask, scores, _LOWEST.get(g.dtype(q).name, -1e30)) if chosen else scores
@@ -604,11 +765,12 @@ def _with_sinks(g: Rewrite, scores: Arg, sinks: Arg) -> str:
     return g("Concat", scores, g("Expand", g("Unsqueeze", sinks, (1, 2)), shape), axis=3)
 
 
-def _attended_keys(g: Rewrite, queries: Arg, keys: Arg, length: Arg | None) -> list[str]:
+def _attended_keys(g: Rewrite, queries: Arg, keys: Arg, length: Arg | None, runs: Sequence[Arg | None]) -> list[str]:
     """Masks of the keys that a query attends to: host values, but for a length on a device."""
     found: list[str] = []
-    position: Arg = g("Unsqueeze", g("Range", 0, g.size_along(queries, 2), 1), (1,))
-    key = g("Range", 0, g.size_along(keys, 2), 1)
+    query_runs, key_runs = runs
+    position: Arg = g("Unsqueeze", _written_places(g, queries, query_runs), (1,))
+    key = _written_places(g, keys, key_runs)
     if length is not None:
         filled: Arg = g("Cast", length, to=DTYPES["Int64"])
         if g.known_shape(length) != ():
@@ -621,6 +783,16 @@ def _attended_keys(g: Rewrite, queries: Arg, keys: Arg, length: Arg | None) -> l
             seen = g("And", seen, g("Greater", key, g("Sub", position, window)))
         found.append(seen)
     return found
+
+
+def _written_places(g: Rewrite, x: Arg, runs: Arg | None) -> str:
+    """Where each query or key is in the sequence."""
+    size = g.size_along(x, 2)
+    if runs is None:
+        return g("Range", 0, size, 1)
+    (count,) = g.known_shape(runs)
+    assert isinstance(count, int)
+    return g("Reshape", g("Add", g("Unsqueeze", runs, (1,)), g("Range", 0, g("Div", size, count), 1)), (-1,))
 
 
 # In torch.
@@ -638,6 +810,8 @@ def _(
     key: Expr | None = None,
     rows: Expr | None = None,
     start: Expr | None = None,
+    query_runs: Expr | None = None,
+    key_runs: Expr | None = None,
     *,
     is_causal: bool,
     kv_num_heads: int | None = None,
@@ -647,6 +821,7 @@ def _(
     window: int | None = None,
     v_head_size: int | None = None,
     dropout: float,
+    context: str,
 ) -> str | Unpacked:
     """`scaled_dot_product_attention` where it can say it; by blocks of queries with a softcap, sinks or statistics.
 
@@ -663,12 +838,19 @@ def _(
     )
     given, seen = f"{q}, {k}, {values}, {mask}", f"{filled}, {heads}, {is_causal}, {window}, {factor}"
     several = len(write.results) > 1
-    if softcap == 0 and sinks is None and not several and not dropout:
+    runs = _runs_torch(query_runs, key_runs)
+    if softcap == 0 and sinks is None and not several and not dropout and not runs:
         return f"{write.kernel('attention')}({given}, {seen})"
     sink = None if sinks is None else sinks.tensor
     drawn = _random_torch(write, q, q_num_heads, key, rows, start, dropout)
-    text = f"{write.kernel('attention_in_blocks')}({given}, {sink}, {seen}, {write.number(softcap)}, {drawn})"
+    text = f"{write.kernel('attention_in_blocks')}({given}, {sink}, {seen}, {write.number(softcap)}, {drawn}{runs})"
     return write.unpacked(text) if several else f"{text}[0]"
+
+
+def _runs_torch(query_runs: Expr | None, key_runs: Expr | None) -> str:
+    """Runs, as further arguments of kernels; nothing where there are none."""
+    found = [None if runs is None else tuple(runs.ints("where runs begin")) for runs in (query_runs, key_runs)]
+    return "" if found == [None, None] else f", {found[0]}, {found[1]}"
 
 
 def _random_torch(
@@ -693,12 +875,12 @@ def _random_torch(
     "Tensor[t:float, (b, h, q, v), d], Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d],"
     " Tensor[t:float, (b, g, k, v), d], Tensor[t:float, (b, h, q, v), d], Tensor[_, (b, h, q), d],"
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]],"
-    f" {RANDOM}"
+    f" {RANDOM}, {RUNS}"
     " -> Tensor[t, (b, h, q, e), d], Tensor[t, (b, g, k, e), d], Tensor[t, (b, g, k, v), d], *Tensor[t, (h,), d]",
     "Tensor[t:float, (b, q, w), d], Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d],"
     " Tensor[t:float, (b, k, z), d], Tensor[t:float, (b, q, w), d], Tensor[_, (b, n, q), d],"
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]],"
-    f" {RANDOM}"
+    f" {RANDOM}, {RUNS}"
     " -> Tensor[t, (b, q, x), d], Tensor[t, (b, k, y), d], Tensor[t, (b, k, z), d], *Tensor[t, (n,), d]",
     flops=_backward_flops,
     contraction=_backward_scores,
@@ -718,6 +900,8 @@ def AttentionGrad(
     key: Array | None = None,
     rows: Array | None = None,
     start: Array | None = None,
+    query_runs: Array | None = None,
+    key_runs: Array | None = None,
     *,
     is_causal: bool = False,
     kv_num_heads: int | None = None,
@@ -726,6 +910,7 @@ def AttentionGrad(
     softcap: float = 0.0,
     window: int | None = None,
     dropout: float = 0.0,
+    context: str = "",
     count: int = 3,
 ) -> list[Array]:
     """The gradients of `Attention` with respect to `q`, `k` and `v`, and with `sinks` to those.
@@ -744,7 +929,7 @@ def AttentionGrad(
     factor = 1 / math.sqrt(max(1, queries.shape[-1])) if scale is None else scale
     group = queries.shape[1] // max(1, keys.shape[1])
     scores, slope = _scores(queries, keys, scale, softcap)
-    scores = _masked(scores, attn_mask, None, is_causal, window)
+    scores = _masked(scores, attn_mask, None, is_causal, window, (query_runs, key_runs))
     total = lse[..., None]  # -inf: all keys are masked, and no weight is left
     weights = np.where(total == -np.inf, 0, np.exp(scores - np.where(total == -np.inf, 0, total)))
     spread_keys, spread_values = (np.repeat(wide(x), group, axis=1) for x in (keys, values))
@@ -788,6 +973,7 @@ def _(
     **attrs: Any,
 ) -> list[Shape | None]:
     _check_random("AttentionGrad", dy, random, attrs["dropout"])
+    _check_context("AttentionGrad", attrs["context"])
     number = 3 if sinks is None else 4
     if count > number:
         without = "" if sinks is not None else " without sinks"
@@ -799,7 +985,8 @@ def _(
         raise Reject(codes.DTYPE_MISMATCH, message, "lse", help="it is the second result of `Attention`")
     found = _checked_sizes("AttentionGrad", q, k, v, attn_mask, sinks, attrs)
     if found is not None:
-        (_, heads, rows, _), (_, _, _, width) = found[0], found[2]
+        (_, heads, rows, _), (_, _, columns, width) = found[0], found[2]
+        _check_runs("AttentionGrad", random, rows, columns, None)
         given = (heads, rows, width) if _rank(q, k, v) == 4 else (rows, dims.multiply(heads, width))
         _check_like("dy", dy.shape, given)
         _check_like("lse", lse.shape, (heads, rows))
@@ -832,8 +1019,33 @@ def _(
     operands: list[Letters] = [parts.y, parts.q, parts.k, parts.v, parts.y, parts.rows]
     operands += _given((attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), *_random_letters(random))
     given: tuple[Letters, ...] = (parts.q, parts.k, parts.v, ("h",))
-    found = Layout(tuple(operands), given[: len(results)], divided=parts.divided)
+    found = parts.layout(operands, given[: len(results)])
     return _drawing(found, random, GRADIENT_START) if attrs["dropout"] else found
+
+
+@AttentionGrad.parted
+def _(
+    w: Parts,
+    dy: Arg,
+    q: Arg,
+    k: Arg,
+    v: Arg,
+    y: Arg,
+    lse: Arg,
+    mask: Arg = DISCARD,
+    sinks: Arg = DISCARD,
+    *_others: Arg,
+    count: int,
+    context: str,
+    **attrs: Any,
+) -> Sequence[Arg]:
+    """Keys and values are gathered again; their gradients are summed over the devices, of which each keeps its part."""
+    axis, keys = _context_of(w, q, mask)
+    found = [w.gathered(x, axis, keys.in_order) for x in (k, v)]
+    rest = keys.runs(w, attrs) if attrs["is_causal"] else ()
+    operands = _trimmed(dy, q, *found, y, lse, mask, sinks, *(DISCARD,) * 3, *rest)
+    dq, dk, dv, *dsinks = w.several("AttentionGrad", count, *operands, **_stated(attrs))
+    return [dq, *(w.scattered(x, axis, keys.in_order) for x in (dk, dv)), *dsinks]
 
 
 @AttentionGrad.torch(fresh=True)
@@ -850,6 +1062,8 @@ def _(
     key: Expr | None = None,
     rows: Expr | None = None,
     start: Expr | None = None,
+    query_runs: Expr | None = None,
+    key_runs: Expr | None = None,
     *,
     is_causal: bool,
     kv_num_heads: int | None = None,
@@ -858,11 +1072,13 @@ def _(
     softcap: float,
     window: int | None = None,
     dropout: float,
+    context: str,
 ) -> Unpacked:
     heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
     mask, sink = (None if x is None else x.tensor for x in (attn_mask, sinks))
     factor = None if scale is None else write.number(scale)
     drawn = _random_torch(write, dy, q_num_heads, key, rows, start, dropout)
     settings = f"{heads}, {is_causal}, {window}, {factor}, {write.number(softcap)}, {drawn}"
+    settings += _runs_torch(query_runs, key_runs)
     given = f"{dy}, {q}, {k}, {v}, {y}, {lse}, {mask}, {sink}"
     return write.unpacked(f"{write.kernel('attention_gradient')}({given}, {settings})")

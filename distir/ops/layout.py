@@ -36,6 +36,20 @@ Blocks = tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """Operands that are split along one letter are brought to be split along another one, and results back.
+
+    `kept`: the results that are not brought back, as only the op's gradient takes them.
+    """
+
+    before: str
+    inside: str
+    mark: str
+    """The attribute that says so: it is left out then."""
+    kept: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """The letters of an op's dimensions, for given operands.
 
@@ -81,6 +95,10 @@ class Layout:
     """Results that each device has whole where they lack the letter that is split: no partial sums."""
     owned: str | None = None
     """The letter of weights that stay where they are: if it is split, the op is split along it, whatever else is."""
+    sequence: str | None = None
+    """The letter of places in a sequence, along which context parallelism splits."""
+    exchanged: Exchange | None = None
+    """The letter that is split instead of that, between two all-to-alls."""
     others: tuple[Layout, ...] = ()
     """Alternative layouts, the most likely first."""
 
@@ -107,6 +125,22 @@ class Parts(Protocol):
 
     def greatest(self, x: Arg, axis: int) -> Arg:
         """The maximum over the devices, on each of them. `x` has size 1 along `axis`."""
+        ...
+
+    def gathered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
+        """The parts of all devices, along `axis`: in order of the whole, or where that is cheaper, of the devices."""
+        ...
+
+    def scattered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
+        """The part of this device along `axis` of the sum over the devices of what `gathered` gives the order of."""
+        ...
+
+    def places(self, length: int) -> tuple[int, ...]:
+        """Where runs of equal length begin, in an axis of `length` in the order of the devices; (0,) if in order."""
+        ...
+
+    def own_places(self, length: int) -> Arg:
+        """Where the runs of this device's part of such an axis begin: a host value."""
         ...
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:

@@ -17,7 +17,6 @@ from typing import Any
 from distir.analysis import Analysis
 from distir.ir import (
     Apply,
-    Attributes,
     Call,
     Dim,
     Function,
@@ -34,9 +33,19 @@ from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
-from distir.transform.sharding import TensorPlan, sequential, split
+from distir.transform.sharding import (
+    CONTEXTS,
+    TensorPlan,
+    marked_for_context,
+    order_of,
+    sequence_states,
+    sequential,
+    split,
+    with_joined_sums,
+    with_roles,
+)
 from distir.transform.sharding.data import batch_states
-from distir.transform.sharding.state import State
+from distir.transform.sharding.state import State, is_host
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.steps import StepError, is_heard, step, tell
 
@@ -44,7 +53,10 @@ AXES = "dtp"
 LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 
-@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS})
+@step(
+    after=("cse", "grad", "checkpoint"),
+    choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS, "cp_kind": CONTEXTS},
+)
 def dtp(
     module: Module,
     value: tuple[int, ...],
@@ -65,6 +77,9 @@ def dtp(
     sums: str = SUMS[0],
     scatter_gather: bool | None = None,
     in_flight: int = 0,
+    context: int = 1,
+    cp_kind: str = CONTEXTS[0],
+    zigzag: bool | None = None,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -84,27 +99,36 @@ def dtp(
     `scatter_gather` as in `tp`: of what all shards of a stage have whole, each sends a part to the next stage, which
     gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
-    Raises ProgramError if one of the three steps does.
+    With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
+    `cp_kind` and `zigzag` as in the step `cp`. Gradients are summed over these and the replicas together.
+
+    Raises ProgramError if one of these steps does.
     """
     degrees = _degrees(value)
+    if context < 1:
+        raise StepError(f"`context` expected 1 or more devices that share the sequence, found {context}")
     if layout not in LAYOUTS:
         raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
 
     def run(axis: str, done: str) -> int:
         """How many devices lie next to each other between two neighbours along an axis, of the axes that are there."""
-        inside = layout[layout.index(axis) + 1 :]
+        inside = nested[nested.index(axis) + 1 :]
         return math.prod(degrees[other] for other in inside if other in done)
 
+    nested = layout.replace("t", "ct")
+    degrees["c"] = context
     d, t, p = (degrees[axis] for axis in AXES)
     microbatches = count_of(module, microbatches, micro_batch, d)
     with paused_collection():
+        if context > 1:
+            module = marked_for_context(module, cp_kind)
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
         options = (module, p, microbatches, schedule, virtual, balance, hardware, sums, in_flight)
         if p > 1 and is_heard():
             for line in pipeline_of(*options).lines:
                 tell(line)
-        if piped and d == t == 1:
+        if piped and d == t == context == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
         shards = TensorPlan(t, shard, strict, representative)
@@ -114,6 +138,16 @@ def dtp(
             analysis, batch = _analysed(*options)
             made = analysis.module
             shards.settled = shards.settled and shards.settled.of(_sources(made))
+        if context > 1:
+            order = order_of(module, cp_kind, zigzag)
+
+            def places(analysis: Analysis, entry: Function) -> Sequence[State]:
+                return sequence_states(analysis, entry, context, order)
+
+            before, inside = entry_of(made), run("c", "p")
+            made = split(made, context, inside, places, 0, False, analysis, ends, representative, order=order)
+            analysis = checked_result(f"cp={context}", module, made, entry_of(made).name)
+            shards.settled = shards.settled and shards.settled.of(_copies(before, entry_of(made)))
 
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
             return batch_states(analysis, entry, d)
@@ -122,7 +156,7 @@ def dtp(
             made = split(
                 made,
                 t,
-                run("t", "p"),
+                run("t", "pc"),
                 shards,
                 0,
                 sequence,
@@ -130,24 +164,20 @@ def dtp(
                 ends,
                 representative,
                 report=shards.report,
-                cut_sends=d * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather,
+                cut_sends=d * context * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather,
             )
             if d > 1:
                 analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
-        if d > 1 or t == 1:
-            made = split(made, d, run("d", "pt"), replicas, bucket_bytes, False, analysis, ends, representative)
-            made = _of_replicas(made, d) if representative else made
+        if d > 1 or t == context == 1:
+            made = split(made, d, run("d", "pct"), replicas, bucket_bytes, False, analysis, ends, representative)
+        joined = context > 1 and nested.index("d") + 1 == nested.index("c")
+        if joined and d > 1:
+            made = with_joined_sums(made, context, d)
+        if context > 1:
+            made = with_roles(made, context=context)
+        if representative and (d > 1 or joined):
+            made = with_roles(made, replicas=d * context if joined else d)
         return _resized(made, batch)
-
-
-def _of_replicas(module: Module, size: int) -> Module:
-    """The program of one replica, whose inputs say of how many: its collectives alone do not tell them from shards."""
-    entry = entry_of(module)
-    params = [
-        replace(p, roles=Attributes({**p.roles, "replicas": size})) if "batch" in p.roles else p for p in entry.params
-    ]
-    whole = replace(entry, params=tuple(params))
-    return Module(whole if function is entry else function for function in module)
 
 
 @lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others
@@ -176,6 +206,15 @@ def _sources(module: Module) -> dict[str, str]:
     scatter = module.functions[f"{entry.name}.scatter"]
     sent = {s.results[0]: str(s.args[0]) for s in scatter.body if isinstance(s, Apply)}
     return {p.name: sent.get(str(arg), str(arg)) for p, arg in zip(entry.params, scatter.returned, strict=True)}
+
+
+def _copies(before: Function, after: Function) -> dict[str, str]:
+    """By parameter of a program that was split: the one that it is a part or a copy of."""
+    names = iter(p.name for p in after.params)
+    count = (len(after.params) - (hosts := sum(is_host(p.type) for p in before.params))) // max(
+        1, len(before.params) - hosts
+    )
+    return {next(names): p.name for p in before.params for _ in range(1 if is_host(p.type) else count)}
 
 
 def _batch_names(module: Module) -> set[str]:

@@ -1,11 +1,28 @@
 """Data and tensor parallelism: one partitioner over a mesh axis of devices (paper, sections 2.2 and 4).
 
-`dp` splits the batch, `tp` the parameters. Both take any module, on one device or many, and make each of its devices
-several: so they combine with one another and with other transforms. Nothing here knows a model, nor an op by name: ops
-say how they can be split by their signatures and their rules (`@Op.sharding`).
+`dp` splits the batch, `tp` the parameters, `cp` the sequence, `ep` experts. All take any module, on one device or
+many, and make each of its devices several: so they combine with one another and with other transforms. Nothing here
+knows a model, nor an op by name: ops say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
+from distir.transform.sharding.context import CONTEXTS, cp, marked_for_context, order_of, sequence_states
 from distir.transform.sharding.experts import ep
+from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
-__all__ = ["TensorPlan", "dp", "ep", "sequential", "split", "tensor_shares", "tp"]
+__all__ = [
+    "CONTEXTS",
+    "TensorPlan",
+    "cp",
+    "dp",
+    "ep",
+    "marked_for_context",
+    "order_of",
+    "sequence_states",
+    "sequential",
+    "split",
+    "tensor_shares",
+    "tp",
+    "with_joined_sums",
+    "with_roles",
+]

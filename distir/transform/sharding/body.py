@@ -40,9 +40,11 @@ from distir.ir import names as names_of
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, strengthen, type_of
 from distir.transform.sharding.batch import Places
-from distir.transform.sharding.decide import Decision, NoRule, decide
+from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide
 from distir.transform.sharding.items import Collective, Each, Item, Joint, is_plain, repeated
+from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
+from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import (
     PARTIAL,
     WHOLE,
@@ -100,13 +102,13 @@ class ShardedBody(Rewriting):
         self,
         callees: Callees,
         domain: Checker,
-        size: int,
+        mesh: Mesh,
         function: Function,
         instance: Instance,
         states: Sequence[State],
     ) -> None:
         taken = [*(p.name for p in function.params), *(n for s in function.body for n in results(s))]
-        super().__init__(size, taken, domain)
+        super().__init__(mesh.size, taken, domain, mesh.order)
         self.callees, self.function, self.instance = callees, function, instance
         self._complete: set[Arg] = set()
         """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
@@ -310,7 +312,13 @@ class ShardedBody(Rewriting):
     ) -> Decision:
         op = OPS[statement.op]
         try:
-            return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size)
+            return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size, self.order)
+        except NotExchanged as found:
+            sizes = " and ".join(map(str, sorted(found.sizes, reverse=True)))
+            message = f"`{op.name}` has {sizes} heads, which do not split over {self.size} devices"
+            hint = f"{divisors(math.gcd(*found.sizes))} would do, or `cp_kind=allgather`"
+            site = Site(self.function.name, index)
+            raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), hint)]) from None
         except NoRule:
             split = next(i for i, state in enumerate(states) if isinstance(state, Split))
             named = statement.args[split]
@@ -364,8 +372,34 @@ class ShardedBody(Rewriting):
         args = [self.placed(arg, need) for arg, need in zip(whole, decision.needed, strict=True)]
         if decision.letter is None:
             self._write(statement, ws, decision.given, args)
-        else:
+        elif decision.returned is None:
             rewritten(self, statement, args, vs, ws, decision)
+        else:
+            own = self._own_names(statement.results, decision)
+            assert decision.layout is not None
+            assert decision.layout.exchanged is not None
+            mark = decision.layout.exchanged.mark
+            attrs = Attributes({name: value for name, value in statement.attrs.items() if name != mark})
+            rewritten(self, replace(statement, results=own, attrs=attrs, claims=()), args, vs, ws, decision)
+            self._bring_back(statement.results, own, ws, decision)
+
+    def _own_names(self, results: Sequence[str], decision: Decision) -> tuple[str, ...]:
+        """Names for results that are brought into another state at once."""
+        assert decision.returned is not None
+        pairs = zip(results, decision.given, decision.returned, strict=True)
+        return tuple(r if r == DISCARD or given == back else self.fresh(f"{r}_heads") for r, given, back in pairs)
+
+    def _bring_back(self, results: Sequence[str], own: Sequence[str], ws: Sequence[Value], decision: Decision) -> None:
+        """Results in the states in which the op's operands came."""
+        assert decision.returned is not None
+        for name, given, w, now, back in zip(results, own, ws, decision.given, decision.returned, strict=True):
+            if given == name:
+                continue
+            assert isinstance(now, Split)
+            assert isinstance(back, Split)
+            along = Attributes({"split_axis": back.axis, "concat_axis": now.axis})
+            self.items.append(Collective(name, "MPIAlltoall", given, along))
+            self.define(name, w, back)
 
     def _leafwise(
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]

@@ -39,6 +39,8 @@ class Traits:
     """Something becomes other ops if it is split: it is the length of a table, or a number of classes."""
     owned: bool = False
     """It numbers weights that stay where they are, and what is computed with them goes there: experts."""
+    sequence: bool = False
+    """It is of places in a sequence, along which attention may be split."""
 
     def absorb(self, other: Traits) -> None:
         """Take over what is known of another class."""
@@ -46,6 +48,7 @@ class Traits:
         self.contiguous |= other.contiguous
         self.parted |= other.parted
         self.owned |= other.owned
+        self.sequence |= other.sequence
         self.sizes |= other.sizes
         self.sums += other.sums
 

@@ -6,18 +6,27 @@ Knows the op by its layout and its linearity alone. Nothing is written here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from distir.ir import Attributes, Dim, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
 from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
 from distir.ops.splitting import layout, linear_operands, operand_places
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, is_host, whole_block
 
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours
     """Nothing says how the op may be split."""
+
+
+class NotExchanged(Exception):  # noqa: N818
+    """The op was to be split along another dimension than its operands are, and that has these sizes."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__(sizes)
+        self.sizes = sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +42,32 @@ class Decision:
     letter: str | None = None
     layout: Layout | None = None
     lessened: int | None = None
+    returned: tuple[State, ...] | None = None
+    """The states into which results are brought at once, where the layout says so (`exchanged`)."""
 
 
 def decide(
-    op: Op, attrs: Attributes, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
+    op: Op,
+    attrs: Attributes,
+    vs: Sequence[Value],
+    states: Sequence[State],
+    ws: Sequence[Type],
+    size: int,
+    order: Order = IN_ORDER,
 ) -> Decision:
     """For operands `vs` in `states` and results `ws`, none of them tuples. Raises NoRule."""
-    return _decided(op, attrs, tuple(vs), tuple(states), tuple(ws), size)
+    return _decided(op, attrs, tuple(vs), tuple(states), tuple(ws), size, order)
 
 
 @lru_cache(maxsize=1 << 12)  # leaves of tuples, and layers, are asked for again and again
 def _decided(
-    op: Op, attrs: Attributes, vs: tuple[Value, ...], states: tuple[State, ...], ws: tuple[Type, ...], size: int
+    op: Op,
+    attrs: Attributes,
+    vs: tuple[Value, ...],
+    states: tuple[State, ...],
+    ws: tuple[Type, ...],
+    size: int,
+    order: Order,
 ) -> Decision:
     if any(state is PARTIAL for state in states) and _stays_partial(op, vs, states):
         return Decision(tuple(states), (PARTIAL,) * len(ws))
@@ -54,11 +77,49 @@ def _decided(
     if found is None:
         raise NoRule
     for one in (found, *found.others):
+        if one.exchanged is not None and (decision := _exchanged(op, one, attrs, vs, states, ws, size)) is not None:
+            return decision
         for letter in _by_cost(one, vs, states, ws):
-            decision = _split(op, letter, one, bind(op, attrs), vs, states, ws, size)
+            if order.zigzag and _goes_by_places(letter, one):
+                continue
+            decision = _split(op, letter, one, bind(op, attrs), vs, states, ws, order.parts(size))
             if decision is not None:
                 return decision
     return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
+
+
+def _exchanged(
+    op: Op,
+    found: Layout,
+    attrs: Attributes,
+    vs: tuple[Value, ...],
+    states: tuple[State, ...],
+    ws: tuple[Type, ...],
+    size: int,
+) -> Decision | None:
+    """The decision to split along another letter than operands are, and to bring results back."""
+    exchange = found.exchanged
+    assert exchange is not None
+    letters = [at(own, s.axis) for own, s in zip(found.operands, states, strict=True) if isinstance(s, Split)]
+    if exchange.before not in letters:
+        return None
+    bound = bind(op, attrs)
+    decision = _split(op, exchange.inside, found, bound, vs, states, ws, size)
+    back = _states(exchange.before, found.results, {}, Split(0), PARTIAL)
+    if decision is None or back is None:
+        counts = {bound.get(name) for name in found.divided.get(exchange.inside, ())}
+        counts = counts or {_dim(type_of(v), own, exchange.inside) for v, own in zip(vs, found.operands, strict=True)}
+        raise NotExchanged(tuple(n for n in counts if isinstance(n, int)))
+    pairs = enumerate(zip(decision.given, back, strict=True))
+    returned = tuple(
+        given if there is PARTIAL or given is PARTIAL or j in exchange.kept else there for j, (given, there) in pairs
+    )
+    return replace(decision, returned=returned)
+
+
+def _goes_by_places(letter: str, found: Layout) -> bool:
+    """Whether the op is split along a letter by where a part of it begins, of which each device is to have one."""
+    return letter in found.located or (letter in found.parted and found.positions is not None)
 
 
 def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
@@ -254,7 +315,7 @@ def _is_loose(letter: str, found: Layout, states: Sequence[State]) -> bool:
     """Whether all operands that are split along the letter are so loosely."""
     pairs = zip(found.operands, states, strict=True)
     split = [state for letters, state in pairs if isinstance(state, Split) and at(letters, state.axis) == letter]
-    return all(state.loose for state in split)
+    return bool(split) and all(state.loose for state in split)
 
 
 def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:
@@ -270,7 +331,7 @@ def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Block
             blocks[state.blocks] = None
     if len(blocks) > 1 and len({tuple(map(whole_block, own)) for own in blocks}) > 1:
         return None
-    return min(blocks, key=lambda own: sum(isinstance(block, Shared) for block in own))
+    return min(blocks, key=lambda own: sum(isinstance(block, Shared) for block in own), default=())
 
 
 def _states(

@@ -114,12 +114,19 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
         ]
     assert isinstance(state, Split)
     if not state.blocks:
-        return [*f.apply("MPIScatter", arg, results=parts, devices=devices, axis=state.axis)]
+        whole = _ordered(f, hint, arg, state.axis, mesh.order.all(mesh.size))
+        return [*f.apply("MPIScatter", whole, results=parts, devices=devices, axis=state.axis)]
     blocks = _blocks(f, hint, arg, state, 1)
     spread = [
         f.apply("MPIBroadcast", name, results=(f"{name}_copy",) * mesh.size, devices=devices)
         if isinstance(block, Shared)
-        else f.apply("MPIScatter", name, results=(f"{name}_part",) * mesh.size, devices=devices, axis=state.axis)
+        else f.apply(
+            "MPIScatter",
+            _ordered(f, name, name, state.axis, mesh.order.all(mesh.size)),
+            results=(f"{name}_part",) * mesh.size,
+            devices=devices,
+            axis=state.axis,
+        )
         for name, block in zip(blocks, state.blocks, strict=True)
     ]
     rows = zip(*spread, strict=True)
@@ -141,15 +148,28 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
         return f.apply("MakeTuple", *joined, results=(hint,))[0]
     assert isinstance(state, Split)
     if not state.blocks:
-        return f.apply("MPIGather", *parts, results=(hint,), root=root, axis=state.axis)[0]
+        return _gathered(f, hint, parts, root, state.axis, mesh)
     columns = [_blocks(f, part, part, state, mesh.size) for part in parts]
     joined = [
-        row[0]
-        if isinstance(block, Shared)
-        else f.apply("MPIGather", *row, results=(f"{hint}_block",), root=root, axis=state.axis)[0]
+        row[0] if isinstance(block, Shared) else _gathered(f, f"{hint}_block", row, root, state.axis, mesh)
         for *row, block in zip(*columns, state.blocks, strict=True)
     ]
     return f.apply("Concat", *joined, results=(hint,), axis=state.axis)[0]
+
+
+def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, axis: int, mesh: Mesh) -> str:
+    """The parts of all devices in order of the whole, on the device `root`."""
+    order = mesh.order.all(mesh.size)
+    every = f.apply("MPIGather", *parts, results=(hint,), root=root, axis=axis)[0]
+    return str(_ordered(f, hint, every, axis, [order.index(part) for part in range(len(order))]))
+
+
+def _ordered(f: FunctionBuilder, hint: str, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:
+    """A value cut into as many parts along an axis, and joined of them in another order."""
+    if [*parts] == [*range(len(parts))]:
+        return arg
+    runs = f.apply("Split", arg, results=(f"{hint}_run",) * len(parts), axis=axis, num_outputs=len(parts))
+    return f.apply("Concat", *(runs[part] for part in parts), results=(f"{hint}_ordered",), axis=axis)[0]
 
 
 def _blocks(f: FunctionBuilder, hint: str, arg: Arg, state: Split, parts: int) -> tuple[str, ...]:

@@ -35,12 +35,13 @@ class Flow:
 
     Where an op may be split in several ways, the one is taken that splits nothing which must be whole; with `likeliest`
     the likeliest one always: where dimensions are regrouped, the outermost. Then host values are followed, too, which
-    nothing splits.
+    nothing splits. With `along_sequence` the first one is taken that splits places in a sequence.
     """
 
-    def __init__(self, domain: Checker, likeliest: bool = False) -> None:
+    def __init__(self, domain: Checker, likeliest: bool = False, along_sequence: bool = False) -> None:
         self._domain = domain
         self.likeliest = likeliest
+        self.along_sequence = along_sequence
         self._summaries: dict[tuple[str, tuple[Value, ...]], BoundarySummary] = {}
         self._settled: dict[tuple[str, tuple[Value, ...]], Settled] = {}
 
@@ -73,6 +74,12 @@ class Flow:
         return self._summaries[key]
 
 
+def _changed(one: Layout) -> set[str | None]:
+    """The letters of dimensions that are joined from others, or cut into them."""
+    found = {one.operands[i][axis] for i, axis in one.operand_blocks}
+    return found | {one.results[j][axis] for j, axis in one.result_blocks}
+
+
 Form = tuple[object, tuple[Arg, ...], tuple[Value, ...], tuple[bool, ...]]
 """What a statement does, to which values by the names of those that have their dimensions, and results it discards."""
 
@@ -101,6 +108,8 @@ class _Body:
         for summary, own, times in self._repeated.values():
             for node, traits in zip(own, summary.classes, strict=True):
                 self.classes.traits(node).sums += times * traits.sums
+        if self.flow.along_sequence:
+            self._choose_along_sequence()
         for choice in self.choices:  # what must be whole is known by now
             self._choose(*choice)
 
@@ -201,8 +210,7 @@ class _Body:
         """
         named: list[Layout] = []
         for one in (found, *found.others):
-            changed = {one.operands[i][axis] for i, axis in one.operand_blocks}
-            changed |= {one.results[j][axis] for j, axis in one.result_blocks} or found.contiguous
+            changed = _changed(one) or found.contiguous
             places = [*zip(statement.args, vs, one.operands, strict=True)]
             places += [*zip(statement.results, ws, one.results, strict=True)]
             nodes: list[int] = []
@@ -221,6 +229,34 @@ class _Body:
                 return
             named.append(one)
         self._relate(statement, vs, ws, next(iter(named), found))
+
+    def _choose_along_sequence(self) -> None:
+        """Take the layouts that split places in a sequence, as long as there are any: each may tell of more places."""
+        left = list[tuple[Apply, Sequence[Leaf], Sequence[Leaf], Layout]]()
+        while len(left) != len(self.choices):
+            left, self.choices = self.choices, []
+            for choice in left:
+                statement, vs, ws, found = choice
+                one = next((one for one in found.others if self._goes_along_sequence(statement, vs, ws, one)), None)
+                if one is None:
+                    self.choices.append(choice)
+                else:
+                    self._relate(statement, vs, ws, one)
+
+    def _goes_along_sequence(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], one: Layout) -> bool:
+        """Whether a layout splits places in a sequence. Then what is joined of these is of such places, too."""
+        nodes: list[int] = []
+        for args, values, places in (
+            (statement.args, vs, one.operands),
+            (statement.results, ws, one.results),
+        ):
+            for arg, (_, path), letters in zip(args, values, places, strict=True):
+                changed = [axis for axis, letter in enumerate(letters) if letter in _changed(one)]
+                nodes += [self._node(arg, path, axis) for axis in changed]
+        found = any(self.classes.traits(node).sequence for node in nodes)
+        for node in nodes if found else ():
+            self.classes.traits(node).sequence = True
+        return found
 
     def _relate(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout | None) -> None:
         """Say what an op's layout says of its operands' and results' dimensions."""
@@ -284,6 +320,7 @@ class _Body:
         traits.sums += not given
         traits.contiguous |= letter in found.contiguous
         traits.owned |= letter == found.owned
+        traits.sequence |= letter == found.sequence
         if letter in found.parted:
             traits.parted = True
             traits.contiguous = True

@@ -147,16 +147,24 @@ class Expansion:
             case Collective(result, op, arg, attrs):
                 self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
             case LocalSlice(result, arg, axis):
-                parts = Attributes({"axis": axis, "num_outputs": self.mesh.size})
                 for rank, name in enumerate(self.names(result)):
-                    kept = tuple(name if i == rank else DISCARD for i in range(self.mesh.size))
-                    self.body.append(Apply(kept, "Split", (self.on(arg, rank),), parts))
+                    self._slice(name, self.on(arg, rank), axis, self.mesh.order.of(rank, self.mesh.size))
             case Ranked(result, values):
                 for name, value in zip(self.names(result), values, strict=False):
                     self.body.append(Apply((name,), "Constant", (), Attributes({"value": value})))
             case Joint(results, function, args):
                 names = tuple(name for result in results for name in self.names(result))
                 self.body.append(Call(names, function, self.all(args)))
+
+    def _slice(self, result: str, arg: Arg, axis: int, own: Sequence[int]) -> None:
+        """Some parts of what a device holds whole."""
+        names = {part: result if len(own) == 1 else self._fresh(f"{result}_run") for part in own}
+        attrs = Attributes({"axis": axis, "num_outputs": self.mesh.parts})
+        kept = tuple(names.get(part, DISCARD) for part in range(self.mesh.parts))
+        self.body.append(Apply(kept, "Split", (arg,), attrs))
+        if len(own) > 1:
+            joined = tuple(names[part] for part in own)
+            self.body.append(Apply((result,), "Concat", joined, Attributes({"axis": axis})))
 
     def _each(self, statement: Apply | Call) -> None:
         named = [name for name in statement.results if name != DISCARD]

@@ -10,6 +10,32 @@ from typing import Literal
 from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, Type, types
 from distir.ops.group import REPRESENTATIVE_OPS
 
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which parts of what is split a device has, each of which is one run.
+
+    In order, device i of n has part i of n. In zig-zag it has the parts i and 2n - 1 - i of 2n: so each has as many
+    scores of a causal triangle as the others (Llama 3, arXiv:2407.21783, section 3.3.2; zig-zag ring attention).
+    """
+
+    zigzag: bool = False
+
+    def parts(self, size: int) -> int:
+        """Into how many parts what is split over so many devices is cut."""
+        return 2 * size if self.zigzag else size
+
+    def of(self, rank: int, size: int) -> tuple[int, ...]:
+        """The parts of a device, in the order in which it has them."""
+        return (rank, 2 * size - 1 - rank) if self.zigzag else (rank,)
+
+    def all(self, size: int) -> tuple[int, ...]:
+        """The parts of the first device, then those of the second, and so on."""
+        return tuple(part for rank in range(size) for part in self.of(rank, size))
+
+
+IN_ORDER = Order()
+
 Place = Literal["outermost", "innermost"] | int
 """Where the new axis stands among those that are there; a number: so many neighbouring devices stay neighbours."""
 
@@ -31,6 +57,8 @@ class Mesh:
     """Whether only the first of the devices that one becomes is written down, which represents all of them."""
     cut_sends: bool = False
     """Whether what all devices of a group have whole is sent in parts, one by each, and gathered on arrival."""
+    order: Order = IN_ORDER
+    """Which parts of what is split a device has."""
 
     @property
     def ranks(self) -> int:
@@ -51,16 +79,23 @@ class Mesh:
         number, offset = divmod(device - self.first, self.run)
         return self.first + (number * self.size + rank) * self.run + offset
 
+    @property
+    def parts(self) -> int:
+        """Into how many parts what is split is cut."""
+        return self.order.parts(self.size)
+
     def group(self, device: int) -> tuple[int, ...]:
         """All devices that one device becomes."""
         return tuple(self.device(device, rank) for rank in range(self.size))
 
 
-def mesh_of(module: Module, entry: Function, size: int, place: Place, representative: bool = False) -> Mesh:
+def mesh_of(
+    module: Module, entry: Function, size: int, place: Place, representative: bool = False, order: Order = IN_ORDER
+) -> Mesh:
     """The mesh over the devices that the module's programs name; of device 1 where they name none."""
     named = {device for function in module for device in devices_of(function)} if entry else set[int]()
     first = min(named, default=1)
-    return Mesh(size, first, max(named, default=1) - first + 1, place, representative)
+    return Mesh(size, first, max(named, default=1) - first + 1, place, representative, order=order)
 
 
 def names_device(statement: Statement) -> bool:

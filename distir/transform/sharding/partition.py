@@ -127,7 +127,7 @@ class Partition:
 
     def _body(self, function: Function, vs: tuple[Value, ...], states: Sequence[State]) -> Deep[ShardedBody]:
         instance = self.analysis.domain.instance(function.name, vs)
-        body = ShardedBody(self, self.analysis.domain, self.mesh.size, function, instance, states)
+        body = ShardedBody(self, self.analysis.domain, self.mesh, function, instance, states)
         yield from body.run()
         return body
 

@@ -63,6 +63,32 @@ class Writer:
         every = self._collective("every", "MPIAllgather", x, axis=axis)
         return self("ReduceMax", every, Literal((axis,)))
 
+    def gathered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
+        """The parts of all devices, along `axis`."""
+        every = self._collective("every", "MPIAllgather", x, axis=axis)
+        return self._body.in_order(every, axis) if in_order else every
+
+    def scattered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
+        """The part of this device along `axis` of the sum over all devices."""
+        whole = self._body.in_order_of_devices(x, axis) if in_order else x
+        return self._collective("part", "MPIReduceScatter", whole, axis=axis)
+
+    def places(self, length: int) -> tuple[int, ...]:
+        """Where the runs begin along an axis of `length` that is in order of the devices."""
+        order = self._body.order
+        return self._starts(order.all(self.size), length) if order.zigzag else (0,)
+
+    def own_places(self, length: int) -> Arg:
+        """Where the runs of this device's part begin."""
+        first = self._body.fresh("places")
+        order = self._body.order
+        own = tuple(self._starts(order.of(rank, self.size), length) for rank in range(self.size))
+        self._body.items.append(Ranked(first, own))
+        return first
+
+    def _starts(self, parts: Sequence[int], length: int) -> tuple[int, ...]:
+        return tuple(part * (length // self._body.order.parts(self.size)) for part in parts)
+
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
         """Positions along an axis of `length` counted from where this device's part begins, and which lie in it."""
         part = length // self.size
@@ -110,5 +136,8 @@ def _rename_results(body: Resharding, names: dict[str, str]) -> None:
             results = tuple(names.get(name, name) for name in item.statement.results)
             body.items[index] = Each(replace(item.statement, results=results))
             left -= len(own)
+        elif isinstance(item, Collective) and item.result in names:
+            body.items[index] = replace(item, result=names[item.result])
+            left -= 1
         if not left:
             return

@@ -24,6 +24,7 @@ from distir.ir import (
 from distir.ops import Value, type_of
 from distir.ops.layout import Shared
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.state import (
     PARTIAL,
     WHOLE,
@@ -41,8 +42,9 @@ from distir.transform.sharding.state import (
 class Resharding:
     """Items under way, the values and states of their names."""
 
-    def __init__(self, size: int, taken: Iterable[str]) -> None:
+    def __init__(self, size: int, taken: Iterable[str], order: Order = IN_ORDER) -> None:
         self.size = size
+        self.order = order
         self.items: list[Item] = []
         self.single: set[str] = set()
         """Host values that are the same for all devices."""
@@ -142,7 +144,7 @@ class Resharding:
         if isinstance(now, Split):
             if isinstance(state, Split) and now.axis == state.axis and _sizes(now) == _sizes(state) != ():
                 return self._by_block(arg, hint, value, now, state)
-            if isinstance(state, Split) and not now.blocks and not state.blocks:
+            if isinstance(state, Split) and not now.blocks and not state.blocks and not self.order.zigzag:
                 along = {"split_axis": state.axis, "concat_axis": now.axis}
                 return self._collective(f"{hint}_turned", "MPIAlltoall", arg, value, state, **along)
             whole = self._gathered(arg, hint, value, now)
@@ -150,6 +152,7 @@ class Resharding:
         assert isinstance(state, Split)
         if now is PARTIAL:
             if not state.blocks:
+                arg = self.in_order_of_devices(arg, state.axis)
                 return self._collective(f"{hint}_sum", "MPIReduceScatter", arg, value, state, axis=state.axis)
             arg = self.placed(arg, WHOLE)
         return self._cut(arg, hint, value, state)
@@ -177,11 +180,34 @@ class Resharding:
 
     def _gathered(self, arg: Arg, hint: str, value: Value, now: Split) -> Arg:
         if not now.blocks:
-            return self._collective(f"{hint}_whole", "MPIAllgather", arg, value, WHOLE, axis=now.axis)
+            every = self._collective(f"{hint}_whole", "MPIAllgather", arg, value, WHOLE, axis=now.axis)
+            return self.in_order(every, now.axis)
         if now.is_repeated:
             apart = self._unfolded(arg, f"{hint}_apart", value, now, self.size)
             return self._folded(self.placed(apart, WHOLE), f"{hint}_whole", value, now.axis, WHOLE)
         return self._by_block(arg, f"{hint}_whole", value, now, WHOLE)
+
+    def in_order(self, arg: Arg, axis: int) -> Arg:
+        """What was gathered from the devices, in order of the whole."""
+        parts = self.order.all(self.size)
+        return self._reordered(arg, axis, [parts.index(part) for part in range(len(parts))])
+
+    def in_order_of_devices(self, arg: Arg, axis: int) -> Arg:
+        """The parts of a whole value in order of the devices that will have them."""
+        return self._reordered(arg, axis, self.order.all(self.size))
+
+    def _reordered(self, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:
+        """A value cut into as many parts along an axis, and joined of them in another order."""
+        if [*parts] == [*range(len(parts))]:
+            return arg
+        hint = arg if isinstance(arg, str) else "constant"
+        names = tuple(self.fresh(f"{hint}_run") for _ in parts)
+        attrs = Attributes({"axis": axis, "num_outputs": len(names)})
+        self.items.append(Each(Apply(names, "Split", (arg,), attrs)))
+        for name in names:
+            self.define(name, UNKNOWN, PARTIAL)
+        joined = tuple(names[part] for part in parts)
+        return self.new(f"{hint}_ordered", "Concat", joined, self.value(arg), self.state(arg), axis=axis)
 
     def _by_block(self, arg: Arg, hint: str, value: Value, now: Split, state: State) -> str:
         """A value whose blocks are split one by one in another state: whole, or other ones of them split."""

@@ -24,6 +24,7 @@ from distir.ir import (
 from distir.ops import OPS, Reject, Value, bind, type_of
 from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Each, Ranked
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.parts import in_parts
 from distir.transform.sharding.reshard import Resharding
 from distir.transform.sharding.state import PARTIAL, WHOLE, Split, part_of
@@ -32,8 +33,8 @@ from distir.transform.sharding.state import PARTIAL, WHOLE, Split, part_of
 class Rewriting(Resharding):
     """Items under way, of which ops are asked what they give of parts of their operands."""
 
-    def __init__(self, size: int, taken: Iterable[str], domain: Checker) -> None:
-        super().__init__(size, taken)
+    def __init__(self, size: int, taken: Iterable[str], domain: Checker, order: Order = IN_ORDER) -> None:
+        super().__init__(size, taken, order)
         self.domain = domain
         self.concrete = False
         """Whether sizes that the function calls by name are now written as numbers in it."""

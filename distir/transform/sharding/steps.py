@@ -9,16 +9,18 @@ from functools import lru_cache
 from distir.analysis import Analysis, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Function, Module, Site
+from distir.ir import Constant, Function, Module, Site
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import analysed, checked
+from distir.transform.entry import entry_of
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.flow import Flow
-from distir.transform.sharding.mesh import Place, mesh_of
+from distir.transform.sharding.joined import with_joined_sums
+from distir.transform.sharding.mesh import IN_ORDER, Order, Place, mesh_of
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
@@ -40,12 +42,19 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
     The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone,
-    the gradients above all, is summed over the replicas where it is needed whole, once for each value. With
-    `bucket_bytes` such sums are joined into messages of at least so many bytes, where they wait for nothing.
+    the gradients above all, is summed over the replicas where it is needed whole, once for each value: over those that
+    share sequences (`cp`) at the same time. With `bucket_bytes` such sums are joined into messages of at least so many
+    bytes, where they wait for nothing.
 
     Raises ProgramError where no parameter has a batch, or it does not divide.
     """
-    return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
+    made = split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
+    context = max((_number(p.roles.get("context")) for p in entry_of(module).params), default=1)
+    return with_joined_sums(made, context, value) if context > 1 and value > 1 else made
+
+
+def _number(value: Constant | None) -> int:
+    return value if isinstance(value, int) else 1
 
 
 @step(after=("grad", "checkpoint", "pp", "accumulate"))
@@ -150,6 +159,7 @@ def split(
     representative: bool = False,
     report: Report | None = None,
     cut_sends: bool | None = False,
+    order: Order = IN_ORDER,
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters placed as `plan` says.
 
@@ -159,6 +169,7 @@ def split(
     checked already. `representative`: only the first of the devices that one becomes is written down (see
     `ops/group.py`); there are no `.scatter` and `.gather` for that. `report` is given what came of it. `cut_sends`:
     what all devices of a group have whole is sent in parts; None: in a program of more than `LARGEST_NODE` devices.
+    `order`: which parts of what is split a device has.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -167,7 +178,7 @@ def split(
         raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name) if entry else None, message)])
     if size == 1:
         return module
-    mesh = mesh_of(module, entry, size, place, representative)
+    mesh = mesh_of(module, entry, size, place, representative, order)
     if cut_sends is None:
         cut_sends = mesh.count * size > LARGEST_NODE
     mesh = replace(mesh, cut_sends=cut_sends)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
 from distir.ir import Attributes, Call, Function, Module, Param, Return, Shape, Statement, TensorType
+from distir.ir.builder import namer
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -14,6 +15,7 @@ from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
 from distir.transform.zero.groups import WeightGroup, groups_of, is_representative
+from distir.transform.zero.hybrid import in_groups, summed_over_groups
 from distir.transform.zero.inside import WeightsInside, handing_on
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
@@ -26,7 +28,7 @@ STAGES = ("0", "1", "2", "3")
 
 
 @step(after=("dp", "dtp"), choices={"value": STAGES, "partition": KINDS})
-def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
+def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0) -> Module:
     """ZeRO, stage `value`: partition replicated state over data-parallel devices. Apply it after `dp`.
 
     Stage 1 partitions the optimizer state: gradients are reduced to the device that updates the weight, and the new
@@ -37,6 +39,10 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
     is sharded over all devices, along a divisible dimension (parameters without one have owners).
+
+    With `shard=N` state is partitioned within groups of N neighbouring replicas, and each group holds all of it: FSDP's
+    hybrid sharding (HSDP). Gradients are reduced within the groups first, and the parts summed over the groups. By
+    default all replicas are one group.
 
     After `dtp` with `representative=true` one replica represents all, if `partition=split` gives each as much as the
     others.
@@ -53,7 +59,12 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     checked(module)
     if value == 0:
         return module
+    if shard < 0:
+        raise StepError(f"`shard` expected a number of replicas, found {shard}")
     given = module
+    hybrid = None
+    if shard:
+        module, hybrid = in_groups(module, _plain(module), shard)
     is_pipeline = sends(module, entry_of(module))
     if value == 3 or (value == 2 and not is_pipeline):
         module = _with_layers_in_sight(module, partition)
@@ -70,8 +81,11 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
         module = Module([*module, *inside])
         groups = groups_of(module, entry)
     body = rewritten(entry, groups, chosen, value)
+    summed = groups
+    if hybrid is not None:
+        body, summed = summed_over_groups(body, groups, hybrid, namer(replace(entry, body=(*entry.body, *body))))
     if value > 1 and not is_pipeline:
-        sums = SumsOfParts(module, Partitioned(groups, chosen), shapes)
+        sums = SumsOfParts(module, Partitioned(summed, chosen), shapes)
         body = [*sums.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
         inside += [made.function for made in sums.made.values()]
     params, results = _partitioned(groups, chosen, value)

@@ -1,0 +1,108 @@
+"""Hybrid sharding: state is partitioned within groups of replicas, and replicated from group to group.
+
+Gradients are reduced within a group, each replica to its part, and the parts summed over the groups (FSDP's hybrid
+sharding, Zhao et al., arXiv:2304.11277, section 3.2.2; MiCS, arXiv:2205.00119). What is gathered stays in the group,
+whose links may be faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Apply, Attributes, Function, Module, Site, Statement, results
+from distir.ir.builder import FunctionBuilder
+from distir.transform.sharding.sizes import divisors
+from distir.transform.zero.groups import ReplicaGroup, WeightGroup, groups_of
+
+
+@dataclass(frozen=True, slots=True)
+class Hybrid:
+    """Groups of `size` neighbouring replicas. `whole`: by weight on each device, all replicas that hold it."""
+
+    size: int
+    whole: Mapping[str, WeightGroup]
+
+
+def in_groups(module: Module, entry: Function, size: int) -> tuple[Module, Hybrid]:
+    """The module with each gradient summed over groups of `size` replicas alone, to be summed over the groups later.
+
+    `entry` is its entry function, or one that means the same. Raises ProgramError where the groups do not divide.
+    """
+    body = list[Statement](entry.body)
+    whole: dict[str, WeightGroup] = {}
+    written: dict[int, list[Statement]] = {}
+    for group in groups_of(module, entry):
+        count = group.replicas.size
+        if count % size:
+            message = f"{count} replicas hold `%{group.weights[0]}`, which do not divide into groups of {size}"
+            hint = f"{divisors(count)} would do for `shard`"
+            raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, Site(entry.name), message, (), hint)])
+        if count > size:
+            written[group.reduce] = _within(body[group.reduce], group.replicas, size)
+            whole |= dict.fromkeys(group.weights, group)
+    body = [own for i, s in enumerate(body) for own in written.get(i, [s])]
+    changed = replace(entry, body=tuple(body))
+    return Module(changed if f.name == entry.name else f for f in module), Hybrid(size, whole)
+
+
+def _within(reduce: Statement, replicas: ReplicaGroup, size: int) -> list[Statement]:
+    """A sum over all replicas as sums over groups of them."""
+    assert isinstance(reduce, Apply)
+    if replicas.stride is not None:
+        return [replace(reduce, attrs=Attributes({**reduce.attrs, "size": size}))]
+    firsts = range(0, replicas.size, size)
+    return [
+        replace(reduce, results=reduce.results[i : i + size], args=reduce.args[i : i + size], claims=()) for i in firsts
+    ]
+
+
+def summed_over_groups(
+    body: Sequence[Statement], groups: Sequence[WeightGroup], hybrid: Hybrid, namer: FunctionBuilder
+) -> tuple[list[Statement], list[WeightGroup]]:
+    """The statements with sums over the groups behind those within each of them; and the weights, as summed within.
+
+    What only the owner of a weight has is summed over the owners.
+    """
+    by_weight: dict[str, list[int]] = {}
+    for number, group in enumerate(groups):
+        whole = hybrid.whole.get(group.weights[0])
+        if whole is not None:
+            by_weight.setdefault(whole.weights[0], []).append(number)
+    made = {name: index for index, s in enumerate(body) for name in results(s)}
+    after: dict[int, list[Statement]] = {}
+    moved: set[int] = set()
+    inner = list(groups)
+    for first, numbers in by_weight.items():
+        replicas = hybrid.whole[first].replicas
+        members = [groups[number] for number in numbers]
+        own = {name: namer.fresh(f"{name}_within") for group in members for name in group.sums if name in made}
+        places = sorted({made[name] for name in own})
+        moved.update(places)
+        # All groups do so at the same place: then none waits for another one between two of its sums.
+        together = [_renamed(body[place], own) for place in places]
+        for rank in range(len(members[0].sums)):
+            row = [group.sums[rank] for group in members if group.sums[rank] in own]
+            if row:
+                together.append(_across(row, [own[name] for name in row], replicas, hybrid.size))
+        after.setdefault(places[-1], []).extend(together)
+        for number, group in zip(numbers, members, strict=True):
+            inner[number] = replace(group, sums=tuple(own.get(name, name) for name in group.sums))
+    found: list[Statement] = []
+    for index, statement in enumerate(body):
+        found += [] if index in moved else [statement]
+        found += after.get(index, ())
+    return found, inner
+
+
+def _renamed(statement: Statement, own: Mapping[str, str]) -> Statement:
+    assert isinstance(statement, Apply)
+    return replace(statement, results=tuple(own.get(name, name) for name in statement.results), claims=())
+
+
+def _across(summed: Sequence[str], parts: Sequence[str], replicas: ReplicaGroup, size: int) -> Apply:
+    """The sum over the groups of what one replica of each has."""
+    stride = None if replicas.stride is None else replicas.stride * size
+    return ReplicaGroup((), replicas.size // size, stride).collective("MPIAllreduce", summed, parts)

@@ -1,0 +1,181 @@
+"""The step `cp`: devices share sequences; attention exchanges keys and values, and all else stays where it is."""
+
+from functools import cache
+
+import pytest
+from command_line import distir as command
+
+import distir
+from distir.diagnostics import ProgramError
+from distir.ir import Apply
+from distir.models.catalogue import program
+from distir.models.published import PUBLISHED, resized
+from distir.simulate import simulate
+from distir.transform import StepError, transform, verify
+
+__all__ = ["command"]  # a fixture
+
+SMALL = {"layers": 2, "width": 32, "heads": 4, "vocabulary": 64}
+MODELS = {
+    "llama3-8b": {"kv_heads": 2, "head_size": 8, "ffn": 64},
+    "gpt-oss-20b": {"kv_heads": 2, "head_size": 8, "expert_ffn": 32, "experts": 4, "top_k": 2, "window": 5},
+    "gemma2-2b": {"kv_heads": 2, "head_size": 8, "ffn": 64, "window": 5},
+    "deepseek-v3": {"layers": 3, "ffn": 64, "expert_ffn": 32, "experts": 16, "top_k": 2, "dense_layers": 1},
+}
+BATCH, TOKENS = 2, 16
+
+
+def published(name, batch=BATCH, **sizes):
+    return program(resized(name, PUBLISHED[name], {**SMALL, **MODELS[name], **sizes}), TOKENS, batch, "Float32")
+
+
+@cache
+def trained(name, batch=BATCH):
+    return transform(published(name, batch), "grad", "optimizer=adam")
+
+
+@cache
+def distributed(name, *steps, batch=BATCH):
+    return transform(trained(name, batch), *steps)
+
+
+def communication(module, **options):
+    """The messages of a step, as they are sent."""
+    timeline = simulate(module, "dgx-a100", **options).timeline()
+    return [e.work.communication for e in timeline.effects if e.work.communication]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4", "cp=2 cp_kind=a2a"])
+def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
+    assert verify(trained(name), distributed(name, *steps.split())).equal
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "cp=2 tp=2",
+        "cp=2 tp=2 sequence=true",
+        "tp=2 cp=2",
+        "cp=2 dp=2",
+        "cp=2 zero=1",
+        "cp=2 dp=2 zero=3",
+        "cp=2 tp=2 sequence=true dp=2 zero=1",
+        "pp=2 microbatches=2 cp=2",
+        "accumulate=2 cp=2",
+        "checkpoint cp=2",
+        "dtp=2,2,2 microbatches=2 context=2 sequence=true zero=1",
+        "dtp=2,1,1 context=2 zigzag=false",
+        "cp=2 cp_kind=a2a tp=2 sequence=true dp=2 zero=1",
+        "dtp=1,1,2 microbatches=2 context=2 cp_kind=a2a",
+    ],
+)
+def test_beside_other_parallelism(steps):
+    module = transform(published("llama3-8b", 4), "grad")
+    assert verify(module, transform(module, *steps.split())).equal
+
+
+def test_each_device_has_the_same_share_of_a_causal_triangle():
+    """Of 2n parts device i of n has the parts i and 2n - 1 - i (Llama 3, section 3.3.2)."""
+    size = 4
+    for steps, equal in ((f"cp={size}", True), (f"cp={size} zigzag=false", False)):
+        effects = simulate(distributed("llama3-8b", *steps.split()), "dgx-a100").timeline().effects
+        flops = [[f for _, f, c in e.work.contractions if type(c).__name__ == "Scores"] for e in effects]
+        found = {f for fs in flops for f in fs}
+        assert (len(found) == 2) == equal  # forward and backward
+
+
+def test_as_much_travels_as_the_formula_says():
+    """Keys and values are gathered in each pass, and their gradients scattered (Llama 3, arXiv:2407.21783, 3.3.2).
+
+    Of a gathered tensor of S bytes a device sends (n - 1) / n of S, of a scattered one as much.
+    """
+    size = 2
+    model = resized("llama3-8b", PUBLISHED["llama3-8b"], {**SMALL, **MODELS["llama3-8b"]})
+    messages = communication(distributed("llama3-8b", f"cp={size}"))
+    sent = [m.nbytes * (size - 1) // size for m in messages if m.pattern in ("allgather", "reducescatter")]
+    keys = BATCH * TOKENS * model.shared_heads * model.size * 4
+    assert sum(sent) == model.layers * 6 * keys * (size - 1) // size
+
+
+def test_heads_travel_as_the_formula_says():
+    """Queries, keys, values and the result are exchanged in each pass (DeepSpeed-Ulysses, arXiv:2309.14509, 3.2).
+
+    The result once more in the backward pass: it is kept where the projection after it takes it, not by head too.
+    """
+    size = 2
+    model = resized("llama3-8b", PUBLISHED["llama3-8b"], {**SMALL, **MODELS["llama3-8b"]})
+    messages = communication(distributed("llama3-8b", f"cp={size}", "cp_kind=a2a"))
+    sent = [m.nbytes * (size - 1) // size for m in messages if m.pattern == "alltoall"]
+    part = BATCH * TOKENS // size * model.size * 4
+    queries, keys = part * model.heads, part * model.shared_heads
+    assert len(sent) == model.layers * (4 + 5)
+    assert sum(sent) == model.layers * (5 * queries + 4 * keys) * (size - 1) // size
+
+
+def test_a_gradient_is_summed_once_over_all_that_hold_the_weight():
+    made = distributed("llama3-8b", "cp=2", "dp=2")
+    sums = [s for s in made.functions["main"].body if isinstance(s, Apply) and s.op == "MPIAllreduce"]
+    weights = [p for p in trained("llama3-8b").entry().params if "param" in p.roles]
+    assert len(sums) == len(weights) + 1  # and the loss
+    assert {len(s.args) for s in sums} == {4}
+
+
+def test_optimizer_state_is_partitioned_over_all_that_hold_the_weight():
+    held = {}
+    for steps in ("cp=2 dp=2", "cp=2 dp=2 zero=1 partition=split", "cp=4 zero=1 partition=split"):
+        params = distributed("llama3-8b", *steps.split(), batch=4).entry().params
+        held[steps] = sum(p.type.elements for p in params if "state" in p.roles and p.type.shape)
+    whole, *parts = held.values()
+    assert [4 * part for part in parts] == [whole, whole]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dtp=1,1,1", "context=2"),
+        ("dtp=2,2,1", "context=2", "sequence=true", "zero=1", "partition=split"),
+        ("dtp=2,1,2", "context=2", "microbatches=2"),
+        ("cp=4",),
+        ("cp=2", "cp_kind=a2a"),
+    ],
+    ids=" ".join,
+)
+def test_one_device_represents_all(words):
+    module = transform(published("llama3-8b", 8), "grad", "optimizer=adam")
+    whole = simulate(transform(module, *words), "dgx-a100")
+    one = simulate(transform(module, words[0], "representative=true", *words[1:]), "dgx-a100")
+    assert one.latency_s == whole.latency_s
+    assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
+
+
+@pytest.mark.parametrize("steps", ["cp=2", "cp=2 cp_kind=a2a tp=2"])
+def test_processes_give_what_the_executor_does(command, tmp_path, steps):
+    pytest.importorskip("torch")
+    path = tmp_path / "step.dir"
+    path.write_text(distir.format(distributed("gemma2-2b", *steps.split())))
+    ended = command("launch", path, "--verify", "--timeout", "300s")
+    assert ended.code == 0, ended.err
+    assert "the results are those of the reference executor" in ended.err
+
+
+def test_what_does_not_fit_is_said():
+    module = trained("llama3-8b")
+    with pytest.raises(ProgramError, match=r"DIR620.*`%input_ids` dimension 1 is 16, which does not split into 6"):
+        transform(module, "cp=3")
+    with pytest.raises(ProgramError, match=r"or `zigzag=false`"):
+        transform(module, "cp=16")
+    with pytest.raises(ProgramError, match=r"DIR620.*which does not split over 3 devices"):
+        transform(module, "cp=3", "zigzag=false")
+    with pytest.raises(ProgramError, match="this attention is split along the sequence already"):
+        transform(module, "cp=2", "cp=2")
+    with pytest.raises(ProgramError, match="`@main` has no attention"):
+        transform(distir.models.mlp(2, 8, batch=4, training=True), "cp=2")
+    with pytest.raises(StepError, match="there is no `cp_kind` `rings`"):
+        transform(module, "cp=2", "cp_kind=rings")
+    with pytest.raises(ProgramError, match=r"DIR620.*`Attention` has 4 and 2 heads, which do not split over 4 devices"):
+        transform(module, "cp=4", "cp_kind=a2a")
+    with pytest.raises(StepError, match="each device has whole sequences"):
+        transform(module, "cp=2", "cp_kind=a2a", "zigzag=true")
+    with pytest.raises(StepError, match=r"`context` expected 1 or more"):
+        transform(module, "dtp=1,1,1", "context=0")
