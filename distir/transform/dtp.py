@@ -33,7 +33,7 @@ from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
-from distir.transform.sharding import TensorPlan, sequential, split
+from distir.transform.sharding import TensorPlan, expert_states, sequential, split, with_owners
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import LARGEST_NODE
@@ -63,6 +63,8 @@ def dtp(
     representative: bool = False,
     sums: str = SUMS[0],
     scatter_gather: bool | None = None,
+    experts: int = 1,
+    skew: float = 0.0,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -82,7 +84,10 @@ def dtp(
     `scatter_gather` as in `tp`: of what all shards of a stage have whole, each sends a part to the next stage, which
     gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
-    Raises ProgramError if one of the three steps does.
+    With `experts=N` neighbouring replicas, N of them each, share the experts of the model: each has its part of all of them.
+    N divides the number of replicas. `skew` as in the step `ep`.
+
+    Raises ProgramError if one of these steps does.
     """
     degrees = _degrees(value)
     if layout not in LAYOUTS:
@@ -94,8 +99,12 @@ def dtp(
         return math.prod(degrees[other] for other in inside if other in done)
 
     d, t, p = (degrees[axis] for axis in AXES)
+    if experts < 1 or d % experts:
+        raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
     microbatches = count_of(module, microbatches, micro_batch, d)
     with paused_collection():
+        if experts > 1:
+            module = with_owners(module, experts, skew)
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
         options = (module, p, microbatches, schedule, virtual, balance, hardware, sums)
@@ -114,7 +123,7 @@ def dtp(
             shards.settled = shards.settled and shards.settled.of(_sources(made))
 
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
-            return batch_states(analysis, entry, d)
+            return batch_states(analysis, entry, d // experts)
 
         if t > 1:
             made = split(
@@ -132,8 +141,19 @@ def dtp(
             )
             if d > 1:
                 analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
-        if d > 1 or t == 1:
-            made = split(made, d, run("d", "pt"), replicas, bucket_bytes, False, analysis, ends, representative)
+        inside = run("d", "pt")
+        if experts > 1:
+
+            def owners(analysis: Analysis, entry: Function) -> Sequence[State]:
+                return expert_states(analysis, entry, experts)
+
+            before = made
+            made = split(made, experts, inside, owners, 0, False, analysis, ends, representative)
+            if d > experts:
+                analysis = checked_result(f"experts={experts}", before, made, entry_of(made).name)
+        if d > experts or t == experts == 1:
+            made = split(made, d // experts, inside * experts, replicas, bucket_bytes, False, analysis, ends, representative)
+        if d > 1:
             made = _of_replicas(made, d) if representative else made
         return _resized(made, batch)
 

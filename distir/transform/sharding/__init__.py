@@ -5,7 +5,7 @@ several: so they combine with one another and with other transforms. Nothing her
 say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
-from distir.transform.sharding.experts import ep
+from distir.transform.sharding.experts import ep, expert_states, with_owners
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
-__all__ = ["TensorPlan", "dp", "ep", "sequential", "split", "tensor_shares", "tp"]
+__all__ = ["TensorPlan", "dp", "ep", "expert_states", "sequential", "split", "tensor_shares", "tp", "with_owners"]
