@@ -35,7 +35,7 @@ class Distributed:
         self.subject = subject
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
-        stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
+        stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline, plan.experts)
         # What is cut beside products is decided for each function as it is, of one replica or of all.
         stands = stands and not (plan.overlap and plan.data > 1 and plan.tensor > 1)
         try:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import permutations
+from itertools import islice, permutations
 
 from distir.analysis import Analysis
 from distir.ir import (
@@ -33,7 +33,7 @@ from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
-from distir.transform.sharding import TensorPlan, expert_states, sequential, split, with_owners
+from distir.transform.sharding import Owned, TensorPlan, expert_states, owned_weights, sequential, split, with_owners
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import LARGEST_NODE
@@ -84,8 +84,8 @@ def dtp(
     `scatter_gather` as in `tp`: of what all shards of a stage have whole, each sends a part to the next stage, which
     gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
-    With `experts=N` neighbouring replicas, N of them each, share the experts of the model: each has its part of all of them.
-    N divides the number of replicas. `skew` as in the step `ep`.
+    With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
+    number of replicas, and each of the N has its part of the experts. `skew` as there.
 
     Raises ProgramError if one of these steps does.
     """
@@ -114,20 +114,24 @@ def dtp(
         if piped and d == t == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
+        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if experts > 1 else {}
         shards = TensorPlan(t, shard, strict, representative)
         if t > 1 and not shard:
             shards.settled = flow.entry(entry_of(module))
         if piped:
             analysis, batch = _analysed(*options)
             made = analysis.module
-            shards.settled = shards.settled and shards.settled.of(_sources(made))
+            sources = _sources(made)
+            shards.settled = shards.settled and shards.settled.of(sources)
+            weights = {name: weights[source] for name, source in sources.items() if source in weights}
 
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
             return batch_states(analysis, entry, d // experts)
 
         if t > 1:
+            whole = made
             made = split(
-                made,
+                whole,
                 t,
                 run("t", "p"),
                 shards,
@@ -141,21 +145,35 @@ def dtp(
             )
             if d > 1:
                 analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
+            weights = _of_shards(weights, entry_of(whole), entry_of(made), 1 if representative else t)
         inside = run("d", "pt")
         if experts > 1:
 
             def owners(analysis: Analysis, entry: Function) -> Sequence[State]:
-                return expert_states(analysis, entry, experts)
+                return expert_states(analysis, entry, experts, weights)
 
             before = made
             made = split(made, experts, inside, owners, 0, False, analysis, ends, representative)
             if d > experts:
                 analysis = checked_result(f"experts={experts}", before, made, entry_of(made).name)
         if d > experts or t == experts == 1:
-            made = split(made, d // experts, inside * experts, replicas, bucket_bytes, False, analysis, ends, representative)
+            made = split(
+                made, d // experts, inside * experts, replicas, bucket_bytes, False, analysis, ends, representative
+            )
         if d > 1:
             made = _of_replicas(made, d) if representative else made
         return _resized(made, batch)
+
+
+def _of_shards(weights: Owned, whole: Function, made: Function, shards: int) -> Owned:
+    """The same by parameter of the program whose devices each became so many: one parameter for each, in order."""
+    names = (p.name for p in made.params)
+    found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
+    for param in whole.params:
+        for name in islice(names, shards if types.devices(param.type) else 1):
+            if param.name in weights:
+                found[name] = weights[param.name]
+    return found
 
 
 def _of_replicas(module: Module, size: int) -> Module:

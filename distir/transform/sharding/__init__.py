@@ -5,7 +5,19 @@ several: so they combine with one another and with other transforms. Nothing her
 say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
-from distir.transform.sharding.experts import ep, expert_states, with_owners
+from distir.transform.sharding.experts import Owned, ep, expert_states, owned_weights, with_owners
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
-__all__ = ["TensorPlan", "dp", "ep", "expert_states", "sequential", "split", "tensor_shares", "tp", "with_owners"]
+__all__ = [
+    "Owned",
+    "TensorPlan",
+    "dp",
+    "ep",
+    "expert_states",
+    "owned_weights",
+    "sequential",
+    "split",
+    "tensor_shares",
+    "tp",
+    "with_owners",
+]

@@ -7,6 +7,7 @@ rows `owned` puts into equal parts, one for each device. Everything else is data
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from distir.analysis import Analysis
@@ -14,7 +15,7 @@ from distir.ir import Function, Module
 from distir.ir.roles import is_held
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.sharding.classes import is_one
+from distir.transform.sharding.classes import Settled, is_one
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.owned import OwnedExperts, Owners, owned
@@ -44,9 +45,11 @@ def ep(module: Module, value: int, *, skew: float = 0.0, representative: bool = 
     if value == 1:
         return module
     module = with_owners(module, value, skew)
-    return split(
-        module, value, "outermost", lambda a, entry: expert_states(a, entry, value), representative=representative
-    )
+
+    def placement(analysis: Analysis, entry: Function) -> list[State]:
+        return expert_states(analysis, entry, value, owned_weights(entry, Flow(analysis.domain).entry(entry)))
+
+    return split(module, value, "outermost", placement, representative=representative)
 
 
 def with_owners(module: Module, count: int, skew: float) -> Module:
@@ -68,17 +71,29 @@ def _with_owners(module: Module, owners: Owners) -> OwnedExperts:
     return owned(checked(module), entry_of(module), owners)
 
 
-def expert_states(analysis: Analysis, entry: Function, size: int) -> list[State]:
+Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
+"""By parameter: which dimensions number experts, each the way to a leaf and an axis of it."""
+
+
+def owned_weights(entry: Function, settled: Settled) -> Owned:
+    """The weights of experts, and what an optimizer keeps of them."""
+    held = {p.name for p in entry.params if is_held(p)}
+    found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
+    for (name, path, axis), pieces in settled.places.items():
+        if name in held and is_one(pieces) and settled.traits[pieces[0][0]].owned:
+            found[name] = (*found.get(name, ()), (path, axis))
+    return found
+
+
+def expert_states(analysis: Analysis, entry: Function, size: int, weights: Owned) -> list[State]:
     """A state for each parameter of a program with owners: inputs are split along the batch, experts by owner.
 
     So is what an optimizer keeps of the weights of experts. Raises ProgramError where the batch does not divide.
     """
     states = batch_states(analysis, entry, size)
-    settled = Flow(analysis.domain).entry(entry)
-    names = {p.name: i for i, p in enumerate(entry.params) if is_held(p)}
-    for (name, path, axis), pieces in settled.places.items():
-        if name in names and is_one(pieces) and settled.traits[pieces[0][0]].owned:
-            states[names[name]] = _along(states[names[name]], path, axis)
+    for i, param in enumerate(entry.params):
+        for path, axis in weights.get(param.name, ()):
+            states[i] = _along(states[i], path, axis)
     return states
 
 
