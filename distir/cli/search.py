@@ -82,7 +82,7 @@ def search(
     ] = False,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
     max_memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="The most memory of a device to use, such as 70GB.")
+        str | None, typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB.")
     ] = None,
     all_divisors: Annotated[
         bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
