@@ -33,7 +33,16 @@ from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
-from distir.transform.sharding import Owned, TensorPlan, expert_states, owned_weights, sequential, split, with_owners
+from distir.transform.sharding import (
+    Owned,
+    TensorPlan,
+    expert_states,
+    owned_weights,
+    sequential,
+    split,
+    with_joined_sums,
+    with_owners,
+)
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import LARGEST_NODE
@@ -160,6 +169,8 @@ def dtp(
             made = split(
                 made, d // experts, inside * experts, replicas, bucket_bytes, False, analysis, ends, representative
             )
+        if d > experts > 1:
+            made = with_joined_sums(made, experts, d // experts, inside)
         if d > 1:
             made = _of_replicas(made, d) if representative else made
         return _resized(made, batch)

@@ -6,6 +6,7 @@ say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
 from distir.transform.sharding.experts import Owned, ep, expert_states, owned_weights, with_owners
+from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "split",
     "tensor_shares",
     "tp",
+    "with_joined_sums",
     "with_owners",
 ]

@@ -13,12 +13,15 @@ from distir.ir import Function, Module, Site
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import analysed, checked
+from distir.transform.entry import entry_of
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.mesh import Place, mesh_of
+from distir.transform.sharding.owned import owners_of
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
@@ -40,12 +43,18 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
     The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone,
-    the gradients above all, is summed over the replicas where it is needed whole, once for each value. With
-    `bucket_bytes` such sums are joined into messages of at least so many bytes, where they wait for nothing.
+    the gradients above all, is summed over the replicas where it is needed whole, once for each value: over those that
+    share experts (`ep`) at the same time. With `bucket_bytes` such sums are joined into messages of at least so many
+    bytes, where they wait for nothing.
 
     Raises ProgramError where no parameter has a batch, or it does not divide.
     """
-    return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
+    made = split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
+    sharing = owners_of(module)
+    if value == 1 or sharing == 1:
+        return made
+    devices = mesh_of(module, entry_of(module), value, "outermost").count
+    return with_joined_sums(made, sharing, value, devices // sharing)
 
 
 @step(after=("grad", "checkpoint", "pp", "accumulate"))

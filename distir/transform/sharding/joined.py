@@ -1,0 +1,107 @@
+"""Sums over two mesh axes, one after the other, taken as one sum over both.
+
+A gradient is summed over the devices that share a sequence or experts, and over replicas. One all-reduce over all of
+them moves less than two, and then all of them hold what an optimizer keeps in equal copies, which ZeRO partitions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from distir.ir import Apply, Attributes, Call, Function, Module, Statement, names, operands, types
+from distir.ops import Value, type_of
+from distir.ops.group import GROUPED
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+
+SUM, GROUP_SUM = "MPIAllreduce", GROUPED["MPIAllreduce"].name
+
+
+def with_joined_sums(module: Module, inner: int, outer: int, stride: int | None = None) -> Module:
+    """The program with sums over `inner` devices, and of these over `outer` groups of them, as sums over all of them.
+
+    Only where the groups are neighbours, and nothing else uses the inner sums. `stride`: how far apart the devices of
+    an inner group are, where groups along another axis may have as many. Raises ProgramError if the module does not
+    check.
+    """
+    entry = entry_of(module)
+    is_written_out = any(isinstance(s, Apply) and s.op == SUM for s in entry.body)
+    joined = _joined(entry, inner, outer, stride, checked(module).states[entry.name] if is_written_out else {})
+    return module if joined is entry else Module(joined if f is entry else f for f in module)
+
+
+def with_roles(module: Module, **roles: int) -> Module:
+    """The module with roles of its inputs that say of how many devices they are: those that have a batch."""
+    entry = entry_of(module)
+    params = tuple(
+        replace(p, roles=Attributes({**p.roles, **roles})) if "batch" in p.roles else p for p in entry.params
+    )
+    return Module(replace(f, params=params) if f is entry else f for f in module)
+
+
+def _joined(entry: Function, inner: int, outer: int, stride: int | None, rho: Mapping[str, Value]) -> Function:
+    uses = Counter(name for s in entry.body for name in names(operands(s)))
+    made = {name: s for s in entry.body if isinstance(s, Apply) and s.op in (SUM, GROUP_SUM) for name in s.results}
+    taken = {arg: s for s in made.values() for arg in s.args if isinstance(arg, str) and uses[arg] == 1}
+    found: dict[Statement, Apply | None] = {}
+    for statement in entry.body:
+        if not isinstance(statement, Apply) or statement in found:
+            continue
+        if statement.op == SUM and len(statement.args) == outer:
+            found |= _of_all(statement, made, taken, inner, stride, rho)
+        elif statement.op == GROUP_SUM and statement.attrs.get("size") == outer:
+            found |= _of_representative(statement, made, taken, inner, stride)
+    if not found:
+        return entry
+    body = [found.get(s, s) if isinstance(s, (Apply, Call)) else s for s in entry.body]
+    return replace(entry, body=tuple(s for s in body if s is not None))
+
+
+def _of_all(
+    statement: Apply,
+    made: Mapping[str, Apply],
+    taken: Mapping[str, Apply],
+    inner: int,
+    stride: int | None,
+    rho: Mapping[str, Value],
+) -> dict[Statement, Apply | None]:
+    """The sum that several become, and those that are no more, by statement; nothing where they do not fit."""
+    first = [made.get(arg) if isinstance(arg, str) else None for arg in statement.args]
+    groups = [s for s in first if s is not None and s.op == SUM and len(s.args) == inner]
+    if len(groups) != len(first):
+        return {}
+    sums = [taken.get(name) for name in groups[0].results]
+    if any(s is None for s in sums):
+        return {}
+    outer = [s for s in sums if s is not None]
+    if [tuple(s.args) for s in outer] != [*zip(*(s.results for s in groups), strict=True)]:
+        return {}
+    devices = [types.device_of(type_of(rho[name])) or 0 for name in groups[0].results]
+    others = [types.device_of(type_of(rho[name])) or 0 for name in statement.results]
+    if others[1] - others[0] != inner * (devices[1] - devices[0]) or stride not in (None, devices[1] - devices[0]):
+        return {}
+    args = tuple(arg for s in groups for arg in s.args)
+    results = tuple(name for row in zip(*(s.results for s in outer), strict=True) for name in row)
+    gone: dict[Statement, Apply | None] = dict.fromkeys([*groups, *outer])
+    return {**gone, outer[0]: replace(outer[0], results=results, args=args, claims=())}
+
+
+def _of_representative(
+    statement: Apply, made: Mapping[str, Apply], taken: Mapping[str, Apply], inner: int, stride: int | None
+) -> dict[Statement, Apply | None]:
+    (arg,) = statement.args
+    first = made.get(arg) if isinstance(arg, str) else None
+    if first is None or first.op != GROUP_SUM or first.attrs.get("size") != inner or taken.get(str(arg)) != statement:
+        return {}
+    own, size = _number(first, "stride"), _number(statement, "size")
+    if _number(statement, "stride") != own * inner or stride not in (None, own):
+        return {}
+    attrs = Attributes({**statement.attrs, "size": size * inner, "stride": own})
+    return {first: None, statement: replace(statement, args=first.args, attrs=attrs, claims=())}
+
+
+def _number(statement: Apply, name: str) -> int:
+    value = statement.attrs.get(name, 1)
+    return value if isinstance(value, int) else 1
