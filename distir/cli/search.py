@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from distir.search import Log, Row, Search, Space, Table
 
 METHODS = ("grid", "bounded", "anneal")
+DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
+"""The options that say which degrees are tried."""
+
+TRAINING = "grad optimizer=adamw precision=mixed"
+"""The steps that make a forward pass the training step that `--global-batch` means."""
+
 NUMBERS = "comma-separated numbers, such as 128,256"
 
 
@@ -35,6 +41,25 @@ def search(
     batch_size: Annotated[
         str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension.")
     ] = None,
+    global_batch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,…",
+            help="The same of training: a model by its name becomes a training step, with ZeRO 0 and 1 and "
+            "microbatches of 1, 2 and 4, but for what other options say.",
+        ),
+    ] = None,
+    dp: Annotated[str | None, typer.Option(metavar="N,N,…", help="D to try. [default: all that there are]")] = None,
+    tp: Annotated[str | None, typer.Option(metavar="N,N,…", help="T to try. [default: all that there are]")] = None,
+    pp: Annotated[str | None, typer.Option(metavar="N,N,…", help="P to try. [default: all that there are]")] = None,
+    ep: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Over how many of D experts are split. [default: all that divide them]"),
+    ] = None,
+    skew: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Tokens of the busiest device, to the mean; 0: room for all. [default: 1]"),
+    ] = None,
     microbatches: Annotated[str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]")] = None,
     accumulate: Annotated[
         str | None,
@@ -49,13 +74,16 @@ def search(
     sums: Annotated[
         str, typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage.")
     ] = "layer",
-    zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
+    zero: Annotated[str | None, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3. [default: 0]")] = None,
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
     fuse: Annotated[bool, typer.Option("--fuse", help="Fuse each program's ops into kernels.")] = False,
     overlap: Annotated[
         bool, typer.Option("--overlap", help="Try each plan with communication beside computation, too.")
     ] = False,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB.")
+    ] = None,
     all_divisors: Annotated[
         bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
     ] = False,
@@ -98,8 +126,9 @@ def search(
 ) -> int:
     """Search for the best strategy to distribute a program.
 
-    Tries data (D), tensor (T) and pipeline (P) parallelism, microbatches (K) and batch sizes. Configurations that do
-    not fit into the devices' memory are recorded but not ranked; infeasible ones are rows with a reason. `bounded`
+    Tries data (D), tensor (T) and pipeline (P) parallelism, experts over devices (EP, a part of D, for models that have
+    experts), microbatches (K) and batch sizes. Configurations that do not fit into the devices' memory are recorded but
+    not ranked; infeasible ones are rows with a reason. `bounded`
     skips configurations that lower bounds exclude and finds the grid's best; `anneal` starts from it and tries stages
     of unequal size. With --csv, --resume continues an interrupted search.
 
@@ -112,6 +141,8 @@ def search(
 
         distir search llama3-8b --seq 4096 --batch-size 64 --hardware dgx-h100 --apply 'grad precision=mixed'
 
+        distir search mixtral-8x7b --hardware dgx-h100 --nodes 2 --global-batch 256 --ep 1,4,8 --tp 1,2
+
         distir search model.dir --devices 8 --batch-size 128,256 --csv rows.csv --plot rows.png
 
         distir search mlp-17b --batch-size 65536 --method bounded --export megatron
@@ -123,8 +154,14 @@ def search(
     from distir.search.log import LogError
     from distir.search.plot import PlotError, check_suffix
 
-    chosen_model = _Model(model, of, apply)
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
+    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep}
+    if global_batch is not None:
+        if batch_size is not None:
+            raise Refused("`--global-batch` excludes `--batch-size`", "both are the batch of a step")
+        asked["batch"], asked["zero"] = global_batch, "0,1" if zero is None else zero
+        apply = TRAINING if apply is None and _is_forward(model) else apply
+    chosen_model = _Model(model, of, apply)
     try:
         for path in plot or ():
             check_suffix(path)
@@ -133,9 +170,13 @@ def search(
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
+        counted = any(text.startswith("K=") for text in fix or ()) or sizes.keys() & {"K", "accumulate", "micro"}
+        if global_batch is not None and not counted:
+            sizes["micro"] = _microbatches(sizes["batch"])
         space = replace(_space(sizes, schedule, sums, checkpoint, fix or (), all_divisors), fuse=fuse)
-        space = replace(space, overlap=(False, True) if overlap else (False,))
-        chosen = _search(chosen_model, hardware, nodes, bind or (), space, devices, method, jobs, backend, steps, seed)
+        space = replace(space, overlap=(False, True) if overlap else (False,), **_sharing(sizes.get("ep"), skew))
+        machine = (hardware, nodes, max_memory)
+        chosen = _search(chosen_model, machine, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
@@ -179,9 +220,17 @@ def _space(
     recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(checkpoint)
     if recompute is None:
         raise Refused(f"`--checkpoint` expected off, on or both, found `{checkpoint}`")
-    if bad := [stage for stage in sizes["zero"] if stage not in (0, 1, 2, 3)]:
+    zero = sizes.get("zero", (0,))
+    if bad := [stage for stage in zero if stage not in (0, 1, 2, 3)]:
         raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
     held = dict(_held(text) for text in fix)
+    for axis, flag in DEGREES.items():
+        if axis in sizes:
+            if axis in held:
+                raise Refused(f"`--{flag}` excludes `--fix {axis}=`", "both say what is tried")
+            if min(sizes[axis]) < 1:
+                raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[axis])}")
+            held[axis] = sizes[axis]
     batches, of_each = sizes.get("batch", ()), sizes.get("micro", ())
     counts, accumulate = held.pop("K", sizes.get("K", MICROBATCHES)), sizes.get("accumulate", (1,))
     if of_each:
@@ -191,8 +240,27 @@ def _space(
         raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
     if min(accumulate) < 1:
         raise Refused(f"`--accumulate` expected 1 or more, found {min(accumulate)}")
-    space = Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each, adding)
+    space = Space(1, batches, counts, schedules, zero, recompute, all_divisors, held, of_each, adding)
     return replace(space, accumulate=accumulate)
+
+
+def _sharing(ep: tuple[int, ...] | None, skew: float | None) -> dict[str, Any]:
+    """What a space says of experts over devices. Raises Refused."""
+    if ep is not None and min(ep) < 1:
+        raise Refused(f"`--ep` expected degrees from 1, found {min(ep)}")
+    if skew and skew < 1:
+        raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {skew:g}")
+    return {"experts": ep, **({} if skew is None else {"skew": skew})}
+
+
+def _is_forward(model: str) -> bool:
+    """Whether a model is one that DistIR has by name, as a forward pass."""
+    return not model.endswith(".dir") and model != "-" and not model.startswith("mlp")
+
+
+def _microbatches(batches: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of microbatches to try unless others are stated: those that divide some batch."""
+    return tuple(size for size in (1, 2, 4) if any(batch % size == 0 for batch in batches))
 
 
 def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:
@@ -220,7 +288,7 @@ def _held(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _integers(text: str, name: str) -> tuple[int, ...]:
-    flag = {"K": "microbatches", "micro": "micro-batch", "batch": "batch-size"}.get(name, name)
+    flag = {"K": "microbatches", "micro": "micro-batch", "batch": "batch-size", **DEGREES}.get(name, name)
     try:
         return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
@@ -246,8 +314,7 @@ class _Model(NamedTuple):
 
 def _search(
     model: _Model,
-    hardware: str | None,
-    nodes: str | None,
+    on: tuple[str | None, str | None, str | None],
     bind: Any,
     space: Space,
     devices: int | None,
@@ -259,15 +326,28 @@ def _search(
 ) -> Search:
     from dataclasses import replace
 
+    """`on`: the hardware's name, its number of nodes, and the most memory to use."""
     from distir.search import Annealing, Search, Subject, Workers
 
     if method not in METHODS:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
     module, config, bound = _subject(model, bind, bool(space.batch_sizes))
+    hardware, nodes, max_memory = on
     machine = simulating.machine(hardware, config, nodes).hardware
+    if max_memory is not None:
+        machine = machine.with_memory(_bytes(max_memory))
     space = replace(space, devices=machine.devices if devices is None else devices)
     subject = Subject(model.title, module, machine, tuple(sorted(bound.items())))
     return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
+
+
+def _bytes(text: str) -> int:
+    from distir.cost.units import UnitError, parse_bytes
+
+    try:
+        return parse_bytes(text)
+    except UnitError as error:
+        raise Refused(f"`--max-memory`: {error}", "such as 70GB") from None
 
 
 def _subject(model: _Model, bind: Any, batch_given: bool) -> tuple[Module, Config, dict[str, Constant]]:

@@ -120,6 +120,8 @@ def _shares(row: Row) -> str:
 
 def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     """Print the best rows, or those of the Pareto front, as a table."""
+    from dataclasses import replace
+
     from rich.text import Text
 
     from distir.cost import show_bytes, show_seconds
@@ -130,7 +132,8 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     priced = [row.currency for row in rows if row.currency][:1]
     by_token = any(row.cost_per_million_tokens is not None for row in rows)
     shared = any(row.weights_share is not None for row in rows)
-    columns = ["batch", "D/T/P/K", "micro-batch", "latency", "throughput", "memory"]
+    shares = any(row.EP > 1 for row in table)
+    columns = ["batch", "D/T/P/K", *(["EP"] if shares else []), "micro-batch", "latency", "throughput", "memory"]
     columns += [f"{currency}/step" for currency in priced]
     columns += [f"{currency}/Mtoken" for currency in priced if by_token]
     columns += ["measured"] if timed else []
@@ -140,7 +143,8 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
         batch = "" if row.batch_size is None else str(row.batch_size)
         micro_batch = "" if row.micro_batch is None else str(row.micro_batch)
-        cells = [batch, str(row.plan), micro_batch, latency, show_rate(row.throughput), memory]
+        plan = [str(replace(row.plan, experts=1)), str(row.EP)] if shares else [str(row.plan)]
+        cells = [batch, *plan, micro_batch, latency, show_rate(row.throughput), memory]
         cells += [_amount(row.cost_per_step)] if priced else []
         cells += [_amount(row.cost_per_million_tokens)] if priced and by_token else []
         if timed:
@@ -155,6 +159,8 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     uneven = chosen.uneven
     text += f"\n{uneven} more {'is' if uneven == 1 else 'are'} skipped: D·K does not divide the batch" if uneven else ""
     text += ", or into microbatches of other sizes" if uneven and chosen.space.micro_batches else ""
+    undivided = chosen.undivided
+    text += f"\n{undivided} more {'is' if undivided == 1 else 'are'} skipped: EP does not divide D" if undivided else ""
     nothing = "none fits into memory" if failed < len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}

@@ -68,6 +68,9 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
     for overlap in space.overlap:
         if overlap != plan.overlap and plan.devices > 1:
             yield replace(plan, overlap=overlap)
+    for experts in space.experts or (1,):
+        if experts != plan.experts and plan.data % experts == 0:
+            yield replace(plan, experts=experts, skew=space.skew if experts > 1 else 0.0)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     for one, degree in degrees.items():
         for other in [name for name in degrees if name != one]:  # in order, for the seed to determine the path
@@ -76,7 +79,10 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
                 counts = space.counts(moved["pipeline"])
                 count = min(max(plan.microbatches, min(counts)), max(counts))
                 zero = plan.zero if moved["data"] > 1 else 0
-                yield replace(plan, **moved, microbatches=count, zero=zero, stages=())
+                experts = plan.experts if moved["data"] % plan.experts == 0 else 1
+                skew = plan.skew if experts > 1 else 0.0
+                moved |= {"microbatches": count, "experts": experts}
+                yield replace(plan, **moved, skew=skew, zero=zero, stages=())
 
 
 def equal_stages(layers: int, stages: int) -> tuple[int, ...]:

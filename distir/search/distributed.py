@@ -35,7 +35,7 @@ class Distributed:
         self.subject = subject
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
-        stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
+        stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline, plan.experts)
         try:
             made = self._made(plan, {"ends": False, "representative": stands} if stands or not plan.zero else {})
         except ProgramError:

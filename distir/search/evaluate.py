@@ -23,7 +23,7 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
     blank = Row(
         subject.model, None, plan.data, plan.tensor, plan.pipeline, plan.microbatches, None, None, None, False,
         plan.schedule, plan.zero, plan.checkpoint, ",".join(map(str, plan.stages)), subject.hardware.name,
-        sums=plan.sums, fuse=plan.fuse, overlap=plan.overlap,
+        sums=plan.sums, fuse=plan.fuse, overlap=plan.overlap, EP=plan.experts, skew=plan.skew,
     )  # fmt: skip
     blank = _with_shares(blank, subject)
     try:

@@ -48,6 +48,9 @@ def megatron(row: Row) -> str:
         "--micro-batch-size": row.micro_batch,
         "--global-batch-size": row.batch_size,
     }
+    if row.EP > 1:  # each expert is split over T, as all else is
+        flags |= {"--expert-model-parallel-size": row.EP, "--expert-tensor-parallel-size": row.T}
+        flags["--moe-token-dispatcher-type"] = "alltoall"
     stages = row.plan.stages
     if row.P > 1 and stages and row.schedule != "interleaved" and len(stages) > row.P:
         lost.append(f"stages of {row.stages} layers: Megatron-LM deals several out to a device only for interleaving")
@@ -91,6 +94,8 @@ def deepspeed(row: Row) -> str:
         lost.append(f"ZeRO stage {row.zero}: DeepSpeed's pipelines take stages 0 and 1")
     if row.stages:
         lost.append(f"stages of {row.stages} layers: see partition_method of PipelineModule")
+    if row.EP > 1:
+        lost.append(f"experts over {row.EP} replicas: give deepspeed.moe.layer.MoE ep_size={row.EP}")
     if row.checkpoint:
         how = (
             "activation_checkpoint_interval=1 of PipelineModule" if row.P > 1 else "deepspeed.checkpointing.checkpoint"
@@ -132,6 +137,7 @@ def torchtitan(row: Row) -> str:
         "parallelism.data_parallel_shard_degree": shard,
         "parallelism.fsdp_reshard_after_forward": None if shard == 1 else "always" if row.zero == 3 else "never",
         "parallelism.tensor_parallel_degree": row.T,
+        "parallelism.expert_parallel_degree": row.EP if row.EP > 1 else None,
         "parallelism.enable_sequence_parallel": False if row.T > 1 else None,
         "parallelism.pipeline_parallel_degree": row.P,
     }

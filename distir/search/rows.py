@@ -48,6 +48,10 @@ class Row:
     """When a pipeline adds up the gradients of microbatches: `layer` or `stage`."""
     fuse: bool = False
     overlap: bool = False
+    EP: int = 1
+    """How many of the D replicas share the experts: each has 1/EP of them."""
+    skew: float = 0.0
+    """With EP > 1: the tokens of the busiest of them, as a multiple of the mean; 0: room for all."""
 
     @property
     def plan(self) -> Plan:
@@ -55,6 +59,7 @@ class Row:
         stages = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
         degrees = self.D, self.T, self.P, self.K
         how = self.schedule, self.zero, self.checkpoint, stages, self.sums, self.fuse, self.overlap
+        how = (*how, self.EP, self.skew)
         return Plan(*degrees, *how)
 
     @property

@@ -34,6 +34,11 @@ class Search:
     known: tuple[Row, ...] = field(default=(), hash=False)
 
     @property
+    def grid(self) -> Space:
+        """The space, with what it leaves to the program."""
+        return self.space.for_experts(self.subject.experts)
+
+    @property
     def digest(self) -> str:
         """The value of `Row.search` for this search."""
         return self.subject.digest(version("distir"))
@@ -60,21 +65,26 @@ class Search:
     @property
     def configurations(self) -> int:
         """How many rows the grid has."""
-        return sum(self._allows(size, plan) for plan in self.space.plans() for size in self.batch_sizes)
+        return sum(self._allows(size, plan) for plan in self.grid.plans() for size in self.batch_sizes)
 
     @property
     def uneven(self) -> int:
         """How many are left out because the batch does not divide by D·K."""
-        return sum(not self._allows(size, plan) for plan in self.space.plans() for size in self.batch_sizes)
+        return sum(not self._allows(size, plan) for plan in self.grid.plans() for size in self.batch_sizes)
+
+    @property
+    def undivided(self) -> int:
+        """How many are left out because the stated EP does not divide D."""
+        return self.space.undivided * len(self.batch_sizes)
 
     def asked_for(self, rows: Iterable[Row]) -> list[Row]:
         """The rows that belong to this search's space: others, as of fewer devices, must not be ranked with them."""
-        sizes, plans = set(self.batch_sizes), set(self.space.plans())
+        sizes, plans = set(self.batch_sizes), set(self.grid.plans())
         beyond = self.method == "anneal"
         return [
             row
             for row in rows
-            if row.batch_size in sizes and (row.plan in plans or (beyond and self.space.reaches(row.plan)))
+            if row.batch_size in sizes and (row.plan in plans or (beyond and self.grid.reaches(row.plan)))
         ]
 
     def rows(self) -> Generator[Row]:
@@ -92,7 +102,7 @@ class Search:
         return Table((*self.known, *self.rows()))
 
     def _found(self) -> Generator[Row]:
-        plans, sizes = list(self.space.plans()), self.batch_sizes
+        plans, sizes = list(self.grid.plans()), self.batch_sizes
         if self.method == "bounded":
             for size in sizes:
                 fitting = [plan for plan in plans if self._allows(size, plan)]
@@ -108,7 +118,7 @@ class Search:
             for best in Table(tuple(found)).best_by_batch:
                 known = {row.plan: row for row in found if row.batch_size == best.batch_size}
                 layers = layer_count(self.subject.module)
-                yield from anneal(self.subject, self.space, best, layers, self.annealing, known)
+                yield from anneal(self.subject, self.grid, best, layers, self.annealing, known)
 
     def _allows(self, size: int | None, plan: Plan) -> bool:
         return size is None or self.space.allows(size, plan)
@@ -129,6 +139,12 @@ class Search:
                 "search for the sequential program that it was made of"
             )
         check_batch_sizes(self.space.batch_sizes)
+        shared = max(self.space.experts or (1,))
+        if shared > 1 and self.subject.experts is None:
+            raise SpaceError(
+                f"`@{self.subject.entry.name}` dispatches no tokens to experts, to be split over {shared} devices; "
+                "leave out `--ep`"
+            )
         if self.configurations == 0:
             sizes = ", ".join(map(str, self.batch_sizes))
             raise SpaceError(f"no batch of {sizes} can be cut into D·K equal parts for any strategy")

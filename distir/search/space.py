@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypedDict
 
@@ -34,7 +34,8 @@ class Plan:
     With one stage, K microbatches are run one after the other, and their gradients are accumulated.
     `stages`: how many layers each stage has, if not equally many. `sums`: when a pipeline adds up the gradients of
     microbatches, as the step `pp` says. `fuse`: whether ops become kernels. `overlap`: whether communication runs
-    beside computation, as by the step `overlap`. A row of a search is a plan and a batch size.
+    beside computation, as by the step `overlap`. `experts`: how many of the replicas share the experts of a model, and
+    `skew` the load of the busiest of them, as the step `ep` says. A row of a search is a plan and a batch size.
     """
 
     data: int
@@ -48,6 +49,8 @@ class Plan:
     sums: str = SUMS[0]
     fuse: bool = False
     overlap: bool = False
+    experts: int = 1
+    skew: float = 0.0
 
     @property
     def devices(self) -> int:
@@ -89,12 +92,15 @@ class Plan:
         words = ["checkpoint"] if self.checkpoint else []
         words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
         words += [f"{name}={value}" for name, value in self.pipeline_options.items()]
+        words += [f"experts={self.experts}"] if self.experts > 1 else []
+        words += [f"skew={self.skew:g}"] if self.experts > 1 and self.skew else []
         zero = [f"zero={self.zero}", "partition=split"] if self.zero else []
         return [*words, *zero, *(["overlap"] if self.overlap else []), *(["fuse"] if self.fuse else [])]
 
     def __str__(self) -> str:
         """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""
-        extras = [self.schedule] if self.pipeline > 1 and self.schedule != "1f1b" else []
+        extras = [f"ep={self.experts}"] if self.experts > 1 else []
+        extras += [self.schedule] if self.pipeline > 1 and self.schedule != "1f1b" else []
         extras += [f"zero={self.zero}"] if self.zero else []
         extras += ["checkpoint"] if self.checkpoint else []
         extras += [f"stages={','.join(map(str, self.stages))}"] if self.stages else []
@@ -120,7 +126,7 @@ class Space:
     checkpoint: tuple[bool, ...] = (False,)
     all_divisors: bool = False
     fixed: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], hash=False)
-    """The degrees that `D`, `T` and `P` are restricted to, by name."""
+    """The degrees that `D`, `T` and `P` are restricted to, by name. Those stated here need not be powers of two."""
     micro_batches: tuple[int, ...] = ()
     """Sizes that a replica's microbatches are restricted to; empty: any."""
     sums: tuple[str, ...] = SUMS[:1]
@@ -131,10 +137,37 @@ class Space:
     """K where P is 1: in how many microbatches, one after the other, a replica runs its part of the batch."""
     overlap: tuple[bool, ...] = (False,)
     """Whether communication runs beside computation, where there are several devices."""
+    experts: tuple[int, ...] | None = None
+    """How many replicas share the experts of a model; None: as many as divide them, 1 for a model without experts."""
+    skew: float = 1.0
+    """The load of the busiest of these replicas, as a multiple of the mean; 0: room for all tokens on each."""
+
+    def for_experts(self, count: int | None) -> Space:
+        """The space for a model whose layers have so many experts, or numbers of experts with this common divisor."""
+        if self.experts is not None:
+            return self
+        return replace(self, experts=(1,) if count is None else self._sharing(count))
+
+    @property
+    def undivided(self) -> int:
+        """How many plans are none because the number of replicas that share experts does not divide all replicas."""
+        return sum(plan.data % plan.experts != 0 for plan in self._grid())
 
     def plans(self) -> Iterator[Plan]:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
         found = False
+        for plan in self._grid():
+            if plan.data % plan.experts == 0:
+                found = True
+                yield plan
+        if not found and self.experts not in (None, (1,)):
+            shared = ", ".join(map(str, self.experts or ()))
+            raise SpaceError(f"no strategy is left: D is no multiple of {shared}, the replicas that share experts")
+        if not found:
+            raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
+
+    def _grid(self) -> Iterator[Plan]:
+        """All plans, and those whose experts do not divide the replicas."""
         for data, tensor, pipeline in self._degrees():
             piped = pipeline > 1
             for schedule in self.schedules if piped else self.schedules[:1]:
@@ -144,12 +177,10 @@ class Space:
                     overlap = self.overlap if data * tensor * pipeline > 1 else (False,)
                     for checkpoint, count in product(self.checkpoint, self.counts(pipeline)):
                         several = self.sums if piped or count > 1 else SUMS[:1]
-                        for sums, beside in product(several, overlap):
-                            found = True
+                        for sums, beside, experts in product(several, overlap, self.experts or (1,)):
                             degrees = data, tensor, pipeline, count
-                            yield Plan(*degrees, schedule, zero, checkpoint, (), sums, self.fuse, beside)
-        if not found:
-            raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
+                            how = schedule, zero, checkpoint, (), sums, self.fuse, beside
+                            yield Plan(*degrees, *how, experts, self.skew if experts > 1 else 0.0)
 
     def counts(self, pipeline: int) -> tuple[int, ...]:
         """K to try for so many stages."""
@@ -177,12 +208,20 @@ class Space:
             and plan.checkpoint in self.checkpoint
             and plan.fuse == self.fuse
             and plan.overlap in (self.overlap if plan.devices > 1 else (False,))
+            and plan.experts in (self.experts or (1,))
+            and plan.skew == (self.skew if plan.experts > 1 else 0.0)
         )
+
+    def _sharing(self, count: int) -> tuple[int, ...]:
+        """How many replicas may share so many experts."""
+        tried = (n for n in _divisors(count) if self.all_divisors or n & (n - 1) == 0)
+        return tuple(n for n in tried if n <= self.devices)
 
     def _degrees(self) -> Iterator[tuple[int, int, int]]:
         if self.devices < 1:
             raise SpaceError(f"expected 1 device or more, found {self.devices}")
-        divisors = [n for n in _divisors(self.devices) if self.all_divisors or n & (n - 1) == 0]
+        stated = {n for allowed in self.fixed.values() for n in allowed}
+        divisors = [n for n in _divisors(self.devices) if self.all_divisors or n & (n - 1) == 0 or n in stated]
         found = False
         for pipeline in divisors:
             for data in reversed(divisors):

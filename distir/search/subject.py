@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 
 from distir.cost import Hardware
-from distir.ir import Constant, Function, Module, SymbolicDim, TensorType, types
+from distir.ir import Apply, Constant, Function, Module, SymbolicDim, TensorType, types
 from distir.search.space import SpaceError
 from distir.simulate.tokens import tokens
 from distir.syntax import print_module
@@ -36,6 +37,18 @@ class Subject:
         if dimension is not None and batch_size is not None:
             sizes[dimension] = batch_size
         return tokens(self.entry, [types.substitute(param.type, sizes) for param in self.entry.params])
+
+    @property
+    def experts(self) -> int | None:
+        """The number of experts of its layers, or the common divisor of several numbers; None for a model without."""
+        counts = {
+            count
+            for function in self.module
+            for statement in function.body
+            if isinstance(statement, Apply) and statement.op == "Dispatch"
+            if isinstance(count := statement.attrs.get("num_experts"), int)
+        }
+        return math.gcd(*counts) if counts else None
 
     def digest(self, version: str) -> str:
         """Identifies a search: rows with different digests must not be mixed."""

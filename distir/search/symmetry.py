@@ -9,10 +9,12 @@ from distir.cost import Hardware
 
 
 @lru_cache(maxsize=1 << 10)
-def interchangeable(machine: Hardware, data: int, tensor: int, pipeline: int) -> bool:
+def interchangeable(machine: Hardware, data: int, tensor: int, pipeline: int, experts: int = 1) -> bool:
     """Whether all replicas and shards of a pipeline are alike on a machine: of the same kinds, and linked alike.
 
     Positions are laid out as the step `dtp` does by default: shards next to each other, then replicas, then stages.
+    Of the replicas, `experts` neighbours each share the experts of the model.
+
     Where they are alike, devices that do the same do it at the same times: by induction over the program, ops that
     begin at the same time take equally long, and those of a collective wait for each other anyway.
     """
@@ -24,11 +26,14 @@ def interchangeable(machine: Hardware, data: int, tensor: int, pipeline: int) ->
         return (stage * data + replica) * tensor + shard
 
     replicas, shards, stages = range(data), range(tensor), range(pipeline)
+    sharing = [range(first, first + experts) for first in range(0, data, experts)]
+    holding = [range(own, data, experts) for own in range(experts)]
+    over = [[replicas], *([sharing, holding] if experts > 1 else [])]
     if not _alike(machine, ([at(p, d, t) for p in stages] for d in replicas for t in shards)):
         return False
     return all(
         _alike(machine, ([at(p, d, t) for t in shards] for d in replicas))
-        and _alike(machine, ([at(p, d, t) for d in replicas] for t in shards))
+        and all(_alike(machine, ([at(p, d, t) for d in group] for group in groups for t in shards)) for groups in over)
         for p in stages
     )
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any
 
 from distir.analysis import Analysis
@@ -35,13 +35,17 @@ from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
 from distir.transform.sharding import (
     CONTEXTS,
+    Owned,
     TensorPlan,
+    expert_states,
     marked_for_context,
     order_of,
+    owned_weights,
     sequence_states,
     sequential,
     split,
     with_joined_sums,
+    with_owners,
     with_roles,
 )
 from distir.transform.sharding.data import batch_states
@@ -80,6 +84,8 @@ def dtp(
     context: int = 1,
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,
+    experts: int = 1,
+    skew: float = 0.0,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -102,6 +108,9 @@ def dtp(
     With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
     `cp_kind` and `zigzag` as in the step `cp`. Gradients are summed over these and the replicas together.
 
+    With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
+    number of replicas, and each of the N has its part of the experts. `skew` as there.
+
     Raises ProgramError if one of these steps does.
     """
     degrees = _degrees(value)
@@ -118,10 +127,14 @@ def dtp(
     nested = layout.replace("t", "ct")
     degrees["c"] = context
     d, t, p = (degrees[axis] for axis in AXES)
+    if experts < 1 or d % experts:
+        raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
     microbatches = count_of(module, microbatches, micro_batch, d)
     with paused_collection():
         if context > 1:
             module = marked_for_context(module, cp_kind)
+        if experts > 1:
+            module = with_owners(module, experts, skew)
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
         options = (module, p, microbatches, schedule, virtual, balance, hardware, sums, in_flight)
@@ -131,13 +144,16 @@ def dtp(
         if piped and d == t == context == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
+        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if experts > 1 else {}
         shards = TensorPlan(t, shard, strict, representative)
         if t > 1 and not shard:
             shards.settled = flow.entry(entry_of(module))
         if piped:
             analysis, batch = _analysed(*options)
             made = analysis.module
-            shards.settled = shards.settled and shards.settled.of(_sources(made))
+            sources = _sources(made)
+            shards.settled = shards.settled and shards.settled.of(sources)
+            weights = {name: weights[source] for name, source in sources.items() if source in weights}
         if context > 1:
             order = order_of(module, cp_kind, zigzag)
 
@@ -148,13 +164,15 @@ def dtp(
             made = split(made, context, inside, places, 0, False, analysis, ends, representative, order=order)
             analysis = checked_result(f"cp={context}", module, made, entry_of(made).name)
             shards.settled = shards.settled and shards.settled.of(_copies(before, entry_of(made)))
+            weights = _of_shards(weights, before, entry_of(made), 1 if representative else context)
 
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
-            return batch_states(analysis, entry, d)
+            return batch_states(analysis, entry, d // experts)
 
         if t > 1:
+            whole = made
             made = split(
-                made,
+                whole,
                 t,
                 run("t", "pc"),
                 shards,
@@ -168,8 +186,23 @@ def dtp(
             )
             if d > 1:
                 analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
-        if d > 1 or t == context == 1:
-            made = split(made, d, run("d", "pct"), replicas, bucket_bytes, False, analysis, ends, representative)
+            weights = _of_shards(weights, entry_of(whole), entry_of(made), 1 if representative else t)
+        inside = run("d", "pct")
+        if experts > 1:
+
+            def owners(analysis: Analysis, entry: Function) -> Sequence[State]:
+                return expert_states(analysis, entry, experts, weights)
+
+            of_one = made
+            made = split(made, experts, inside, owners, 0, False, analysis, ends, representative)
+            if d > experts:
+                analysis = checked_result(f"experts={experts}", of_one, made, entry_of(made).name)
+        if d > experts or t == context == experts == 1:
+            made = split(
+                made, d // experts, inside * experts, replicas, bucket_bytes, False, analysis, ends, representative
+            )
+        if d > experts > 1:
+            made = with_joined_sums(made, experts, d // experts, inside)
         joined = context > 1 and nested.index("d") + 1 == nested.index("c")
         if joined and d > 1:
             made = with_joined_sums(made, context, d)
@@ -178,6 +211,17 @@ def dtp(
         if representative and (d > 1 or joined):
             made = with_roles(made, replicas=d * context if joined else d)
         return _resized(made, batch)
+
+
+def _of_shards(weights: Owned, whole: Function, made: Function, shards: int) -> Owned:
+    """The same by parameter of the program whose devices each became so many: one parameter for each, in order."""
+    names = (p.name for p in made.params)
+    found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
+    for param in whole.params:
+        for name in islice(names, shards if types.devices(param.type) else 1):
+            if param.name in weights:
+                found[name] = weights[param.name]
+    return found
 
 
 @lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others

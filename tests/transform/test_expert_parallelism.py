@@ -9,10 +9,12 @@ from expert_programs import CAPACITY, LAYER
 from expert_programs import decoder as written_decoder
 
 import distir
+from distir.analysis import check
 from distir.diagnostics import ProgramError
-from distir.ir import Apply
+from distir.ir import Apply, types
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
+from distir.ops import type_of
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
 
@@ -28,8 +30,8 @@ DECODERS = {
 BATCH, TOKENS = 4, 8
 
 
-def published(name):
-    return program(resized(name, PUBLISHED[name], {**SMALL, **DECODERS[name]}), TOKENS, BATCH, "Float32")
+def published(name, batch=BATCH):
+    return program(resized(name, PUBLISHED[name], {**SMALL, **DECODERS[name]}), TOKENS, batch, "Float32")
 
 
 def imported():
@@ -137,6 +139,84 @@ def test_one_device_represents_all(steps):
     assert one.latency_s == whole.latency_s
     (use,) = one.devices.values()
     assert {u.peak_memory_bytes for u in whole.devices.values()} == {use.peak_memory_bytes}
+
+
+def step(layers=2):
+    return transform(written_decoder(LAYER, layers=layers, batch=16), "grad", "optimizer=adam")
+
+
+SHARED = [
+    "dtp=8,1,1 experts=4",
+    "dtp=4,2,1 experts=2 sequence=true",
+    "dtp=4,1,2 microbatches=2 experts=2",
+    "dtp=4,1,1 microbatches=2 experts=4",
+    "dtp=4,1,2 microbatches=4 experts=4 schedule=zb-h1",
+    "dtp=2,1,2 microbatches=4 experts=2 schedule=interleaved virtual=2",
+]
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("steps", SHARED)
+def test_replicas_that_share_experts(steps, stage):
+    """They give what one device does; and one of them represents all, to the last bit, whatever ZeRO partitions."""
+    module = step(4 if "virtual" in steps else 2)
+    zero = [f"zero={stage}", "partition=split"] if stage else []
+    if not stage:
+        assert verify(module, transform(module, *steps.split())).equal
+    words = [*steps.split(), "skew=2"]
+    whole = simulate(transform(module, *words, *zero), "dgx-a100")
+    one = simulate(transform(module, *words, "representative=true", *zero), "dgx-a100")
+    assert one.latency_s == whole.latency_s
+    assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
+
+
+@pytest.mark.parametrize("steps", ["ep=2 dp=2 zero=2", "dtp=4,1,1 experts=2 zero=1 partition=split", "ep=4 zero=3"])
+def test_state_is_partitioned_over_all_that_share_it(steps):
+    module = step(1)
+    assert verify(module, transform(module, *steps.split())).equal
+
+
+def volumes(module):
+    """By collective of the entry function, and by number of devices: bytes of the whole that each of them exchanges."""
+    rho, found = check(module).states["main"], {}
+    for s in module.functions["main"].body:
+        if isinstance(s, Apply) and s.op.startswith("Group"):
+            size, nbytes = s.attrs["size"], types.nbytes(type_of(rho[s.args[0]]))
+            key = s.op, size
+            found[key] = found.get(key, 0) + nbytes * (size if s.op == "GroupAllgather" else 1)
+    return found
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_gradients_are_exchanged_once_over_those_that_hold_the_weight(stage):
+    """Of dense weights, over all D replicas; of the 1/E of the experts that a device has, over the D/E that have it.
+
+    An all-reduce of N bytes sends 2 (D - 1)/D N, and so do ZeRO's reduce-scatter and all-gather together (Rajbhandari
+    et al., arXiv:1910.02054, section 7; Megatron's expert data parallelism).
+    """
+    data, shared = 8, 4
+    module = transform(published("mixtral-8x7b", 16), "grad", "optimizer=adam")
+    weights = {p.name: types.nbytes(p.type) for p in module.functions["main"].params if "param" in p.roles}
+    experts = sum(size for name, size in weights.items() if "experts" in name)
+    dense = sum(weights.values()) - experts
+    zero = [f"zero={stage}", "partition=split"] if stage else []
+    made = transform(module, f"dtp={data},1,1", f"experts={shared}", "skew=1", "representative=true", *zero)
+    found = volumes(made)
+    loss = found.pop(("GroupAllreduce", data)) - (0 if stage else dense)
+    assert loss == 4
+    if not stage:
+        assert found == {("GroupAllreduce", data // shared): experts // shared}
+        return
+    each = {data: dense, data // shared: experts // shared}
+    assert found == {(op, n): size for op in ("GroupReduceScatter", "GroupAllgather") for n, size in each.items()}
+
+
+@pytest.mark.parametrize("words", [["fp8"], ["fp8=delayed"], ["overlap=experts", "hardware=dgx-h100"]])
+def test_beside_precision_and_overlap(words):
+    first = [w for w in words if w.startswith("fp8")]
+    module = transform(step(1), *first) if first else step(1)
+    made = transform(module, "dtp=4,1,1", "microbatches=2", "experts=2", *([] if first else words))
+    assert verify(module, made).equal
 
 
 def test_there_is_room_for_as_many_rows_as_stated():

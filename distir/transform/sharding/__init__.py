@@ -6,23 +6,27 @@ knows a model, nor an op by name: ops say how they can be split by their signatu
 """
 
 from distir.transform.sharding.context import CONTEXTS, cp, marked_for_context, order_of, sequence_states
-from distir.transform.sharding.experts import ep
+from distir.transform.sharding.experts import Owned, ep, expert_states, owned_weights, with_owners
 from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
 __all__ = [
     "CONTEXTS",
+    "Owned",
     "TensorPlan",
     "cp",
     "dp",
     "ep",
+    "expert_states",
     "marked_for_context",
     "order_of",
+    "owned_weights",
     "sequence_states",
     "sequential",
     "split",
     "tensor_shares",
     "tp",
     "with_joined_sums",
+    "with_owners",
     "with_roles",
 ]

@@ -7,17 +7,18 @@ rows `owned` puts into equal parts, one for each device. Everything else is data
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import lru_cache
 
 from distir.analysis import Analysis
 from distir.ir import Function, Module
 from distir.ir.roles import is_held
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.sharding.classes import is_one
+from distir.transform.sharding.classes import Settled, is_one
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
-from distir.transform.sharding.owned import Owners, owned
+from distir.transform.sharding.owned import OwnedExperts, Owners, owned
 from distir.transform.sharding.state import Split, State
 from distir.transform.sharding.steps import split
 from distir.transform.steps import StepError, step, tell
@@ -41,29 +42,58 @@ def ep(module: Module, value: int, *, skew: float = 0.0, representative: bool = 
 
     Raises ProgramError where there are no experts, or these or the batch do not divide.
     """
-    if skew and skew < 1:
-        raise StepError(f"`skew` expected a multiple of the mean from 1, found {skew:g}")
     if value == 1:
         return module
-    analysis = checked(module)
-    made = owned(analysis, entry_of(module), Owners(value, skew))
+    module = with_owners(module, value, skew)
+
+    def placement(analysis: Analysis, entry: Function) -> list[State]:
+        return expert_states(analysis, entry, value, owned_weights(entry, Flow(analysis.domain).entry(entry)))
+
+    return split(module, value, "outermost", placement, representative=representative)
+
+
+def with_owners(module: Module, count: int, skew: float) -> Module:
+    """The program, still on one device, with rows in equal parts for so many devices that own equal parts of experts.
+
+    A note says where there is room for all tokens on each of them. Raises StepError for no `skew`, ProgramError where
+    there are no experts, or they do not divide.
+    """
+    if skew and skew < 1:
+        raise StepError(f"`skew` expected a multiple of the mean from 1, found {skew:g}")
+    made = _with_owners(module, Owners(count, skew))
     if not skew and made.is_dropless:
-        tell(f"there is room for all tokens on each device, {value} times the mean: state `skew=…` for simulation")
-
-    def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
-        return _placement(analysis, entry, value)
-
-    return split(made.module, value, "outermost", placement, representative=representative)
+        tell(f"there is room for all tokens on each device, {count} times the mean: state `skew=…` for simulation")
+    return made.module
 
 
-def _placement(analysis: Analysis, entry: Function, size: int) -> list[State]:
-    """Inputs are split along the batch; weights of experts, and what an optimizer keeps of them, along the experts."""
-    states = batch_states(analysis, entry, size)
-    settled = Flow(analysis.domain).entry(entry)
-    names = {p.name: i for i, p in enumerate(entry.params) if is_held(p)}
+@lru_cache(maxsize=16)  # a search distributes it in ever other ways
+def _with_owners(module: Module, owners: Owners) -> OwnedExperts:
+    return owned(checked(module), entry_of(module), owners)
+
+
+Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
+"""By parameter: which dimensions number experts, each the way to a leaf and an axis of it."""
+
+
+def owned_weights(entry: Function, settled: Settled) -> Owned:
+    """The weights of experts, and what an optimizer keeps of them."""
+    held = {p.name for p in entry.params if is_held(p)}
+    found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
     for (name, path, axis), pieces in settled.places.items():
-        if name in names and is_one(pieces) and settled.traits[pieces[0][0]].owned:
-            states[names[name]] = _along(states[names[name]], path, axis)
+        if name in held and is_one(pieces) and settled.traits[pieces[0][0]].owned:
+            found[name] = (*found.get(name, ()), (path, axis))
+    return found
+
+
+def expert_states(analysis: Analysis, entry: Function, size: int, weights: Owned) -> list[State]:
+    """A state for each parameter of a program with owners: inputs are split along the batch, experts by owner.
+
+    So is what an optimizer keeps of the weights of experts. Raises ProgramError where the batch does not divide.
+    """
+    states = batch_states(analysis, entry, size)
+    for i, param in enumerate(entry.params):
+        for path, axis in weights.get(param.name, ()):
+            states[i] = _along(states[i], path, axis)
     return states
 
 

@@ -1,7 +1,7 @@
 """Sums over two mesh axes, one after the other, taken as one sum over both.
 
-A gradient is summed over the devices that share a sequence, and over replicas. One all-reduce over all of them moves
-less than two, and then all of them hold what an optimizer keeps in equal copies, which ZeRO partitions.
+A gradient is summed over the devices that share a sequence or experts, and over replicas. One all-reduce over all of
+them moves less than two, and then all of them hold what an optimizer keeps in equal copies, which ZeRO partitions.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from distir.analysis import State
 from distir.ir import Apply, Attributes, Call, Function, Module, Statement, names, operands, types
-from distir.ops import type_of
+from distir.ops import Value, type_of
 from distir.ops.group import GROUPED
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -20,14 +19,16 @@ from distir.transform.entry import entry_of
 SUM, GROUP_SUM = "MPIAllreduce", GROUPED["MPIAllreduce"].name
 
 
-def with_joined_sums(module: Module, inner: int, outer: int) -> Module:
+def with_joined_sums(module: Module, inner: int, outer: int, stride: int | None = None) -> Module:
     """The program with sums over `inner` devices, and of these over `outer` groups of them, as sums over all of them.
 
-    Only where the groups are neighbours, and nothing else uses the inner sums. Raises ProgramError if the module does
-    not check.
+    Only where the groups are neighbours, and nothing else uses the inner sums. `stride`: how far apart the devices of
+    an inner group are, where groups along another axis may have as many. Raises ProgramError if the module does not
+    check.
     """
     entry = entry_of(module)
-    joined = _joined(entry, inner, outer, checked(module).states[entry.name])
+    is_written_out = any(isinstance(s, Apply) and s.op == SUM for s in entry.body)
+    joined = _joined(entry, inner, outer, stride, checked(module).states[entry.name] if is_written_out else {})
     return module if joined is entry else Module(joined if f is entry else f for f in module)
 
 
@@ -40,7 +41,7 @@ def with_roles(module: Module, **roles: int) -> Module:
     return Module(replace(f, params=params) if f is entry else f for f in module)
 
 
-def _joined(entry: Function, inner: int, outer: int, rho: State) -> Function:
+def _joined(entry: Function, inner: int, outer: int, stride: int | None, rho: Mapping[str, Value]) -> Function:
     uses = Counter(name for s in entry.body for name in names(operands(s)))
     made = {name: s for s in entry.body if isinstance(s, Apply) and s.op in (SUM, GROUP_SUM) for name in s.results}
     taken = {arg: s for s in made.values() for arg in s.args if isinstance(arg, str) and uses[arg] == 1}
@@ -49,9 +50,9 @@ def _joined(entry: Function, inner: int, outer: int, rho: State) -> Function:
         if not isinstance(statement, Apply) or statement in found:
             continue
         if statement.op == SUM and len(statement.args) == outer:
-            found |= _of_all(statement, made, taken, inner, rho)
+            found |= _of_all(statement, made, taken, inner, stride, rho)
         elif statement.op == GROUP_SUM and statement.attrs.get("size") == outer:
-            found |= _of_representative(statement, made, taken, inner)
+            found |= _of_representative(statement, made, taken, inner, stride)
     if not found:
         return entry
     body = [found.get(s, s) if isinstance(s, (Apply, Call)) else s for s in entry.body]
@@ -59,7 +60,12 @@ def _joined(entry: Function, inner: int, outer: int, rho: State) -> Function:
 
 
 def _of_all(
-    statement: Apply, made: Mapping[str, Apply], taken: Mapping[str, Apply], inner: int, rho: State
+    statement: Apply,
+    made: Mapping[str, Apply],
+    taken: Mapping[str, Apply],
+    inner: int,
+    stride: int | None,
+    rho: Mapping[str, Value],
 ) -> dict[Statement, Apply | None]:
     """The sum that several become, and those that are no more, by statement; nothing where they do not fit."""
     first = [made.get(arg) if isinstance(arg, str) else None for arg in statement.args]
@@ -74,7 +80,7 @@ def _of_all(
         return {}
     devices = [types.device_of(type_of(rho[name])) or 0 for name in groups[0].results]
     others = [types.device_of(type_of(rho[name])) or 0 for name in statement.results]
-    if others[1] - others[0] != inner * (devices[1] - devices[0]):
+    if others[1] - others[0] != inner * (devices[1] - devices[0]) or stride not in (None, devices[1] - devices[0]):
         return {}
     args = tuple(arg for s in groups for arg in s.args)
     results = tuple(name for row in zip(*(s.results for s in outer), strict=True) for name in row)
@@ -83,16 +89,16 @@ def _of_all(
 
 
 def _of_representative(
-    statement: Apply, made: Mapping[str, Apply], taken: Mapping[str, Apply], inner: int
+    statement: Apply, made: Mapping[str, Apply], taken: Mapping[str, Apply], inner: int, stride: int | None
 ) -> dict[Statement, Apply | None]:
     (arg,) = statement.args
     first = made.get(arg) if isinstance(arg, str) else None
     if first is None or first.op != GROUP_SUM or first.attrs.get("size") != inner or taken.get(str(arg)) != statement:
         return {}
-    stride, size = _number(first, "stride"), _number(statement, "size")
-    if _number(statement, "stride") != stride * inner:
+    own, size = _number(first, "stride"), _number(statement, "size")
+    if _number(statement, "stride") != own * inner or stride not in (None, own):
         return {}
-    attrs = Attributes({**statement.attrs, "size": size * inner, "stride": stride})
+    attrs = Attributes({**statement.attrs, "size": size * inner, "stride": own})
     return {first: None, statement: replace(statement, args=first.args, attrs=attrs, claims=())}
 
 

@@ -74,6 +74,12 @@ def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
     return OwnedExperts(_retyped(analysis, changed, entry), bool(run.rooms))
 
 
+def owners_of(module: Module) -> int:
+    """How many devices share the experts of a program; 1 where none are."""
+    dispatching = (s for f in module for s in f.body if isinstance(s, Apply) and s.op == "Dispatch")
+    return max((n for s in dispatching if isinstance(n := s.attrs.get("owners", 1), int)), default=1)
+
+
 def _instances(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]:
     """By function that the entry runs: its instances, in the order of their first calls."""
     domain = analysis.domain

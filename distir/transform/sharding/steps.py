@@ -21,6 +21,7 @@ from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.mesh import IN_ORDER, Order, Place, mesh_of
+from distir.transform.sharding.owned import owners_of
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
@@ -43,12 +44,15 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
 
     The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone,
     the gradients above all, is summed over the replicas where it is needed whole, once for each value: over those that
-    share sequences (`cp`) at the same time. With `bucket_bytes` such sums are joined into messages of at least so many
-    bytes, where they wait for nothing.
+    share sequences (`cp`) or experts (`ep`) at the same time. With `bucket_bytes` such sums are joined into messages of
+    at least so many bytes, where they wait for nothing.
 
     Raises ProgramError where no parameter has a batch, or it does not divide.
     """
     made = split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
+    if value > 1 and (sharing := owners_of(module)) > 1:
+        devices = mesh_of(module, entry_of(module), value, "outermost").count
+        made = with_joined_sums(made, sharing, value, devices // sharing)
     context = max((_number(p.roles.get("context")) for p in entry_of(module).params), default=1)
     return with_joined_sums(made, context, value) if context > 1 and value > 1 else made
 

@@ -21,6 +21,7 @@ def rewritten(
 ) -> list[Statement]:
     """The statements of the entry function, all but its `return`, after a stage of ZeRO: 1, 2 or 3."""
     edits = _Edits(uses_of(entry), namer(entry))
+    edits.made = {edits.uses.defined[name] for g in groups for name in g.gradients if name in edits.uses.defined}
     for group, partition in zip(groups, partitions, strict=True):
         _reduce(edits, group, partition, early=stage > 1)
         if isinstance(partition, Owner):
@@ -36,6 +37,8 @@ class _Edits:
 
     uses: Uses
     namer: FunctionBuilder
+    made: set[int] = field(default_factory=set[int])
+    """The statements that give gradients."""
     before: defaultdict[int, list[Statement]] = field(default_factory=lambda: defaultdict(list))
     after: defaultdict[int, list[Statement]] = field(default_factory=lambda: defaultdict(list))
     dropped: set[int] = field(default_factory=set[int])
@@ -60,9 +63,20 @@ def _reduce(edits: _Edits, group: WeightGroup, partition: Partition, early: bool
     made = [edits.uses.defined[name] for name in group.gradients if name in edits.uses.defined]
     if early and len(made) == len(group.gradients):
         edits.dropped.add(group.reduce)
-        edits.after[max(made)].append(reduce)
+        edits.after[_side_by_side(edits, max(made))].append(reduce)
     else:
         edits.replaced[group.reduce] = reduce
+
+
+def _side_by_side(edits: _Edits, index: int) -> int:
+    """The last of the statements that unpack gradients on one device after the other, at or after a statement.
+
+    What is reduced over some of these devices, and what over all, is in the same order on each of them then.
+    """
+    body = edits.uses.entry.body
+    while index + 1 in edits.made and isinstance(s := body[index + 1], Apply) and s.op == "UnpackTuple":
+        index += 1
+    return index
 
 
 def _update_by_owner(edits: _Edits, group: WeightGroup, owner: Owner, stage: int) -> None:

@@ -19,6 +19,7 @@ const ON_OFF = ["off", "on"] as const;
 
 const whole = (value: string): string | undefined => (/^[1-9]\d*$/.test(value) ? undefined : "expected a number from 1");
 const number = (value: string): string | undefined => (/^\d*$/.test(value.trim()) ? undefined : "expected a number");
+const multiple = (value: string): string | undefined => (/^(\d+(\.\d+)?)?$/.test(value.trim()) ? undefined : "expected a multiple such as 1.2");
 const pairs = (value: string): string | undefined => (/^(\S+=\S+(\s+|$))*$/.test(value.trim()) ? undefined : "expected pairs such as D=2, with spaces between them");
 const list = (value: string): string | undefined => (/^(\d+(\s*,\s*\d+)*)?$/.test(value.trim()) ? undefined : "expected comma-separated numbers");
 
@@ -27,15 +28,22 @@ export function options(devices: number, schedules: readonly string[], before: R
   const fields: Option[] = [
     { name: "devices", label: "Devices", detail: "The product of the data, tensor and pipeline degrees.", value: String(devices), check: whole },
     { name: "batch-size", label: "Batch sizes", detail: "Such as 128,256, for the batch dimension. Empty if the program has a fixed batch size.", value: "", check: list },
+    { name: "global-batch", label: "Batch sizes of training", detail: "In the place of batch sizes: a model by its name becomes a training step.", value: "", check: list },
     { name: "microbatches", label: "Microbatches", detail: "Numbers to try; empty: 2,4,…,128.", value: "", check: list },
     { name: "accumulate", label: "Microbatches without a pipeline", detail: "Numbers to try where P is 1: gradients of so many are accumulated; empty: 1.", value: "", check: list },
     { name: "micro-batch", label: "Microbatch sizes", detail: "In the place of microbatches: examples in a replica's microbatch, such as 1,2.", value: "", check: list },
     { name: "apply", label: "Steps to apply first", detail: "Such as: grad optimizer=adamw precision=mixed.", value: "" },
     { name: "bind", label: "Sizes of dimensions", detail: "Such as: S=1024 N=8.", value: "", check: pairs },
+    { name: "dp", label: "Degrees of data parallelism", detail: "Such as 2,4; empty: all that there are.", value: "", check: list },
+    { name: "tp", label: "Degrees of tensor parallelism", detail: "Such as 4,8; empty: all that there are.", value: "", check: list },
+    { name: "pp", label: "Degrees of pipeline parallelism", detail: "Such as 1,2; empty: all that there are.", value: "", check: list },
+    { name: "ep", label: "Degrees of expert parallelism", detail: "Over how many replicas experts are split, such as 1,8; empty: all that divide them.", value: "", check: list },
+    { name: "skew", label: "Skew of experts", detail: "Tokens of the busiest device, to the mean; empty: 1; 0: room for all.", value: "", check: multiple },
+    { name: "max-memory", label: "Memory to use", detail: "The most of each device, such as 70GB; empty: all of it.", value: "" },
     { name: "fix", label: "Fixed degrees", detail: "Such as: D=2,4 T=8.", value: "", check: pairs },
     { name: "all-divisors", label: "All divisors", detail: "Degrees that are not powers of two, too.", value: "off", choices: ON_OFF },
     { name: "schedule", label: "Schedules", detail: `Pipeline schedules, comma-separated: ${schedules.join(", ")}.`, value: "1f1b" },
-    { name: "zero", label: "ZeRO stages", detail: "From 0 to 3, comma-separated.", value: "0", check: list },
+    { name: "zero", label: "ZeRO stages", detail: "From 0 to 3, comma-separated; empty: 0.", value: "", check: list },
     { name: "checkpoint", label: "Checkpointing", detail: "Whether activations are recomputed.", value: "off", choices: ["off", "on", "both"] },
     { name: "fuse", label: "Fusion", detail: "Whether the ops of each program are fused into kernels.", value: "off", choices: ON_OFF },
     { name: "overlap", label: "Overlap", detail: "Whether each plan is tried with communication beside computation, too.", value: "off", choices: ON_OFF },
