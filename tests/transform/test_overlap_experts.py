@@ -10,7 +10,7 @@ from test_expert_parallelism import DECODERS, SMALL
 
 import distir
 from distir.diagnostics import ProgramError
-from distir.ir import Apply
+from distir.ir import Apply, Call
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.simulate import simulate
@@ -67,6 +67,20 @@ def test_layers_of_two_microbatches_take_turns():
     assert len(exchanges(joint)) == len(exchanges(one)) + len(exchanges(other))
     alone = transform(before, "overlap=experts", "hardware=dgx-h100")
     assert simulate(after, SLOW_LINKS).latency_s <= simulate(alone, SLOW_LINKS).latency_s
+
+
+@pytest.mark.parametrize("steps", ["accumulate=4 ep=2", "accumulate=8 ep=2"])
+def test_layers_of_accumulated_microbatches_do_so_in_rounds_too(steps):
+    """Each backward pass runs beside the next microbatch's forward pass, however many there are."""
+    model = resized("mixtral-8x7b", PUBLISHED["mixtral-8x7b"], {**SMALL, **DECODERS["mixtral-8x7b"]})
+    plain = transform(program(model, 8, 16, "Float32"), "grad", "optimizer=sgd")
+    before = transform(plain, *steps.split())
+    after = transform(before, "overlap=experts", f"hardware={SLOW_LINKS}")
+    count = int(steps.partition("=")[2].split()[0])
+    joined = [s for s in after.entry().body if isinstance(s, Call) and "backward" in s.function and "." in s.function]
+    assert len(joined) == count - 1
+    assert verify(plain, after).equal
+    assert simulate(after, SLOW_LINKS).latency_s < simulate(before, SLOW_LINKS).latency_s
 
 
 def test_a_pass_waits_for_no_other_one_where_that_costs_time():

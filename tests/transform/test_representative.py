@@ -85,6 +85,12 @@ def test_so_does_one_whose_sums_in_the_entry_function_are_beside_products():
     assert_stands(PARTITIONED["gpt-2, mixed precision, clipped"](), *steps, then=then)
 
 
+def test_so_does_one_whose_weights_are_gathered_ahead_in_each_shard_of_a_replica():
+    """A shard waits for what it computes itself: in the program of all, its layers are among those of other shards."""
+    then = ("zero=3", "partition=split", "overlap=weights")
+    assert_stands(PARTITIONED["mlp"](), "dtp=2,2,1", "microbatches=4", then=then)
+
+
 def zero_cases(name):
     dice = Random(name)
     for stage in (1, 2, 3):

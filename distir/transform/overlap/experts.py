@@ -37,6 +37,7 @@ from distir.ops.group import GROUPED
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.inline import inline
 from distir.transform.overlap.cutting import issued_early
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 
@@ -119,10 +120,15 @@ class _Turns:
                 self.backward[function.name] = "RaggedMatMulGrad" in ops or any(map(self.backward.get, called))
 
     def written(self) -> Module:
-        """The module with joined calls, and the functions that these call."""
+        """The module with joined calls, and the functions that these call.
+
+        A round of one microbatch has a forward and a backward pass, of which the one depends on the other: such rounds
+        are written out where they are called, so that a pass runs beside one of the next round.
+        """
         entry = entry_of(self.module)
         domain = checked(self.module).domain
         changed: dict[str, Function] = {}
+        rounds: list[str] = []
         seen: set[str] = set()
         waiting = [domain.instance(entry.name, tuple(p.type for p in entry.params))]
         for instance in waiting:  # grows while it is walked
@@ -133,7 +139,14 @@ class _Turns:
             calls = [s for s in function.body if isinstance(s, Call)]
             waiting += [domain.instance(s.function, instance.state(s.args)) for s in calls]
             if sum(s.function in self.backward for s in calls) > 1:
-                changed[function.name] = replace(function, body=tuple(self._body(function.body, instance)))
+                made = changed[function.name] = replace(function, body=tuple(self._body(function.body, instance)))
+                directions = {self.backward[s.function] for s in calls if s.function in self.backward}
+                if function.name != entry.name and len(made.body) == len(function.body) and len(directions) > 1:
+                    rounds.append(function.name)
+        if rounds:
+            self.joined.clear()
+            self.count, self.module = 0, inline(self.module, tuple(rounds))
+            return self.written()
         called = {s.function for f in self.module for s in f.body if isinstance(s, Call)}
         functions = [*self.joined.values(), *(changed.get(f.name, f) for f in self.module)]
         while True:

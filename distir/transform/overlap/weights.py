@@ -206,15 +206,15 @@ class _Gathers:
         builder = namer(self._entry)
         gone = {index for layer in self.layers for index in layer.gathers}
         before: defaultdict[int, list[Statement]] = defaultdict(list)
-        for number, layer in enumerate(self.layers):
-            ahead = self._ahead(number, prefetch)
-            begins = 0 if ahead is None else min([*ahead.uses, *ahead.gathers])
-            for (place, *_), gathers in self._alike_gathers(layer, begins).items():
+        for number in range(len(self.layers)):
+            for (place, *_), gathers in self._alike_gathers(number, prefetch).items():
                 parts: list[list[str]] = []
                 for gather in gathers:
                     parts.append([])
                     for weight in names(gather.args):
-                        event = ahead and self._event(ahead, types.device_of(type_of(self._values[weight])))
+                        device = self._device(weight)
+                        ahead = self._ahead(number, prefetch, device)
+                        event = ahead and self._event(ahead, device)
                         parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
                         if event is not None:
                             before[place].append(Apply((parts[-1][-1],), "After", (weight, event), stream=STREAM))
@@ -226,24 +226,35 @@ class _Gathers:
                 body.append(statement)
         return tuple(body)
 
-    def _alike_gathers(self, layer: GatheredLayer, begins: int) -> dict[tuple[int, object], list[Apply]]:
+    def _alike_gathers(self, number: int, prefetch: int) -> dict[tuple[int, object], list[Apply]]:
         """The gathers of a layer by where they are issued, and by what those have in common that are one message."""
         found: dict[tuple[int, object], list[Apply]] = {}
-        for index in layer.gathers:
+        for index in self.layers[number].gathers:
             gather = self._entry.body[index]
             assert isinstance(gather, Apply)
-            place = max([begins, *(self._made.get(weight, -1) + 1 for weight in names(gather.args))])
-            given = [type_of(self._values[weight]) for weight in names(gather.args)]
+            weights = [*names(gather.args)]
+            devices = dict.fromkeys(map(self._device, weights))
+            ahead = [layer for device in devices if (layer := self._ahead(number, prefetch, device)) is not None]
+            begins = [min([*layer.uses, *layer.gathers]) for layer in ahead]
+            place = max([0, *begins, *(self._made.get(weight, -1) + 1 for weight in weights)])
+            given = [type_of(self._values[weight]) for weight in weights]
             same = tuple((types.device_of(t), t.dtype if isinstance(t, TensorType) else index) for t in given)
             together = (gather.op, gather.attrs, same) if gather.op in JOINED else index
             found.setdefault((place, together), []).append(gather)
         return found
 
-    def _ahead(self, number: int, prefetch: int) -> GatheredLayer | None:
-        """The layer so far ahead of another one on its devices; None where there are not so many."""
+    def _device(self, weight: str) -> int | None:
+        return types.device_of(type_of(self._values[weight]))
+
+    def _ahead(self, number: int, prefetch: int, device: int | None) -> GatheredLayer | None:
+        """The layer so far ahead of another one on a device; None where there are not so many.
+
+        A layer's own devices are all meant where the gather names none.
+        """
         layer = self.layers[number]
+        devices = layer.devices if device is None or device == HOST else {device}
         for other in self.layers[number::-1]:
-            if not other.devices.isdisjoint(layer.devices):
+            if other is layer or not other.devices.isdisjoint(devices):
                 if not prefetch:
                     return other
                 prefetch -= 1
