@@ -1,12 +1,20 @@
 """Lets every test import `strategies`: pytest puts this folder on the path because this file stands in it."""
 
+import os
 import signal
+import sys
 
 import pytest
 from command_line import distir
 from hypothesis import HealthCheck, settings
 
 __all__ = ["distir"]  # a fixture of all tests
+
+# Commands that tests start, some thousands, find compiled sources as a user's do, whatever the environment says.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# The tests share the cores, and so do the threads of linear algebra, which cost more than small tensors do.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes to make or to run is no matter of correctness.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

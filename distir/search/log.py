@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import csv
-import io
-import os
-import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
-from distir.files.locking import open_alone
-from distir.files.reading import ROWS, bounded, read_bytes
+from distir.files.reading import ROWS, read_bytes
+from distir.files.table import GrowingTable, TableError, as_text, rows_of
 from distir.search.rows import COLUMNS, Row
 
 
@@ -33,56 +29,27 @@ class Log:
         """
         self.path, self.resume = path, resume
         self.is_begun = False
-        self.file: BinaryIO = open_alone(path)
-        self.keeps = stat.S_ISREG(os.fstat(self.file.fileno()).st_mode)  # not so `/dev/null`, or a pipe
+        self._table = GrowingTable(path, COLUMNS)
 
     def __enter__(self) -> Log:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.keeps and not os.fstat(self.file.fileno()).st_size:
-            with suppress(OSError):
-                os.unlink(self.path)
-        self.file.close()
+        self._table.__exit__(*error)
 
     def rows(self, search: str) -> list[Row]:
         """The rows to resume from, none without `resume`. A truncated last line is skipped.
 
         Raises LogError for a file that is not the CSV of a search, or of another search; OSError.
         """
-        return _rows(self._held(), self.path, search) if self.resume else []
-
-    def _begin(self) -> None:
-        self.is_begun = True
-        kept = self._held().rfind(b"\n") + 1 if self.resume else 0
-        if self.keeps:
-            self.file.truncate(kept)
-            self.file.seek(kept)
-        if not kept:
-            self._write(COLUMNS)
+        return _rows(self._table.held(), self.path, search) if self.resume else []
 
     def add(self, row: Row) -> None:
         """Write a row. Raises OSError, which names the file."""
         if not self.is_begun:
-            self._begin()
-        self._write(_cells(row))
-
-    def _write(self, cells: Sequence[str]) -> None:
-        line = io.StringIO(newline="")
-        csv.writer(line).writerow(cells)
-        rest = memoryview(line.getvalue().encode())
-        try:
-            while rest:
-                rest = rest[self.file.write(rest) :]
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self.path) from None
-
-    def _held(self) -> bytes:
-        """What is in the file."""
-        if not self.keeps:
-            return b""
-        self.file.seek(0)
-        return bounded(self.file, ROWS, self.path)
+            self.is_begun = True
+            self._table.begin(append=self.resume)
+        self._table.write(_values(row))
 
 
 def read_rows(path: str, search: str) -> list[Row]:
@@ -97,19 +64,11 @@ def read_rows(path: str, search: str) -> list[Row]:
 
 
 def _rows(data: bytes, path: str, search: str) -> list[Row]:
-    text = data.decode("utf-8", "replace")
-    whole = text[: text.rfind("\n") + 1]
-    if not whole:
-        if text:
-            raise LogError(f"`{path}` is not the CSV of a search: its first line is no list of columns")
-        return []
     try:
-        lines = list(csv.reader(io.StringIO(whole, newline="")))
-    except csv.Error as error:
-        raise LogError(f"`{path}` is not the CSV of a search: {error}") from None
-    if tuple(lines[0]) != COLUMNS:
-        raise LogError(f"`{path}` is not the CSV of a search: expected the columns {','.join(COLUMNS)}")
-    rows = [_row(cells, path, number) for number, cells in enumerate(lines[1:], start=2)]
+        table = rows_of(data, COLUMNS)
+    except TableError as why:
+        raise LogError(f"`{path}` is not the CSV of a search: {why}") from None
+    rows = [_row(cells, path, number) for number, cells in enumerate(table, start=2)]
     for number, row in enumerate(rows, start=2):
         if row.search != search:
             raise LogError(
@@ -123,23 +82,11 @@ def write_rows(file: IO[str], rows: Iterable[Row]) -> None:
     """A whole table as CSV."""
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
-    writer.writerows(map(_cells, rows))
+    writer.writerows(map(as_text, _values(row)) for row in rows)
 
 
-def _cells(row: Row) -> list[str]:
-    return [_cell(getattr(row, name)) for name in COLUMNS]
-
-
-def _cell(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return repr(value)
-        case _:
-            return str(value)
+def _values(row: Row) -> list[Any]:
+    return [getattr(row, name) for name in COLUMNS]
 
 
 def _row(cells: list[str], path: str, number: int) -> Row:

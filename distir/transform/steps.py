@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 from distir.diagnostics.spelling import nearest
-from distir.ir import Module
+from distir.ir import Constant, Module
 from distir.ir.registry import Registry
 from distir.transform.checking import check_result
 
@@ -262,6 +262,17 @@ def transform(module: Module, *words: str, **keywords: Any) -> Module:
     for application in parse_steps(words, keywords):
         module = application(module)
     return module
+
+
+def bound_sizes(words: Iterable[str]) -> dict[str, Constant]:
+    """Named dimensions with sizes, of an option that takes words such as `B=64`. Raises StepError."""
+    found: dict[str, Constant] = {}
+    for word in words:
+        name, _, size = word.partition("=")
+        if not name or not size.isdecimal():
+            raise StepError(f"`bind` expected names with sizes, as in `bind=B=64`, found `{word}`")
+        found[name] = int(size)
+    return found
 
 
 def _option(parameter: inspect.Parameter, choices: Mapping[str, Collection[str]]) -> Option:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 
 import pytest
 from cli_samples import PATIENCE_S, PIPELINE, SMALL
@@ -15,6 +16,9 @@ TELLS = """import distir_start as start; fill = start._fill_descriptors
 start._fill_descriptors = lambda: (fill(), os.write(2, b"up\\n"))
 """
 """Before that it is Python itself that starts, and does what it does about an interrupt."""
+
+MOMENTS = range(0, 20, 1 if os.environ.get("DISTIR_TEST_ALL") == "1" else 2)
+"""When a command is interrupted, in sixteenths of what it takes: beyond its end too, should it take longer now."""
 
 BY_SIGNAL = -signal.SIGINT
 """What a shell calls 130, too: Python is ending, and its own handlers are gone."""
@@ -43,9 +47,9 @@ def test_an_interrupt_at_any_moment_ends_with_130_and_no_traceback(file, given):
     begun = time.monotonic()
     assert ended(started(*command))[0] == 0
     whole = time.monotonic() - begun
-    for part in range(20):
+    for part in MOMENTS:
         process = started(*command)
-        time.sleep(whole * part / 16)  # beyond its end too, on a machine that is slower now
+        time.sleep(whole * part / 16)
         process.send_signal(signal.SIGINT)
         code, _, err = ended(process)
         assert code in (0, 130, BY_SIGNAL)
@@ -135,9 +139,26 @@ diff --markdown PATH PATH|model mlp-1b|ops|ops Add|explain DIR301|hardware|hardw
 search mlp-1b --batch-size 64"""
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The exit code of a command whose streams are open, and what it writes."""
+    path = tmp_path_factory.mktemp("plain") / "a.dir"
+    path.write_text(SMALL)
+
+    @cache
+    def run(call):
+        given = [str(path) if word == "PATH" else word for word in call.split()]
+        done = subprocess.run(
+            words(*given), capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False
+        )
+        return done.returncode, done.stdout
+
+    return run
+
+
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("call", re.split(r"[|\n]", CALLS))
-def test_streams_that_are_closed(file, call, closed):
+def test_streams_that_are_closed(file, plain, call, closed):
     path = file("a.dir", SMALL)
     given = [str(path) if word == "PATH" else word for word in call.split()]
     shut = " ".join({0: "<&-", 1: ">&-", 2: "2>&-"}[number] for number in closed)
@@ -149,12 +170,10 @@ def test_streams_that_are_closed(file, call, closed):
     assert b"Traceback" not in done.stderr
     assert b"bug in DistIR" not in done.stderr
     assert b"Exception ignored" not in done.stderr
-    plain = subprocess.run(
-        words(*given), capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False
-    )
-    writes = bool(plain.stdout) and 1 in closed
+    code, written = plain(call)
+    writes = bool(written) and 1 in closed
     reads = ("-" in given or given == ["lsp"]) and 0 in closed
-    assert done.returncode == (2 if writes or reads else plain.returncode)
+    assert done.returncode == (2 if writes or reads else code)
     if writes and 2 not in closed:
         assert b"standard output is closed" in done.stderr
 

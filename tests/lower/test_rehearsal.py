@@ -66,6 +66,13 @@ def changed(folder, old, new):
     (folder / "program.py").write_text(head + mark + tail.replace(old, new))
 
 
+def test_the_compiler_is_not_loaded(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    lower([entry(parse(TEXT).module)]).write(tmp_path)
+    assert all(rehearse(tmp_path, monkeypatch))
+    assert "torch._dynamo" not in sys.modules
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_lowered_is_not_refused(tmp_path, monkeypatch, seed):
     lower([entry(random_program(seed))]).write(tmp_path)

@@ -1,6 +1,7 @@
 """Lowered training steps: the loss curve of a plain PyTorch loop, weights in and out, checkpoints."""
 
 import json
+from functools import cache
 
 import pytest
 from lowering_samples import entry, load_runtime
@@ -29,11 +30,13 @@ def read():
 """
 
 
+@cache
 def model():
     forward = gpt2(LAYERS, WIDTH, HEADS, TOKENS, batch=BATCH, dtype="Float32", vocabulary=WORDS, positions=8)
     return distir.transform(forward, "grad", "loss=cross_entropy", "optimizer=adam", lr=RATE)
 
 
+@cache
 def first_weights():
     generator = torch.Generator().manual_seed(1)
     main = model().functions["main"]
@@ -200,6 +203,7 @@ MIXED = [
 ]
 
 
+@cache
 def mixed_model(*words):
     forward = gpt2(LAYERS, WIDTH, HEADS, TOKENS, batch=BATCH, dtype="Float32", vocabulary=WORDS, positions=8)
     return distir.transform(forward, "grad", *MIXED, *words)

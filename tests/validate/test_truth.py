@@ -12,7 +12,8 @@ from distir.validate.log import parse
 ROOT = Path(__file__).parents[2]
 RUNS = {run.id: run for path in sorted((ROOT / "examples/measured").glob("*.csv")) for run in read_runs(str(path))}
 PREDICTED = {
-    found.id: found for found in parse((ROOT / "docs/explanation/truth/predictions.csv").read_text(), "predictions.csv")
+    found.id: found
+    for found in parse((ROOT / "docs/explanation/truth/predictions.csv").read_bytes(), "predictions.csv")
 }
 SAMPLE = ("vtrain_single:970", "mosaic:216", "mosaic:140", "aleph_alpha:140", "nemo_long:2", "megatron_golden:67")
 """Runs that are quick to predict, of several frameworks."""

@@ -8,13 +8,10 @@ written out in step: so each device gets to its layers when its peers do.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, results
-from distir.ir.builder import namer
 from distir.ops import OPS
-from distir.transform.common_subexpressions import with_arguments
-from distir.transform.inline import written_out
+from distir.transform.side_by_side import written_side_by_side
 
 
 class Tuples:
@@ -104,57 +101,14 @@ def is_product(statement: Apply) -> bool:
 
 
 def _written(module: Module, entry: Function, makers: Collection[int]) -> Function:
-    """The entry function with some of its calls written out, those side by side of one function in step."""
-    builder = namer(entry)
-    body: list[Statement] = []
-    instead: dict[str, Arg] = {}
-    params = frozenset(p.name for p in entry.params)
-    index = 0
-    while index < len(entry.body):
-        calls, weights = _run(entry, index, makers, params)
-        if not calls:
-            body.append(with_arguments(entry.body[index], instead))
-            index += 1
-            continue
-        body += [with_arguments(statement, instead) for statement in weights]
-        columns: list[list[Statement]] = []
-        for call in calls:
-            given = with_arguments(call, instead)
-            assert isinstance(given, Call)
-            column, replaced = written_out(module, given, builder)
-            columns.append(column)
-            instead.update(replaced)
-        longest = max(map(len, columns))
-        body += [column[row] for row in range(longest) for column in columns if row < len(column)]
-        index += len(calls) + len(weights)
-    return replace(entry, body=tuple(body))
+    """The entry function with some of its calls written out, those side by side of one function in step.
 
-
-def _run(
-    entry: Function, first: int, makers: Collection[int], params: frozenset[str]
-) -> tuple[list[Call], list[Apply]]:
-    """The calls from a statement on that are written out in step: of one function, none of which uses another one.
-
-    And what is between them: weights that are gathered, or packed, for one of them. `params`: the entry's.
+    Before them comes what is between them: weights that are gathered, or packed, for one of them.
     """
-    calls: list[Call] = []
-    weights: list[Apply] = []
-    waiting: list[Apply] = []
-    made: set[str] = set()
-    for index in range(first, len(entry.body)):
-        statement = entry.body[index]
-        if isinstance(statement, Call) and index in makers:
-            if (calls and statement.function != calls[0].function) or not made.isdisjoint(names(statement.args)):
-                break
-            calls.append(statement)
-            weights += waiting
-            waiting = []
-            made.update(statement.results)
-        elif calls and isinstance(statement, Apply) and made.isdisjoint(names(statement.args)):
-            packs = statement.op in OPS and bool(OPS[statement.op].view)
-            if not packs and not params.issuperset(names(statement.args)):
-                break
-            waiting.append(statement)
-        else:
-            break
-    return calls, weights
+    params = {p.name for p in entry.params}
+
+    def moves(statement: Apply) -> bool:
+        packs = statement.op in OPS and bool(OPS[statement.op].view)
+        return packs or params.issuperset(names(statement.args))
+
+    return written_side_by_side(module, entry, makers, moves)

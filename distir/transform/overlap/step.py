@@ -15,7 +15,7 @@ from distir.simulate import BindError, simulate
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, applied
-from distir.transform.steps import StepError, in_order, is_heard, step, tell
+from distir.transform.steps import StepError, bound_sizes, in_order, is_heard, step, tell
 
 
 @step(
@@ -42,7 +42,7 @@ def overlap(
     Raises ProgramError where nothing applies, or a kind that is named does not.
     """
     checked(module)
-    entry, sizes = entry_of(module), _sizes(bind)
+    entry, sizes = entry_of(module), bound_sizes(bind)
     found = overlapped(module, value, options, Machine(hardware, sizes))
     named = {name: why for name, why in found.refused.items() if name in value}
     if refused := named if found.done else found.refused:
@@ -143,13 +143,3 @@ def _gain(before: float | str, after: float | str) -> str:
     change = (before - after) / before if before else 0.0
     words = "less" if change >= 0 else "more"
     return f"{show_seconds(before)} before, {show_seconds(after)} now, {abs(change):.1%} {words}"
-
-
-def _sizes(words: tuple[str, ...]) -> dict[str, Constant]:
-    found: dict[str, Constant] = {}
-    for word in words:
-        name, _, size = word.partition("=")
-        if not name or not size.isdecimal():
-            raise StepError(f"`bind` expected names with sizes, as in `bind=B=64`, found `{word}`")
-        found[name] = int(size)
-    return found

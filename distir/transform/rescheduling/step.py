@@ -11,7 +11,7 @@ from distir.simulate import BindError, Simulation, simulate
 from distir.transform.entry import entry_of
 from distir.transform.rescheduling.orders import Order, by_priority, moved
 from distir.transform.rescheduling.tasks import Tasks, tasks_of
-from distir.transform.steps import StepError, step, tell
+from distir.transform.steps import StepError, bound_sizes, step, tell
 
 ROUNDING = 1e-9
 """Times that differ by less than this part of themselves are the same."""
@@ -37,7 +37,7 @@ def reschedule(
     is found. Raises ProgramError for a program that cannot be simulated, HardwareError for unknown hardware.
     """
     entry = entry_of(module)
-    search = _Search(module, entry, hardware, _sizes(bind), _bytes(memory))
+    search = _Search(module, entry, hardware, bound_sizes(bind), _bytes(memory))
     found = search.best(attempts)
     tell(_report(search, found))
     return module if found is search.original else search.module(found.order)
@@ -150,13 +150,3 @@ def _bytes(text: str | None) -> int | None:
         return None if text is None else parse_bytes(text)
     except UnitError as error:
         raise StepError(f"`memory={text}`: {error}") from None
-
-
-def _sizes(words: tuple[str, ...]) -> dict[str, Constant]:
-    found: dict[str, Constant] = {}
-    for word in words:
-        name, _, size = word.partition("=")
-        if not name or not size.isdecimal():
-            raise StepError(f"`bind` expected names with sizes, as in `bind=B=64`, found `{word}`")
-        found[name] = int(size)
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
@@ -11,6 +11,7 @@ from distir.ir.builder import namer
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.side_by_side import written_side_by_side
 from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
@@ -19,7 +20,6 @@ from distir.transform.zero.hybrid import in_groups, summed_over_groups
 from distir.transform.zero.inside import WeightsInside, handing_on
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
-from distir.transform.zero.side_by_side import written_side_by_side
 from distir.transform.zero.slots import Partitioned, reachable, sends
 from distir.transform.zero.sums import SumsOfParts
 
@@ -129,7 +129,17 @@ def _with_layers_in_sight(module: Module, partition: str) -> Module:
     entry = _plain(module)
     groups = groups_of(module, entry)
     passes = handing_on(module, entry, Partitioned(groups, partitions(entry, groups, partition)))
-    return written_side_by_side(module, passes) if passes else module
+    return _with_passes_written_out(module, passes) if passes else module
+
+
+def _with_passes_written_out(module: Module, passes: Collection[str]) -> Module:
+    """The program without these functions: where they were called stands what they do."""
+
+    def written(function: Function) -> Function:
+        calls = {i for i, s in enumerate(function.body) if isinstance(s, Call) and s.function in passes}
+        return written_side_by_side(module, function, calls)
+
+    return Module(written(function) for function in module if function.name not in passes)
 
 
 def _named_as_before(given: Module, module: Module, made: Sequence[Function]) -> Module:

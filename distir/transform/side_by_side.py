@@ -1,0 +1,77 @@
+"""Calls that devices make of one function, each by itself, written out statement by statement for all of them.
+
+So that what devices exchange can stand between two statements of what was a function of one, and each device gets to
+its statements when its peers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+
+from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, operands, results
+from distir.ir.builder import namer
+from distir.transform.common_subexpressions import with_arguments
+from distir.transform.inline import written_out
+
+
+def written_side_by_side(
+    module: Module, function: Function, calls: Collection[int], moves: Callable[[Apply], bool] = lambda statement: False
+) -> Function:
+    """The function with calls written out, which stand at these places of its body.
+
+    Where several of one function follow each other and none uses another one, their first statements come first, then
+    their second ones, and so on. `moves` says which statements between two such calls may come before the first one,
+    if they use no results of those.
+    """
+    if not calls:
+        return function
+    builder = namer(function)
+    body: list[Statement] = []
+    instead: dict[str, Arg] = {}
+    index = 0
+    while index < len(function.body):
+        run, before = _run(function.body, index, calls, moves)
+        if not run:
+            body.append(with_arguments(function.body[index], instead))
+            index += 1
+            continue
+        body += [with_arguments(statement, instead) for statement in before]
+        columns: list[list[Statement]] = []
+        for call in run:
+            given = with_arguments(call, instead)
+            assert isinstance(given, Call)
+            column, replaced = written_out(module, given, builder)
+            columns.append(column)
+            instead |= replaced
+        rows = chain.from_iterable(zip_longest(*columns))
+        body += [statement for statement in rows if statement is not None]
+        index += len(run) + len(before)
+    return replace(function, body=tuple(body))
+
+
+def _run(
+    body: Sequence[Statement], first: int, calls: Collection[int], moves: Callable[[Apply], bool]
+) -> tuple[list[Call], list[Apply]]:
+    """The calls from a statement on that are written out together, and what is between them and comes before."""
+    run: list[Call] = []
+    before: list[Apply] = []
+    waiting: list[Apply] = []
+    made: set[str] = set()
+    for index in range(first, len(body)):
+        statement = body[index]
+        if not made.isdisjoint(names(operands(statement))):
+            break
+        if isinstance(statement, Call) and index in calls:
+            if run and statement.function != run[0].function:
+                break
+            run.append(statement)
+            before += waiting
+            waiting = []
+            made.update(results(statement))
+        elif run and isinstance(statement, Apply) and moves(statement):
+            waiting.append(statement)
+        else:
+            break
+    return run, before
