@@ -48,7 +48,7 @@ class CodeLine:
 
 
 @dataclass(slots=True, eq=False)
-class Moment:
+class RecordedEvent:
     """A place between lines of code, where an event may be recorded: when what the lines before it make is there.
 
     `coming`: the expression of a value of another stream, whose own event it is instead; `name`: the variable of the
@@ -175,7 +175,7 @@ class _FunctionEmitter:
         self.names = Identifiers(rank.emission.reserved)
         self.texts: dict[str, str] = {}
         """The expression of each value; constants have none."""
-        self.rows: list[CodeLine | Moment] = []
+        self.rows: list[CodeLine | RecordedEvent] = []
         self.communicates = False
         self.overwritten: dict[str, None] = {}
         self.donated = ""
@@ -184,9 +184,9 @@ class _FunctionEmitter:
         self.coming: dict[str, str] = {}
         """The streams of values that are not waited for yet."""
         self.has_streams = any(stream_of(s) for s in instance.function.body)
-        self.ready: dict[str, tuple[Moment, ...]] = {}
+        self.ready: dict[str, tuple[RecordedEvent, ...]] = {}
         """By value that the stream that computes makes, or has waited for: when it is there for other streams."""
-        self.last_used: dict[Root, Moment] = {}
+        self.last_used: dict[Root, RecordedEvent] = {}
         """By tensor: the end of the last statement on the stream that computes which uses its memory."""
         self.overwrites: list[str] = []
         """The operands that the current statement overwrites."""
@@ -278,7 +278,7 @@ class _FunctionEmitter:
             given = dict.fromkeys(moment for name in names(statement.args) for moment in self.ready.get(name, ()))
             self.ready.update(dict.fromkeys(made, tuple(given)))
             return
-        moment = Moment()
+        moment = RecordedEvent()
         self.rows.append(moment)
         self.ready.update(dict.fromkeys(made, (moment,)))
         for name in [*made, *(names(statement.args) if statement is not None else ())]:
@@ -409,16 +409,16 @@ class _FunctionEmitter:
         self.coming.update((statement.results[i], statement.stream) for i in line.targets if statement.results[i])
         return f"{kernel('parts')}({begun}, {len(targets)})" if len(targets) > 1 else begun
 
-    def _needed(self, statement: Apply | Call, taken: Sequence[str]) -> list[Moment]:
+    def _needed(self, statement: Apply | Call, taken: Sequence[str]) -> list[RecordedEvent]:
         """What a statement on a stream of its own waits for of the stream that computes.
 
         That its operands are made, and where it overwrites one, that nothing computes with that memory any more.
         """
-        found: dict[Moment, None] = {}
+        found: dict[RecordedEvent, None] = {}
         for name in names(statement.args):
             text = self.texts.get(name, NONE)
             if name in self.coming and text not in (NONE, *taken):
-                self.rows.append(moment := Moment(text))
+                self.rows.append(moment := RecordedEvent(text))
                 found[moment] = None
             elif text != NONE:
                 found.update(dict.fromkeys(self.ready.get(name, ())))
@@ -426,7 +426,7 @@ class _FunctionEmitter:
             found.update((self.last_used[root], None) for root in self._roots(name) if root in self.last_used)
         return list(found)
 
-    def _event(self, moment: Moment) -> str:
+    def _event(self, moment: RecordedEvent) -> str:
         if not moment.name:
             self.rank.emission.kernel("here")
             moment.name = self.names.fresh("made")
@@ -448,7 +448,7 @@ class _FunctionEmitter:
             if self.coming.pop(name, ""):
                 text = self.texts[name]
                 if self.has_streams:
-                    self.rows.append(moment := Moment(text))
+                    self.rows.append(moment := RecordedEvent(text))
                     self.ready[name] = (moment,)
                 self.rows.append(CodeLine(f"{text} = {self.rank.emission.kernel('wait')}({text})"))
 

@@ -14,7 +14,7 @@ from distir.ir import Apply, Call
 from distir.models import gpt2, mlp, named
 from distir.simulate import simulate
 from distir.syntax import parse, print_module
-from distir.transform import transform
+from distir.transform import transform, verify
 
 H100 = load("dgx-h100")
 
@@ -320,3 +320,30 @@ def test_kernels_of_one_more_layer_are_those_that_the_page_counts(model):
             module = transform(named(model, 2, 16, layers=layers, vocabulary=128, **sizes), *steps, "fuse")
             counts.append(sum(event.op not in others for event in simulate(module, H100).timeline().events()))
         assert counts[1] - counts[0] == expected, steps
+
+
+TRANSPOSED = """
+    func @layer(%x, %w) {{
+      %v = Transpose[perm = [1, 0]](%w)
+      %y = {product}(%x, %v)
+      return %y
+    }}
+    func @main(%x: Tensor[Float32, (8, 6), 1] {{batch = 0}}, %w: Tensor[Float32, (4, 6), 1] {{param}}) {{
+      %y = @layer(%x, %w)
+      return %y
+    }}"""
+
+
+@pytest.mark.parametrize("product", ["MatMul", "Gemm", "Gemm[transA = false]"])
+@pytest.mark.parametrize("kernels", ["compiled", "eager"])
+def test_gradients_of_transposed_weights_are_written_transposed(product, kernels):
+    """As in PyTorch, whose linear layers hold weights so: no copy, and microbatches are added by the product."""
+    step = transform(module_of(TRANSPOSED.format(product=product)), "grad", "loss=mse")
+    for steps in ((), ("accumulate=4",)):
+        program = transform(step, *steps)
+        fused = transform(program, "fuse", f"kernels={kernels}")
+        assert verify(program, fused).equal
+        ops = [s for f in fused for s in f.body if isinstance(s, Apply)]
+        assert not [s for s in ops if s.op == "Transpose"]
+        if steps and kernels == "compiled":
+            assert [s for s in ops if s.op == "Gemm" and len(s.args) == 3]

@@ -15,7 +15,7 @@ from distir.transform.fusion.accumulation import accumulated
 from distir.transform.fusion.calls import with_ends_moved, with_sums_inside
 from distir.transform.fusion.groups import Grouping
 from distir.transform.fusion.kernels import Kernels
-from distir.transform.fusion.strides import with_views
+from distir.transform.fusion.strides import with_transposed_products, with_views
 from distir.transform.steps import StepError, step
 
 AFTER = (
@@ -62,6 +62,7 @@ def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", 
     for op in apart:
         if op not in OPS:
             raise StepError(f"`apart` expected names of ops, found `{op}`")
+    module = with_transposed_products(module)
     entry = entry_of(module)
     if kernels == "eager":
         states = {i.function.name: i.state for i in reached(checked(module), entry)}

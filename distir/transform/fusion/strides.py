@@ -11,10 +11,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import State
-from distir.ir import Apply, Arg, Call, Dim, Function, Module, Return, Statement, TensorType, dims, names, operands
+from distir.ir import (
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Dim,
+    Function,
+    Module,
+    Return,
+    Statement,
+    TensorType,
+    dims,
+    names,
+    operands,
+)
 from distir.ops import OPS, type_of
 from distir.ops.loops import kind_of
 from distir.ops.views import VIEWS
+from distir.transform.fusion.accumulation import uses_of
 
 READ_STRIDES = frozenset({"MatMul", "Gemm", "Einsum", "Attention", "AttentionGrad"})
 KEEP_STRIDES = frozenset({"Squeeze", "Unsqueeze", "Identity", *VIEWS, *VIEWS.values()})
@@ -23,6 +38,33 @@ WRITE_STRIDES = frozenset({"Attention", "AttentionGrad"})
 
 Place = tuple[str, str]
 """A value: its function, and its name."""
+
+
+def with_transposed_products(module: Module) -> Module:
+    """The module with products that are written transposed at once: `(A·B)ᵀ` is `Bᵀ·Aᵀ`, the factors in turn.
+
+    So the gradient of a weight that a layer takes transposed has no copy, as in PyTorch, and can be added to its sum.
+    """
+    return Module(f if f.kernel else _with_factors_in_turn(f) for f in module)
+
+
+def _with_factors_in_turn(function: Function) -> Function:
+    uses = uses_of(function)
+    body: list[Statement | None] = list(function.body)
+    for index, statement in enumerate(function.body):
+        if not isinstance(statement, Apply) or statement.op != "Gemm" or statement.args[2:]:
+            continue
+        users = uses.get(statement.results[0], [])
+        read = function.body[users[0]] if len(users) == 1 else None
+        if not isinstance(read, Apply) or read.op != "Transpose" or read.attrs.get("perm", (1, 0)) != (1, 0):
+            continue
+        flipped = {flag: not statement.attrs.get(other) for flag, other in (("transA", "transB"), ("transB", "transA"))}
+        kept = {name: value for name, value in statement.attrs.items() if name not in flipped}
+        attrs = Attributes({**kept, **{flag: True for flag, is_set in flipped.items() if is_set}})
+        a, b = statement.args[:2]
+        body[index] = Apply(read.results, "Gemm", (b, a), attrs, read.claims, statement.stream)
+        body[users[0]] = None
+    return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
 
 
 def with_views(module: Module, entry: Function, states: Mapping[str, State]) -> Module:
