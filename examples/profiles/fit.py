@@ -4,6 +4,7 @@
     python examples/profiles/fit.py experts TABLE.csv --like dgx-h100 --dtype BFloat16 [--where …]
     python examples/profiles/fit.py attention TABLE.csv --like dgx-h100 --dtype BFloat16 [--where …]
     python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 --check
+    python examples/profiles/fit.py --tables DIR --like dgx-h100
 
 Prints the tables for a profile, and the errors on a fifth of the rows, by a hash of their shapes, that the fit has not
 seen. `--like` is a profile whose first device has the peak rates and the bandwidth; its figures by shape, if it has
@@ -15,13 +16,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
+from pathlib import Path
 
+import collectives
 import numpy as np
 from fitting.attention import Attentions, fit_attention
 from fitting.experts import Experts, fit_experts
 from fitting.output import attention_toml, product_toml
-from fitting.products import Products, default_figures, fit_correction, fit_products, measured_as, worth
+from fitting.products import Products, default_figures, fit_correction, fit_products, measured_as, spread, worth
 from fitting.tables import Array, column, held_out, quantiles, read_rows, seconds_of
 
 from distir.cost import DeviceKind, load
@@ -33,21 +37,38 @@ ENOUGH = 2500
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read a table, fit, print the tables of a profile and the errors."""
+    """Read tables, fit, print the tables of a profile and the errors."""
     asked = _asked(arguments)
+    if asked.tables is None:
+        _fitted(asked)
+        return
+    found = [name for name in (*FITS, "collectives") if (asked.tables / f"{name}.csv").exists()]
+    if not found:
+        names = ", ".join(f"`{name}.csv`" for name in (*FITS, "collectives"))
+        raise SystemExit(f"`{asked.tables}` has none of {names}")
+    for name in found:
+        path = str(asked.tables / f"{name}.csv")
+        if name == "collectives":
+            collectives.main([path, "--like", asked.like, "--source", asked.source, "--correct"])
+            continue
+        dtypes = sorted({row.get("dtype") or asked.dtype for row in read_rows(path, {})})
+        for dtype in dtypes:
+            if dtype not in DTYPES:
+                raise SystemExit(f"`{path}`: the column `dtype` has `{dtype}`, expected one of {', '.join(DTYPES)}")
+            named = copy(asked)
+            named.op, named.table, named.dtype = name, path, dtype
+            named.where = [*asked.where, *([f"dtype={dtype}"] if len(dtypes) > 1 else [])]
+            _fitted(named)
+
+
+def _fitted(asked: argparse.Namespace) -> None:
     where, left_out = dict(map(_condition, asked.where)), list(map(_condition, asked.but))
     rows = [row for row in read_rows(asked.table, where) if all(row.get(name) != value for name, value in left_out)]
     if len(rows) < 50:
         raise SystemExit(f"`{asked.table}` has {len(rows)} rows{' where ' + ', '.join(asked.where) if where else ''}")
     kind = load(asked.like).kinds[0]
     peak = kind.rates[DTYPES[asked.dtype]].peak
-    cited = f'source = "{asked.source}"\nbasis = "derived"\n'
-    if asked.op == "products":
-        _products(asked, rows, kind, peak, cited)
-    elif asked.op == "experts":
-        _experts(asked, rows, kind, peak, cited)
-    else:
-        _attention(asked, rows, kind, peak, cited)
+    FITS[asked.op](asked, rows, kind, peak, f'source = "{asked.source}"\nbasis = "derived"\n')
 
 
 def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: DeviceKind, peak: float, cited: str) -> None:
@@ -69,8 +90,12 @@ def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Devic
         found = measured_as(start, some, asked.cache * 1e6)
     else:
         found = worth(fit_products(some, start, peak, kind.peak_bandwidth, asked.cache * 1e6, asked.restarts), some)
-    found = fit_correction(found, seen)
+    found = fit_correction(found, seen, asked.numbers, asked.slack)
     _report(asked, seen.measured, found.seconds(seen), table.part(unseen).measured, found.seconds(table.part(unseen)))
+    large = spread(table)
+    if large is not None:
+        print(f"# large products of the same sides differ among themselves: median {large[0]:.1%}, ", end="")
+        print(f"90 % below {large[1]:.1%} of {large[2]}")
     cited += f'note = "{_note(table.part(unseen).measured, found.seconds(table.part(unseen)))}"\n'
     print(product_toml(kind.name, asked.dtype, found.figures, cited))
 
@@ -91,7 +116,9 @@ def _experts(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Device
     tokens, hidden, topk, experts = (column(rows, name) for name in ("tokens", "hidden", "topk", "experts"))
     inter = column(rows, "inter") / column(rows, "tp", 1)
     table = Experts(tokens, hidden, inter, topk, experts, seconds_of(rows), DTYPES[asked.dtype].bytes)
-    table = table.part((inter % WIDTH == 0) & (tokens * topk >= experts))
+    # Rows that read all weights faster than the memory's peak allows had idle experts, whatever they state.
+    idle = (tokens * topk < experts) | (table.measured < table.weights / kind.peak_bandwidth)
+    table = table.part((inter % WIDTH == 0) & ~idle)
     print(f"# {len(rows) - len(table.measured)} rows left out: widths that are no multiple of {WIDTH}, idle experts")
     unseen = held_out(table.tokens, table.hidden, table.inter, table.topk, table.experts)
     seen, rest = table.part(~unseen), table.part(unseen)
@@ -124,6 +151,9 @@ def _attention(
         _report(asked, seen.measured, found.seconds(seen), rest.measured, found.seconds(rest))
         note = f'{cited}note = "{_note(rest.measured, found.seconds(rest))}"\n'
         print(attention_toml(kind.name, asked.dtype, found.figures, note))
+
+
+FITS = {"products": _products, "experts": _experts, "attention": _attention}
 
 
 def _processors(asked: argparse.Namespace, kind: DeviceKind) -> int:
@@ -161,8 +191,15 @@ def _condition(text: str) -> tuple[str, str]:
 
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("op", choices=("products", "experts", "attention"))
-    parser.add_argument("table", help="a CSV file of measured times")
+    parser.add_argument("op", nargs="?", choices=tuple(FITS))
+    parser.add_argument("table", nargs="?", help="a CSV file of measured times")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="instead: all of products.csv, experts.csv, attention.csv and "
+        "collectives.csv in a folder, as `distir calibrate` leaves them, for each value of their column `dtype`",
+    )
     parser.add_argument("--like", required=True, metavar="PROFILE", help="peak rates and bandwidth; the fit's start")
     parser.add_argument("--dtype", default="BFloat16", choices=sorted(DTYPES))
     parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows")
@@ -177,9 +214,16 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--slowest", action="store_true", help="of rows of one shape, only the slowest")
     parser.add_argument("--check", action="store_true", help="fit nothing: how far the profile's own figures are off")
     parser.add_argument("--correct", action="store_true", help="keep the profile's form, and fit its corrections anew")
+    parser.add_argument("--numbers", type=int, default=600, help="the most numbers that corrections of products have")
+    parser.add_argument(
+        "--slack", type=float, default=0.0, help="the share by which larger products may take less time"
+    )
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--source", default="ours", help="the key in `[sources]` that the figures cite")
-    return parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
+    if (asked.tables is None) == (asked.table is None):
+        parser.error("expected what to fit and a table, or `--tables DIR`")
+    return asked
 
 
 if __name__ == "__main__":

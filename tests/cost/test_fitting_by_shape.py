@@ -126,8 +126,8 @@ def test_corrections_keep_larger_products_from_taking_less_time(fit):
 
     sides = [2**power for power in range(4, 13)]
     for m, n, k in [(m, n, k) for m in sides for n in sides for k in (32, 128, 1024)]:
-        assert seconds(2 * m, n, k) > 0.94 * seconds(m, n, k)
-        assert seconds(m, n, 2 * k) > 0.94 * seconds(m, n, k)
+        assert seconds(2 * m, n, k) > 0.9 * seconds(m, n, k)
+        assert seconds(m, n, 2 * k) > 0.9 * seconds(m, n, k)
 
 
 @pytest.mark.parametrize("name", ["dgx-a100", "dgx-h100"])
@@ -232,3 +232,44 @@ def test_a_small_table_is_fitted(fit, capsys, monkeypatch):
     monkeypatch.setitem(fit.main.__globals__, "held_out", lambda *shape: np.arange(len(shape[0])) % 5 == 0)
     fit.main(words)
     assert "rows not seen: median" in capsys.readouterr().out
+
+
+def test_all_tables_of_a_folder_are_fitted(fit, tmp_path, capsys):
+    """As `distir calibrate --tables` leaves them: a figure for each element type of each table."""
+    kind = load("dgx-h100").kinds[0]
+    table, _ = products(fit, replace(kind.products["BFloat16"], correction=None, filling=None), 120)
+    rows = [
+        (dtype, *map(int, row), 1, seconds)
+        for dtype in ("BFloat16", "Float16")
+        for *row, seconds in zip(table.m, table.n, table.k, table.measured, strict=True)
+    ]
+    write(tmp_path / "products.csv", "dtype,m,n,k,batch,seconds", rows)
+    lines = [
+        (pattern, devices, 2**power, 1e-5 + 2**power / 2e11)
+        for pattern in ("allreduce", "allgather")
+        for devices in (2, 4, 8)
+        for power in range(10, 30, 2)
+    ]
+    write(tmp_path / "collectives.csv", "pattern,devices,bytes,seconds", lines)
+    plain = tmp_path / "plain.toml"  # one level only, so that the links fitted are those of the node
+    plain.write_text('title = "a node"\nextends = "dgx-h100"\n[levels.nvlink]\ncorrection = {}\n')
+    fit.main(["--tables", str(tmp_path), "--like", str(plain), "--correct", "--source", "products"])
+    printed = capsys.readouterr().out
+    figures = "\n".join(line for line in printed.splitlines() if not line.startswith("#"))
+    found = parse(f'extends = "dgx-h100"\ntitle = "found"\n{figures}')
+    assert {"[kinds.h100.products.BFloat16]", "[kinds.h100.products.Float16]"} <= set(printed.splitlines())
+    assert found.levels[0].corrections
+    with pytest.raises(SystemExit, match="has none of `products.csv`"):
+        fit.main(["--tables", str(tmp_path / "none"), "--like", "dgx-h100"])
+
+
+def test_what_a_table_itself_differs_by_is_that_of_large_products_of_the_same_sides(fit):
+    large = (2048, 4096, 8192, 16_384)
+    sides = [(a, b, c) for a in large for b in large for c in (*large, 64)]
+    m, n, k = (np.array(one, float) for one in zip(*sides, strict=True))
+    seconds = m * n * k * np.where(m < n, 1.1, 1.0)
+    table = fit.Products(m, n, k, np.ones(len(m)), seconds, 2)
+    median, decile, count = fit.spread(table)
+    assert count == 24  # without those of one, and without those of 64 terms
+    assert 0 <= median <= decile <= 0.1 + 1e-9
+    assert decile > 0.02

@@ -176,7 +176,7 @@ class _System:
             numbers = np.linalg.solve(normal, right)
             trust = weights / np.sqrt(1 + weights * ((matrix @ numbers - aim) / SOFT) ** 2)
             if turn >= FREE - 1:
-                out_of_order |= self.rise @ numbers + self.room < -0.003
+                out_of_order |= self.rise @ numbers + self.room < 0
         return np.where(matrix.any(0), numbers, 0.0)
 
     def corrections(self, numbers: Array) -> tuple[Correction, ...]:

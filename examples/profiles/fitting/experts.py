@@ -34,6 +34,11 @@ class Experts:
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     @property
+    def weights(self) -> Array:
+        """Bytes of the weights of all experts."""
+        return 3 * self.size * self.experts * self.hidden * self.inter
+
+    @property
     def products(self) -> Products:
         """The first products of all rows, then the second ones."""
         rows = np.ceil(self.tokens * self.topk / self.experts)

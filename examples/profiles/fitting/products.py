@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -234,6 +235,24 @@ def worth(fit: ProductFit, table: Products) -> ProductFit:
     return chosen
 
 
+LARGE = 2048
+"""Products whose sides are all at least so long do the same work in any order of their sides."""
+
+
+def spread(table: Products) -> tuple[float, float, int] | None:
+    """How far a table is off itself: large products of the same three sides, in any order, from their median.
+
+    Median and ninth decile, and of how many products; None where there are too few. No model that takes a transposed
+    product for the same does better.
+    """
+    same: dict[tuple[float, ...], list[float]] = {}
+    for m, n, k, batch, seconds in zip(table.m, table.n, table.k, table.batch, table.measured, strict=True):
+        if min(m, n, k) >= LARGE and batch == 1:
+            same.setdefault(tuple(sorted((m, n, k))), []).append(seconds)
+    off = [abs(one / float(np.median(group)) - 1) for group in same.values() if len(group) >= 4 for one in group]
+    return (float(np.median(off)), float(np.quantile(off, 0.9)), len(off)) if len(off) >= 20 else None
+
+
 # Corrections.
 
 FINENESS = (
@@ -241,6 +260,7 @@ FINENESS = (
     ((8, 6, 6),),
     ((7, 6, 4), (16, 8)),
     ((9, 8, 5), (20, 10)),
+    ((10, 9, 6), (24, 12)),
 )
 """Sizes along each axis of the corrections, as in `PRODUCT_AXES`, the smallest tables first."""
 
@@ -254,17 +274,21 @@ def sizes_of(table: Products) -> tuple[tuple[Array, ...], ...]:
     return (short, long, table.k), (short * long, table.k)
 
 
-def fit_correction(fit: ProductFit, table: Products) -> ProductFit:
-    """The figures of products with corrections, where they help."""
+def fit_correction(fit: ProductFit, table: Products, numbers: int = 600, slack: float = 0.0) -> ProductFit:
+    """The figures of products with corrections of at most so many numbers, where they help.
+
+    `slack`: the share by which a larger product may take less time.
+    """
     plain = replace(fit, figures=replace(fit.figures, correction=None, filling=None))
     beside = fit.beside(table)
     rows = Shapes(sizes_of(table), plain.seconds(table) - beside)
-    found = best_corrections(rows, table.measured, beside, FINENESS, _in_order(plain.figures, table))
+    counts = [tables for tables in FINENESS if sum(map(math.prod, tables)) <= numbers]
+    found = best_corrections(rows, table.measured, beside, counts, _in_order(plain.figures, table, slack))
     correction, filling = (*(found or ()), None, None)[:2]
     return replace(fit, figures=replace(plain.figures, correction=correction, filling=filling))
 
 
-def _in_order(figures: ProductFigures, table: Products) -> tuple[Shapes, Shapes]:
+def _in_order(figures: ProductFigures, table: Products, slack: float) -> tuple[Shapes, Shapes]:
     """Products within the table's sizes, and for each a larger one: up to eight times as long along one axis."""
     dice = np.random.default_rng(0)
     most = [2 * float(axis.max()) for axis in (table.m, table.n, table.k)]
@@ -279,4 +303,5 @@ def _in_order(figures: ProductFigures, table: Products) -> tuple[Shapes, Shapes]
         moved = table.size * (m * k + n * k + m * n)
         return Shapes(sizes_of(one), Choices(one, figures).seconds(figures, moved / figures.memory))
 
-    return shapes(less), shapes(more)
+    larger = shapes(more)
+    return shapes(less), replace(larger, form=larger.form * (1 + slack))
