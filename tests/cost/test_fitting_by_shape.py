@@ -259,7 +259,7 @@ def test_all_tables_of_a_folder_are_fitted(fit, tmp_path, capsys):
     found = parse(f'extends = "dgx-h100"\ntitle = "found"\n{figures}')
     assert {"[kinds.h100.products.BFloat16]", "[kinds.h100.products.Float16]"} <= set(printed.splitlines())
     assert found.levels[0].corrections
-    with pytest.raises(SystemExit, match="has none of `products.csv`"):
+    with pytest.raises(SystemExit, match=r"has none of `products\.csv`"):
         fit.main(["--tables", str(tmp_path / "none"), "--like", "dgx-h100"])
 
 
