@@ -26,7 +26,8 @@ triangle it computes whole steps:
 times a correction by heads, queries, and how many heads share keys. The backward pass takes the form alone, with 2.5
 times the operations and a share `backward` of the rate.
 
-The figures are fitted to tables of measured products (`examples/profiles`).
+The figures are fitted to tables of measured products (`examples/profiles`), such that a larger product takes no less
+time, but for some per cent.
 """
 
 from __future__ import annotations
@@ -83,9 +84,10 @@ class Pace:
 class ProductFigures:
     """What products of one element type take. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
 
-    `thin` holds for products of at most `thin_to` rows or columns. The axes of `correction`: the shorter side of the
-    result, the longer one, the terms of a sum. Several products in one kernel count as one whose longer side is that of
-    all.
+    `thin` holds for products of at most `thin_to` rows or columns. Two tables correct the form: `filling` by how many
+    numbers the result has and how many terms a sum, since these say how a kernel fills the device; `correction` by the
+    shorter side of the result, the longer one, and the terms. Several products in one kernel count as one whose longer
+    side is that of all.
     """
 
     processors: int
@@ -100,6 +102,7 @@ class ProductFigures:
     tiles: tuple[Tile, ...]
     thin_to: int = 16
     correction: Correction | None = None
+    filling: Correction | None = None
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -112,7 +115,7 @@ class ProductFigures:
     def at_least(self, flops: float) -> float:
         """Seconds that no product of so many FLOPs goes below."""
         alone = flops / self.rate
-        least = 1.0 if self.correction is None else self.correction.least
+        least = math.prod(table.least for table in (self.correction, self.filling) if table is not None)
         return max(alone, (min(self.usual.launch, self.thin.launch) + alone) * least)
 
     def spent(self, product: MatrixProduct, size: int, nbytes: float) -> ContractionSeconds:
@@ -132,15 +135,15 @@ class ProductFigures:
                 if total < best:
                     best, arithmetic = total, max(compute, cache) + split
         found = ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
-        return found if self.correction is None else self._corrected(found, product)
+        return found if self.correction is None and self.filling is None else self._corrected(found, product)
 
     def _corrected(self, form: ContractionSeconds, product: MatrixProduct) -> ContractionSeconds:
-        """What the table says of the form's time; never below arithmetic and memory at their best."""
-        assert self.correction is not None
+        """What the tables say of the form's time; never below arithmetic and memory at their best."""
         alone = 2 * product.m * product.n * product.k * product.batch / self.rate
         short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
-        factor = max(self.correction.factor(short, long, product.k), max(alone, form.memory) / form.seconds)
-        return _multiplied(form, factor)
+        factor = 1.0 if self.correction is None else self.correction.factor(short, long, product.k)
+        factor *= 1.0 if self.filling is None else self.filling.factor(short * long, product.k)
+        return _multiplied(form, max(factor, max(alone, form.memory) / form.seconds))
 
     def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
         """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""

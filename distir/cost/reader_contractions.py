@@ -4,8 +4,8 @@
                                 `usual` and `thin` with `launch`, `step`, `split` and `load`; the table `tiles`:
                                 `"128x256" = { rate = "900TFLOP/s", overhead = "1us", tail = 0.5 }`; optionally
                                 `thin_to` and the table `correction`: lists `short`, `long`, `terms`, and `percent`, a
-                                number for each of `terms`, in a list for each of `long`, for each of `short`; or
-                                `like = "DTYPE"`
+                                number for each of `terms`, in a list for each of `long`, for each of `short`; and the
+                                table `filling` with `result`, `terms` and `percent`; or `like = "DTYPE"`
 `[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
 `… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
                                 `overhead`, `overlap`, `throttle`, `heats_in`; optionally `backward`, a share of the
@@ -88,12 +88,12 @@ def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> Prod
     heats_in = profile.figure(section, "heats_in", DURATION)
     usual, thin = (_pace(section, name, profile) for name in ("usual", "thin"))
     tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=16, most=MOST)
-    table = section.section("correction")
-    corrected = None if table is None else correction(table, AXES, profile, section)
+    read = ((section.section(name), axes) for name, axes in PRODUCT_AXES.items())
+    corrected = (None if table is None else correction(table, axes, profile, section) for table, axes in read)
+    form = processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to
+    found = ProductFigures(*form, *corrected)
     section.close()
-    return ProductFigures(
-        processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to, corrected
-    )  # fmt: skip
+    return found
 
 
 def _pace(section: DocumentTable, name: str, profile: FigureNotes) -> Pace:
@@ -132,8 +132,8 @@ def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[T
     return tuple(found)
 
 
-AXES = ("short", "long", "terms")
-"""Of the correction of products."""
+PRODUCT_AXES = {"correction": ("short", "long", "terms"), "filling": ("result", "terms")}
+"""Of the corrections of products."""
 
 ATTENTION_AXES = ("heads", "queries", "group")
 """Of that of attention."""

@@ -212,7 +212,21 @@ def _along(nodes: Any, rows: Sequence[Measured], machine: Hardware) -> tuple[flo
     for _ in range(10):  # distances above 3 % count linearly, so that outliers do not
         numbers = np.linalg.solve(hats.T @ (trust[:, None] * hats) + stiff, hats.T @ (trust * wanted))
         trust = 1 / np.sqrt(1 + ((hats @ numbers - wanted) / 0.03) ** 2)
-    return tuple(round(100 * number) / 100 for number in numbers.tolist())
+    sizes = np.exp(nodes)
+    devices = rows[0].positions
+    links = np.array([machine.cost(_of_size(rows[0], round(size)), devices).seconds for size in sizes.tolist()])
+    return tuple(round(100 * number) / 100 for number in rising(links, numbers).tolist())
+
+
+def rising(links: Any, shares: Any) -> Any:
+    """The shares nearest to these with which a larger message takes no less time than a smaller one."""
+    times = links * (1 + shares)
+    least, most = np.minimum.accumulate(times[::-1])[::-1], np.maximum.accumulate(times)
+    return np.sqrt(least * most) / links - 1
+
+
+def _of_size(row: Measured, nbytes: int) -> Work:
+    return Work(communication=Communication(row.pattern, nbytes))
 
 
 def without_corrections(machine: Hardware, level: str) -> Hardware:

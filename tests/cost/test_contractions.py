@@ -96,7 +96,16 @@ def test_a_transposed_product_takes_the_same_time(hardware, m, n, k, batch):
     assert there == pytest.approx(back, rel=1e-12)
 
 
-FORMS = [replace(hardware.kinds[0].products["BFloat16"], correction=None) for hardware in MACHINES]
+@pytest.mark.parametrize("name", ["dgx-a100", "dgx-h100", "h200"])
+@given(sizes, sizes, sizes, st.integers(0, 2), st.integers(1, 20_000))
+def test_a_larger_product_never_takes_less_time_by_more_than_its_error(name, m, n, k, along, more):
+    less, larger = [m, n, k], [m, n, k]
+    larger[along] += more
+    there, here = (load(name).cost(product(*sides), (0,)).seconds for sides in (larger, less))
+    assert there >= here * 0.9
+
+
+FORMS = [replace(hardware.kinds[0].products["BFloat16"], correction=None, filling=None) for hardware in MACHINES]
 
 
 @given(st.sampled_from(FORMS), st.integers(17, 20_000), st.integers(17, 20_000), sizes, st.integers(0, 5000))

@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from cost_samples import COLLECTIVES, PATTERNS, communication, groups, machines, seconds, sizes, works
@@ -16,6 +17,9 @@ from distir.cost.topology import ranks_of
 from distir.ops.resources import NO_WORK, Work
 
 BOUNDS = {"compute", "memory", "latency", "link", "free"}
+
+
+CORRECTED = ("dgx-a100", "dgx-h100", "h200", "b200", "gb200")
 
 
 def ranks(hardware, positions, use="collective"):
@@ -44,6 +48,21 @@ def test_more_bytes_never_take_less_time(data, hardware, pattern, a, b):
     positions = data.draw(groups(hardware, least=2))
     less, more = sorted((a, b))
     assert seconds(hardware, pattern, less, positions) <= seconds(hardware, pattern, more, positions) * (1 + 1e-12)
+
+
+@given(st.sampled_from(CORRECTED), st.sampled_from(PATTERNS), st.integers(2, 8), sizes, sizes)
+def test_more_bytes_never_take_less_time_in_profiles_fitted_to_measurements(name, pattern, devices, a, b):
+    hardware = load(name)
+    group, (less, more) = range(min(devices, hardware.devices)), sorted((a, b))
+    # Corrections are in whole per cent.
+    assert seconds(hardware, pattern, less, group) <= seconds(hardware, pattern, more, group) * 1.015
+
+
+@given(st.sampled_from(CORRECTED), st.sampled_from(["allreduce", "allgather", "reducescatter"]), st.integers(24, 30))
+def test_more_devices_make_a_large_collective_faster_by_what_other_algorithms_bring_at_most(name, pattern, power):
+    hardware = load(name)
+    times = [seconds(hardware, pattern, 2**power, range(n)) for n in (2, 4, 8) if n <= hardware.devices]
+    assert all(more >= less * 0.75 for less, more in pairwise(times))
 
 
 def test_no_work_is_free():

@@ -1,11 +1,11 @@
 """`examples/profiles/fit.py`: it computes what the simulator computes, and finds the figures that made a table."""
 
-import importlib.util
+import importlib
 import random
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,16 +14,17 @@ from distir.cost import load, parse
 from distir.cost.correction import Correction
 from distir.ops.resources import MatrixProduct, Scores
 
-PATH = Path(__file__).parents[2] / "examples" / "profiles" / "fit.py"
+PROFILES = Path(__file__).parents[2] / "examples" / "profiles"
+MODULES = ("fit", "fitting.tables", "fitting.products", "fitting.attention", "fitting.output")
 
 
 @pytest.fixture(scope="module")
 def fit():
-    spec = importlib.util.spec_from_file_location("fit_by_shape", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fit_by_shape"] = module
-    spec.loader.exec_module(module)
-    return module
+    """All names of the script and of its parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PROFILES)
+        modules = [importlib.import_module(name) for name in MODULES]
+        yield SimpleNamespace(**{name: value for module in modules for name, value in vars(module).items()})
 
 
 def shapes(count):
@@ -67,16 +68,14 @@ def write(path, header, rows):
 
 def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, capsys):
     kind = load("dgx-h100").kinds[0]
-    figures = replace(kind.products["BFloat16"], correction=None)
+    figures = replace(kind.products["BFloat16"], correction=None, filling=None)
     table, _ = products(fit, figures, 500)
     rows = zip(table.m, table.n, table.k, table.measured * 1e3, strict=True)
     path = write(tmp_path / "ops.csv", "m,n,k,latency_ms", rows)
     # Caches as small as nothing, as the table knows none; it starts from figures that are off by a third.
     off = tmp_path / "off.toml"
     about = 'extends = "dgx-h100"\ntitle = "off"\n[kinds.h100.products]\nBFloat16 = { like = "Float16" }\n'
-    stated = fit.product_toml(
-        "h100", "Float16", fit.replace(figures, memory=figures.memory * 0.8), 'source = "products"'
-    )
+    stated = fit.product_toml("h100", "Float16", replace(figures, memory=figures.memory * 0.8), 'source = "products"')
     off.write_text(about + stated)
     fit.main(["products", str(path), "--like", str(off), "--cache", "0.001", "--restarts", "0", "--source", "products"])
     printed = capsys.readouterr().out
@@ -89,9 +88,9 @@ def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, caps
 
 
 def test_the_correction_that_made_a_table_is_found(fit):
-    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None)
-    # Thin products and those of short sums take longer than the form says.
-    made = Correction(((1, 16_384),) * 3, (((0.3, 0.3), (0.3, -0.1)), ((0.2, 0.0), (0.2, 0.0))))
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None)
+    # Thin products and those of short sums take less than the form says.
+    made = Correction(((1, 16_384),) * 3, (((-0.2, -0.1), (0.0, 0.1)), ((-0.1, 0.2), (0.2, 0.3))))
     table, _ = products(fit, replace(form, correction=made), 1500)
     seen, unseen = table.part(np.arange(1500) % 5 > 0), table.part(np.arange(1500) % 5 == 0)
     plain = fit.ProductFit(form, 1e3, ())  # caches as small as nothing, as the table knows none
@@ -102,13 +101,33 @@ def test_the_correction_that_made_a_table_is_found(fit):
 
 
 def test_a_correction_that_foretells_nothing_is_left_out(fit):
-    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None)
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None)
     table, _ = products(fit, form, 1500)
     noise = np.exp(np.random.default_rng(0).normal(0, 0.05, 1500))
     noisy = replace(table, measured=table.measured * noise)
-    assert fit.fit_correction(fit.ProductFit(form, 1e3, ()), noisy).figures.correction is None
     few = noisy.part(np.arange(300))
-    assert fit.fit_correction(fit.ProductFit(form, 1e3, ()), few).figures.correction is None
+    for rows in (noisy, few):
+        found = fit.fit_correction(fit.ProductFit(form, 1e3, ()), rows).figures
+        assert found.correction is None
+        assert found.filling is None
+
+
+def test_corrections_keep_larger_products_from_taking_less_time(fit):
+    """A table where products of short sums, of some size, take longer by accident: not so in what is fitted."""
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None)
+    table, _ = products(fit, form, 1500)
+    slow = (table.m * table.n > 2**13) & (table.m * table.n < 2**16)
+    odd = replace(table, measured=table.measured * np.where(slow, 2.0, 1.0))
+    found = fit.fit_correction(fit.ProductFit(form, 1e3, ()), odd).figures
+    assert found.correction is not None
+
+    def seconds(m, n, k):
+        return found.spent(MatrixProduct(m, n, k), 2, 2 * (m * k + n * k + m * n)).seconds
+
+    sides = [2**power for power in range(4, 13)]
+    for m, n, k in [(m, n, k) for m in sides for n in sides for k in (32, 128, 1024)]:
+        assert seconds(2 * m, n, k) > 0.9 * seconds(m, n, k)
+        assert seconds(m, n, 2 * k) > 0.9 * seconds(m, n, k)
 
 
 @pytest.mark.parametrize("name", ["dgx-a100", "dgx-h100"])
@@ -202,16 +221,55 @@ def test_a_table_that_is_not_there_and_a_condition_without_a_value_are_refused(f
         fit.main(["products", str(tmp_path / "none.csv"), "--like", "dgx-h100", "--where", "device"])
 
 
-def test_a_small_table_is_fitted(fit, capsys):
+def test_a_small_table_is_fitted(fit, capsys, monkeypatch):
     """Few rows say nothing of some figures."""
     sample = Path(__file__).with_name("measured") / "products-dgx-h100.csv"
     lines = ["products", str(sample), "--like", "dgx-h100", "--where", "k=4096", "--where", "n=4096"]
     with pytest.raises(SystemExit, match="rows where k=4096, n=4096"):
         fit.main(lines)
     words = ["products", str(sample), "--like", "dgx-h100", "--processors", "132", "--restarts", "0"]
-    fit.held_out, real = (lambda *shape: np.arange(len(shape[0])) % 5 == 0), fit.held_out  # all of it is held out
-    try:
-        fit.main(words)
-    finally:
-        fit.held_out = real
+    # All of it is held out.
+    monkeypatch.setitem(fit.main.__globals__, "held_out", lambda *shape: np.arange(len(shape[0])) % 5 == 0)
+    fit.main(words)
     assert "rows not seen: median" in capsys.readouterr().out
+
+
+def test_all_tables_of_a_folder_are_fitted(fit, tmp_path, capsys):
+    """As `distir calibrate --tables` leaves them: a figure for each element type of each table."""
+    kind = load("dgx-h100").kinds[0]
+    table, _ = products(fit, replace(kind.products["BFloat16"], correction=None, filling=None), 120)
+    rows = [
+        (dtype, *map(int, row), 1, seconds)
+        for dtype in ("BFloat16", "Float16")
+        for *row, seconds in zip(table.m, table.n, table.k, table.measured, strict=True)
+    ]
+    write(tmp_path / "products.csv", "dtype,m,n,k,batch,seconds", rows)
+    lines = [
+        (pattern, devices, 2**power, 1e-5 + 2**power / 2e11)
+        for pattern in ("allreduce", "allgather")
+        for devices in (2, 4, 8)
+        for power in range(10, 30, 2)
+    ]
+    write(tmp_path / "collectives.csv", "pattern,devices,bytes,seconds", lines)
+    plain = tmp_path / "plain.toml"  # one level only, so that the links fitted are those of the node
+    plain.write_text('title = "a node"\nextends = "dgx-h100"\n[levels.nvlink]\ncorrection = {}\n')
+    fit.main(["--tables", str(tmp_path), "--like", str(plain), "--correct", "--source", "products"])
+    printed = capsys.readouterr().out
+    figures = "\n".join(line for line in printed.splitlines() if not line.startswith("#"))
+    found = parse(f'extends = "dgx-h100"\ntitle = "found"\n{figures}')
+    assert {"[kinds.h100.products.BFloat16]", "[kinds.h100.products.Float16]"} <= set(printed.splitlines())
+    assert found.levels[0].corrections
+    with pytest.raises(SystemExit, match=r"has none of `products\.csv`"):
+        fit.main(["--tables", str(tmp_path / "none"), "--like", "dgx-h100"])
+
+
+def test_what_a_table_itself_differs_by_is_that_of_large_products_of_the_same_sides(fit):
+    large = (2048, 4096, 8192, 16_384)
+    sides = [(a, b, c) for a in large for b in large for c in (*large, 64)]
+    m, n, k = (np.array(one, float) for one in zip(*sides, strict=True))
+    seconds = m * n * k * np.where(m < n, 1.1, 1.0)
+    table = fit.Products(m, n, k, np.ones(len(m)), seconds, 2)
+    median, decile, count = fit.spread(table)
+    assert count == 24  # without those of one, and without those of 64 terms
+    assert 0 <= median <= decile <= 0.1 + 1e-9
+    assert decile > 0.02
