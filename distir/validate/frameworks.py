@@ -32,7 +32,8 @@ cuDNN, which the profiles are of.
 Loss = Literal["fused", "apart", "gathered"]
 """`fused`: one kernel with what surrounds it, as a compiler makes it. `apart`: it reads a Float32 copy of the logits,
 and writes their gradient in its place. `gathered`: as `torch.nn.functional.cross_entropy` without a compiler, on the
-logits of all shards, with the log-probabilities and two gradients of them in memory."""
+logits of all shards, with the log-probabilities and two gradients of them in memory; with tensor parallelism each shard
+is left with its own logits, as in `fused`, since nothing here gathers them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

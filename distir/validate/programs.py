@@ -192,7 +192,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
-    if chosen.loss == "gathered":
+    if chosen.loss == "gathered" and run.tp == 1:
         training += ["decompose=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"]
     if chosen.recompute != "none":
         by_operator = chosen.recompute == "selective" and chosen.operators
