@@ -91,6 +91,7 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
         dropout=framework_of(run).dropout,
+        attention_dropout=0.0 if (run.cp or 1) > 1 else None,
         attention_bias=bool(run.bias),
         mlp_bias=bool(run.bias),
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
@@ -205,6 +206,11 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     if chosen.recompute != "none":
         by_operator = chosen.recompute == "selective" and chosen.operators
         training += [f"checkpoint={by_operator or chosen.recompute}"]
+    if run.precision == "fp8" and context > 1:
+        raise UnsupportedError(
+            "8-bit floats with context parallelism: each product would find the greatest of all parts of a sequence, "
+            "which frameworks do once in a step"
+        )
     if run.precision == "fp8" and rows > 1 and run.pp > 1:
         raise UnsupportedError("delayed scaling of 8-bit floats in a pipeline's microbatches takes minutes to build")
     virtual = run.virtual or 1
