@@ -33,9 +33,17 @@ class ModelFunction(FunctionBuilder):
     The entry function is on a `device`, and marks its weights `{param}`.
     """
 
-    def __init__(self, name: str, dtype: DType, device: int | None = None, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        device: int | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float | None = None,
+    ) -> None:
         super().__init__(name)
         self.dtype, self.device, self.dropout = dtype, device, dropout
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
         self.weights: dict[str, TensorType] = {}
         """The types of weights by name, without a device, in order of use."""
         self.buffers: set[str] = set()
@@ -62,7 +70,7 @@ class ModelFunction(FunctionBuilder):
 
     def block(self, name: str) -> ModelFunction:
         """The function of a layer, without weights so far."""
-        return ModelFunction(name, self.dtype, dropout=self.dropout)
+        return ModelFunction(name, self.dtype, dropout=self.dropout, attention_dropout=self.attention_dropout)
 
     def dropped(self, x: str) -> str:
         """What dropout leaves of a value in training, where there is any. The step `seeded` gives it keys."""
@@ -70,8 +78,8 @@ class ModelFunction(FunctionBuilder):
 
     def attention(self, *operands: Operand, **attrs: Constant) -> str:
         """The op, with dropout of its weights."""
-        if self.dropout:
-            attrs["dropout"] = self.dropout
+        if self.attention_dropout:
+            attrs["dropout"] = self.attention_dropout
         return self.op("Attention", *operands, **attrs, result="mixed")
 
     def layer(

@@ -136,6 +136,8 @@ class Decoder:
     router: Router = Router()
     dropout: float = 0.0
     """The share that is dropped in training: of embeddings, of attention's weights, and of what layers add."""
+    attention_dropout: float | None = None
+    """That of attention's weights, where it is another one."""
 
     @property
     def size(self) -> int:

@@ -75,7 +75,7 @@ def _check_positions(name: str, size: int, model: Decoder) -> None:
 def _program(model: Decoder, done: ModelPass, batch: int | None, dtype: str) -> Module:
     model.check()
     names, rows = model.names, batch_dimension(batch)
-    f = ModelFunction("main", float_type(dtype), DEVICE, model.dropout)
+    f = ModelFunction("main", float_type(dtype), DEVICE, model.dropout, model.attention_dropout)
     tokens = f.param("input_ids", TensorType(DTYPES["Int64"], (rows, done.tokens), DEVICE), batch=0)
     if done.phase == "decode":
         f.param("position", POSITION)

@@ -32,7 +32,8 @@ cuDNN, which the profiles are of.
 Loss = Literal["fused", "apart", "gathered"]
 """`fused`: one kernel with what surrounds it, as a compiler makes it. `apart`: it reads a Float32 copy of the logits,
 and writes their gradient in its place. `gathered`: as `torch.nn.functional.cross_entropy` without a compiler, on the
-logits of all shards, with the log-probabilities and two gradients of them in memory."""
+logits of all shards, with the log-probabilities and two gradients of them in memory. With tensor or context
+parallelism each device is left with its own logits, as in `fused`, since nothing here gathers them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,12 @@ class Framework:
     sequence_parallel: bool = False
     layout: str = "pdt"
     vocabulary: int = 1
+    context: str = "allgather"
+    """How parts of a sequence attend to each other: a word of the option `cp_kind`. Rings move as many bytes."""
+    skew: float = 1.2
+    """How many tokens the busiest device of expert parallelism gets, as a multiple of the mean. Estimated."""
+    micro_batch: int | None = None
+    """Where a run does not say."""
     overlap: tuple[str, ...] = ()
     issue: float = 0.0
     waits_for_sends: bool = False
@@ -169,7 +176,7 @@ NEMO = framework(
         sources=(
             *MEGATRON.sources,
             "NVIDIA-NeMo/NeMo, recipes of nemo.collections.llm: distributed optimizer, sequence parallelism with tp, "
-            "overlap of gradient reduction and parameter gathers",
+            "overlap of gradient reduction and parameter gathers, micro_batch_size=1 at long sequences",
         ),
         issue=20e-6,
         waits_for_sends=False,
@@ -177,6 +184,7 @@ NEMO = framework(
         overlap=("gradients", "transfers"),
         sequence_parallel=True,
         dropout=0.0,
+        micro_batch=1,
     )
 )
 

@@ -64,8 +64,8 @@ def conditions_of(run: MeasuredRun) -> Conditions:
 
 def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
     """The model of a run. Raises UnsupportedError for one that is not among ours."""
-    if run.experts:
-        raise UnsupportedError("mixtures of experts are not validated yet")
+    if run.experts and not run.top_k:
+        raise UnsupportedError("the experts of a token are not stated")
     if run.attention_kind == "mla":
         raise UnsupportedError("multi-head latent attention of a run: its ranks are not columns")
     if run.mlp == "relu2":
@@ -78,6 +78,11 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         kv_heads=run.kv_heads or run.heads,
         head_size=run.head_dim or run.hidden // run.heads,
         ffn=run.ffn,
+        experts=run.experts or None,
+        top_k=run.top_k if run.experts else None,
+        expert_ffn=(run.expert_ffn or run.ffn) if run.experts else None,
+        shared_experts=run.shared_experts or None if run.experts else None,
+        dense_layers=run.dense_layers or None if run.experts else None,
         vocabulary=vocabulary,
         context=run.seq,
         norm="rms" if run.norm == "rmsnorm" else "layer",
@@ -86,6 +91,7 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
         dropout=framework_of(run).dropout,
+        attention_dropout=0.0 if (run.cp or 1) > 1 else None,
         attention_bias=bool(run.bias),
         mlp_bias=bool(run.bias),
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
@@ -157,12 +163,15 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     Raises UnsupportedError, with the reason, for one that cannot be expressed; MachineError.
     """
     chosen = framework_of(run)
-    if (run.cp or 1) > 1:
-        raise UnsupportedError(f"context parallelism ({run.cp} ranks) cannot be expressed")
-    if (run.ep or 1) > 1:
-        raise UnsupportedError(f"expert parallelism ({run.ep} ranks) cannot be expressed")
-    if run.micro_batch is None:
+    context, experts, micro_batch = run.cp or 1, run.ep or 1, run.micro_batch or chosen.micro_batch
+    if micro_batch is None:
         raise UnsupportedError("the micro batch is not stated")
+    if run.dp % experts:
+        raise UnsupportedError(f"parts of the experts on {experts} ranks, which do not divide {run.dp} replicas")
+    if experts > 1 and (run.etp or run.tp) != run.tp:
+        raise UnsupportedError(
+            f"experts cut over {run.etp} ranks, where all else is over {run.tp}, cannot be expressed"
+        )
     if run.offload:
         raise UnsupportedError("offload to the host cannot be expressed")
     if run.precision in ("mxfp8", "nvfp4"):
@@ -171,9 +180,9 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
         raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
     if ":" in chosen.sharding:
         raise UnsupportedError(f"`{chosen.sharding}`: sharding within groups of replicas cannot be expressed")
-    rows, left = divmod(run.global_batch, run.dp * run.micro_batch)
+    rows, left = divmod(run.global_batch, run.dp * micro_batch)
     if left or not rows:
-        each = f"micro batches of {run.micro_batch} on {run.dp} replicas"
+        each = f"micro batches of {micro_batch} on {run.dp} replicas"
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
     hardware = machine(run.gpu, run.gpus, run.node_gbps, conditions or conditions_of(run))
     padded = chosen.vocabulary * run.tp
@@ -192,21 +201,28 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
-    if chosen.loss == "gathered":
+    if chosen.loss == "gathered" and run.tp == context == 1:
         training += ["decompose=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"]
     if chosen.recompute != "none":
         by_operator = chosen.recompute == "selective" and chosen.operators
         training += [f"checkpoint={by_operator or chosen.recompute}"]
-    if run.precision == "fp8" and rows > 1:
-        raise UnsupportedError("delayed scaling of 8-bit floats with several microbatches takes minutes to build")
+    if run.precision == "fp8" and context > 1:
+        raise UnsupportedError(
+            "8-bit floats with context parallelism: each product would find the greatest of all parts of a sequence, "
+            "which frameworks do once in a step"
+        )
+    if run.precision == "fp8" and rows > 1 and run.pp > 1:
+        raise UnsupportedError("delayed scaling of 8-bit floats in a pipeline's microbatches takes minutes to build")
     virtual = run.virtual or 1
-    steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
+    steps = [f"dtp={run.dp // experts},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
+    steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
         steps += [f"virtual={virtual}", "schedule=interleaved" if virtual > 1 else "schedule=1f1b", "balance=uniform"]
     steps += ["representative=true", "ends=false", f"hardware={hardware.name}"]
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
+    steps += [f"ep={experts}", f"skew={chosen.skew:g}", "representative=true"] if experts > 1 else []
     stage = int(chosen.sharding[4])
-    steps += [f"zero={stage}", "partition=split"] if stage and run.dp > 1 else []
+    steps += [f"zero={stage}", "partition=split"] if stage and run.dp // experts * context > 1 else []
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)

@@ -47,3 +47,27 @@ def test_a_loss_that_is_apart_reads_a_copy_of_the_logits_in_float32():
     assert peak(apart) - peak(alone) > 2 * logits
     with pytest.raises(StepError, match="`apart` expected names of ops, found `Loss`"):
         transform(step, "fuse", "apart=Loss")
+
+
+def test_blocks_are_compiled_each_by_itself():
+    step = transform(small_gpt2(2), "grad", "precision=bf16")
+    whole, blocks, eager = (transform(step, "fuse", f"kernels={kind}") for kind in ("compiled", "blocks", "eager"))
+    assert_same(step, blocks)
+    assert kernels(eager) == 0 < kernels(blocks)
+    entry = blocks.entry()
+    called = {s.function for s in entry.body if hasattr(s, "function")}
+    assert not any(blocks.functions[name].kernel for name in called)
+    assert simulate(whole, "dgx-a100").latency_s < simulate(blocks, "dgx-a100").latency_s
+    assert simulate(blocks, "dgx-a100").latency_s < simulate(eager, "dgx-a100").latency_s
+
+
+def kernels(module):
+    return sum(f.kernel for f in module)
+
+
+def test_between_products_all_is_computed_again():
+    """The step gives the same; attention and every other product are saved, so that it takes less than `full`."""
+    step = transform(small_gpt2(2), "grad")
+    some, full = transform(step, "checkpoint=products"), transform(step, "checkpoint=full")
+    assert_same(step, some)
+    assert simulate(step, "dgx-a100").ops < simulate(some, "dgx-a100").ops < simulate(full, "dgx-a100").ops

@@ -62,10 +62,29 @@ def test_what_cannot_be_expressed_says_why(given, reason):
     assert predict(run(**given)) == Prediction("r:1", note=reason)
 
 
-def test_context_and_expert_parallelism_are_refused_until_they_can_be_expressed():
-    one = run()
-    assert "context parallelism" in predict(replace(one, cp=2)).note
-    assert "expert parallelism" in predict(replace(one, ep=2)).note
+def test_parts_of_sequences_and_of_experts_are_expressed():
+    one = run(tp=1, gpus=4, dp=4)
+    alone, parts = (predict(replace(one, dp=4 // n, cp=n)) for n in (1, 2))
+    assert alone.note == parts.note == ""
+    routed = replace(one, experts=4, top_k=2, expert_ffn=512)
+    whole, spread = predict(routed), predict(replace(routed, ep=2))
+    assert whole.note == spread.note == ""
+    assert spread.peak_memory_bytes < whole.peak_memory_bytes
+
+
+def test_what_would_be_a_wrong_figure_is_refused():
+    one = replace(run(tp=1, gpus=4, dp=4), precision="fp8")
+    assert "8-bit floats with context parallelism" in predict(replace(one, dp=2, cp=2)).note
+    routed = replace(one, precision="bf16", experts=4, top_k=2)
+    assert "do not divide 4 replicas" in predict(replace(routed, ep=3)).note
+    assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=2, etp=1)).note
+
+
+def test_recomputation_by_operator_is_between_none_and_all():
+    one = replace(run(framework="torchtitan", tp=1, dp=4, layers=8, seq=1024, micro_batch=2), attention="flash")
+    none, some, full = (predict(replace(one, recompute=how)) for how in ("none", "selective", "full"))
+    assert none.peak_memory_bytes > some.peak_memory_bytes > full.peak_memory_bytes
+    assert none.step_time_s < some.step_time_s < full.step_time_s
 
 
 def test_a_slower_network_than_the_profiles_slows_what_crosses_nodes():
