@@ -43,6 +43,9 @@ def cp(
       sums of their gradients (Llama 3, arXiv:2407.21783, section 3.3.2).
     - `a2a`: an all-to-all gives each device whole sequences of a part of the heads, and another one brings the result
       back (DeepSpeed-Ulysses, arXiv:2309.14509). `value` divides the heads, of keys and values too.
+    - `ring`: keys and values travel around a ring of the devices, each of which merges what its queries find in one
+      part after the other; in the backward pass the gradients of keys and values travel with them (Ring Attention,
+      arXiv:2310.01889). What has a mask gathers keys and values.
 
     With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n parts of the sequence, and so as many scores of a
     causal triangle as the others. By default that is so where attention is causal, but with `a2a`, where each device
