@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from distir.ir import Apply, Function, Module
+from distir.ops import Value
 from distir.ops.group import GROUPED
+from distir.transform.checking import checked
 from distir.transform.overlap.cutting import issued_early
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 
@@ -23,7 +26,8 @@ def context(module: Module) -> Overlapped:
     count = sum(_travels(s) for f in module for s in f.body)
     if not count:
         raise Inapplicable("no keys travel around a ring; apply `cp` with `cp_kind=ring` first")
-    made = Module(_on_stream(f) if any(map(_travels, f.body)) else f for f in module)
+    states = checked(module).states
+    made = Module(_on_stream(f, states[f.name]) if any(map(_travels, f.body)) else f for f in module)
     return Overlapped(made, f"{count} steps of keys around a ring on `{STREAM}`")
 
 
@@ -31,6 +35,6 @@ def _travels(statement: object) -> bool:
     return isinstance(statement, Apply) and statement.op in STEPS and not statement.stream
 
 
-def _on_stream(function: Function) -> Function:
+def _on_stream(function: Function, values: Mapping[str, Value]) -> Function:
     body = tuple(replace(s, stream=STREAM) if isinstance(s, Apply) and _travels(s) else s for s in function.body)
-    return issued_early(replace(function, body=body), STREAM)
+    return issued_early(values, replace(function, body=body), STREAM)

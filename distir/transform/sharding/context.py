@@ -26,7 +26,7 @@ from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_block, whole_like
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, step, tell
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
@@ -59,6 +59,7 @@ def cp(
     if value == 1:
         return module
     marked = marked_for_context(module, cp_kind)
+    tell_of_experts(module, value)
     order = order_of(marked, cp_kind, zigzag)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
@@ -119,6 +120,12 @@ def _obstacle(statement: Apply) -> str:
     if statement.attrs.get("dropout"):
         return "this attention has dropout, whose random numbers go by places of queries and keys"
     return ""
+
+
+def tell_of_experts(module: Module, size: int) -> None:
+    """Say that tokens are gathered for experts, where there are such."""
+    if any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
+        tell(f"tokens are gathered for their experts, whose rows each of the {size} devices computes")
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:
