@@ -148,6 +148,12 @@ def in_switch(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     return CollectiveSeconds(2 * (inside.latency + depth), max([transfer, *around]))
 
 
+@algorithm("shift")
+def neighbours(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
+    """Each device sends to the next one at the same time, a step of a ring: a + S/B."""
+    return CollectiveSeconds(max(tier.latency for tier in ranks.tiers), nbytes / _slowest(ranks))
+
+
 @algorithm("alltoall")
 def pairwise(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """Each device exchanges a part with each other device in turn: (n-1)(a + S/(nB)) (Thakur 2005)."""

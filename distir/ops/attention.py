@@ -460,8 +460,11 @@ def _check_random(op: str, first: Operand, given: Sequence[Operand | None], rati
             raise Reject(codes.BAD_VALUE, message, "rows")
 
 
-CONTEXTS = ("allgather", "a2a")
-"""How attention is split along the sequence: each device has the keys of all, or the whole sequence of some heads."""
+CONTEXTS = ("allgather", "a2a", "ring")
+"""How attention is split along the sequence.
+
+Each device has the keys of all; or the whole sequence of some heads; or keys travel from device to device.
+"""
 
 
 def _check_context(op: str, context: str) -> None:
@@ -616,12 +619,73 @@ def _(
     context: str,
     **attrs: Any,
 ) -> Sequence[Arg]:
-    """Each device attends with its queries to the keys of all, which it gathers (Llama 3, arXiv:2407.21783, 3.3.2)."""
+    """Each device attends with its queries to the keys of all, which it gathers (Llama 3, arXiv:2407.21783, 3.3.2).
+
+    Or to a part of them at a time, while they travel around a ring (Liu et al., arXiv:2310.01889); but not with a mask,
+    which has all of them.
+    """
     axis, keys = _context_of(w, q, mask)
+    if context == "ring" and mask == DISCARD:
+        return _around_ring(w, q, k, k if v == DISCARD else v, sinks, keys.length, attrs)[:count]
     found = [DISCARD if x == DISCARD else w.gathered(x, axis, keys.in_order) for x in (k, v)]
     rest = keys.runs(w, attrs) if attrs["is_causal"] else ()
     operands = _trimmed(q, *found, mask, sinks, *(DISCARD,) * 4, *rest)
     return w.several("Attention", count, *operands, **_stated(attrs))
+
+
+def _around_ring(w: Parts, q: Arg, k: Arg, v: Arg, sinks: Arg, length: int, attrs: Any) -> list[Arg]:
+    """The part of the result, and its log-sum-exp, over all keys, merged from those over the keys of each device.
+
+    The next keys are sent before these are used, so that they can travel meanwhile. Sinks are keys of the first device.
+    """
+    found: list[Arg] = []
+    stated = _stated(attrs)
+    dtype = w.type(q).dtype
+    narrow = None if dtype is None or dtype.bytes >= 4 else dtype
+    for behind in range(w.size):
+        here = k, v
+        if behind + 1 < w.size:
+            k, v = w.shifted(k), w.shifted(v)
+        runs = _own_runs(w, length, behind, attrs)
+        operands = _trimmed(q, *here, DISCARD, DISCARD if behind else sinks, *(DISCARD,) * 4, *runs)
+        part = w.several("Attention", 2, *operands, **stated)
+        if not found:
+            found = [w("Cast", part[0], to=DTYPES["Float32"]) if narrow else part[0], part[1]]
+        else:
+            found = [*w.several("MergeAttention", 2, *found, *part)]
+    return [w("Cast", found[0], to=narrow) if narrow else found[0], found[1]]
+
+
+def _gradient_around_ring(
+    w: Parts, given: Sequence[Arg], k: Arg, v: Arg, sinks: Arg, length: int, attrs: Any, count: int
+) -> list[Arg]:
+    """The gradients by keys that travel, and their own gradients with them, which come home in the end.
+
+    `given`: the gradient of the result, the queries, the result and its log-sum-exp.
+    """
+    dy, q, y, lse = given
+    stated = _stated(attrs)
+    dq: list[Arg] = []
+    dkeys: list[Arg] = []
+    rest: list[Arg] = []
+    for behind in range(w.size):
+        here = k, v
+        if behind + 1 < w.size:
+            k, v = w.shifted(k), w.shifted(v)
+        before = [w.shifted(x) for x in dkeys]
+        runs = _own_runs(w, length, behind, attrs)
+        operands = _trimmed(dy, q, *here, y, lse, DISCARD, DISCARD if behind else sinks, *(DISCARD,) * 3, *runs)
+        own, *parts = w.several("AttentionGrad", 3 if behind else count, *operands, **stated)
+        dq.append(own)
+        rest += parts[2:]
+        dkeys = [w("Add", x, part) for x, part in zip(before, parts, strict=False)] if before else parts[:2]
+        if len(dq) > 1:
+            dq = [w("Add", *dq)]
+    return [*dq, *(w.shifted(x) for x in dkeys), *rest]
+
+
+def _own_runs(w: Parts, length: int, behind: int, attrs: Any) -> tuple[Arg, ...]:
+    return (w.own_places(length), w.own_places(length, behind)) if attrs["is_causal"] else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -1041,6 +1105,8 @@ def _(
 ) -> Sequence[Arg]:
     """Keys and values are gathered again; their gradients are summed over the devices, of which each keeps its part."""
     axis, keys = _context_of(w, q, mask)
+    if context == "ring" and mask == DISCARD:
+        return _gradient_around_ring(w, (dy, q, y, lse), k, v, sinks, keys.length, attrs, count)
     found = [w.gathered(x, axis, keys.in_order) for x in (k, v)]
     rest = keys.runs(w, attrs) if attrs["is_causal"] else ()
     operands = _trimmed(dy, q, *found, y, lse, mask, sinks, *(DISCARD,) * 3, *rest)
@@ -1082,3 +1148,53 @@ def _(
     settings += _runs_torch(query_runs, key_runs)
     given = f"{dy}, {q}, {k}, {v}, {y}, {lse}, {mask}, {sink}"
     return write.unpacked(f"{write.kernel('attention_gradient')}({given}, {settings})")
+
+
+# Parts of attention.
+
+
+@op(
+    "Tensor[a:float, (b, h, q, v), d], Tensor[f:float, (b, h, q), d],"
+    " Tensor[t:float, (b, h, q, v), d], Tensor[f, (b, h, q), d]"
+    " -> Tensor[a, (b, h, q, v), d], Tensor[f, (b, h, q), d]",
+    "Tensor[a:float, (b, q, z), d], Tensor[f:float, (b, h, q), d],"
+    " Tensor[t:float, (b, q, z), d], Tensor[f, (b, h, q), d]"
+    " -> Tensor[a, (b, q, z), d], Tensor[f, (b, h, q), d]",
+    flops=lambda elements, **_: 3 * elements,
+    inplace={0: 0, 1: 1},
+    non_differentiable="it is written by the step `cp`, which comes after `grad`",
+)
+def MergeAttention(y: Array, lse: Array, part: Array, part_lse: Array) -> list[Array]:
+    """Attention to two sets of keys together, from the results of `Attention` to each of them, log-sum-exps included.
+
+    The terms of a softmax over all keys, without overflow: each result is weighted with its share of the sum. `y` may
+    be wider than `part`, for less rounding where many are merged (Ring Attention, arXiv:2310.01889, appendix A).
+
+    %y, %lse = MergeAttention(%y: Tensor[Float32, (2, 4, 3, 8), 1], %lse: Tensor[Float32, (2, 4, 3), 1], %p: Tensor[Float32, (2, 4, 3, 8), 1], %q: Tensor[Float32, (2, 4, 3), 1])
+    %y, %lse = MergeAttention(%y: Tensor[Float32, (2, 3, 32), 1], %lse: Tensor[Float32, (2, 4, 3), 1], %p: Tensor[BFloat16, (2, 3, 32), 1], %q: Tensor[Float32, (2, 4, 3), 1])
+    """  # noqa: E501
+    heads = lse.shape[1]
+    one, other = (wide(by_head(x, heads if x.ndim == 3 else None)) for x in (y, part))
+    largest = np.maximum(lse, part_lse)
+    shift = np.where(largest == -np.inf, 0, largest)
+    shares = np.exp(lse - shift), np.exp(part_lse - shift)
+    total = shares[0] + shares[1]
+    weights = [(share / np.where(total == 0, 1, total))[..., None] for share in shares]
+    mixed = (one * weights[0] + other * weights[1]).astype(y.dtype)
+    with np.errstate(divide="ignore"):
+        return [mixed if y.ndim == 4 else joined(mixed), (shift + np.log(total)).astype(lse.dtype)]
+
+
+@MergeAttention.sharding
+def _(
+    y: Operand, lse: Operand, part: Operand, part_lse: Operand, *, results: Sequence[Shape | None], **_: Any
+) -> Layout:
+    mixed: Letters = ("b", "h", "q", "v") if len(y.shape or ()) == 4 else ("b", "q", "h")
+    rows: Letters = ("b", "h", "q")
+    return Layout((mixed, rows, mixed, rows), (mixed, rows))
+
+
+@MergeAttention.torch(fresh=True)
+def _(write: Write, y: Expr, lse: Expr, part: Expr, part_lse: Expr) -> Unpacked:
+    heads = None if y.rank == 4 else lse.shape[1]
+    return write.unpacked(f"{write.kernel('merge_attention')}({y}, {lse}, {part}, {part_lse}, {heads})")

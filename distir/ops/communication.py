@@ -7,7 +7,7 @@ one message. The reference implementation computes the values; the signatures de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import types as type_codes
@@ -429,6 +429,36 @@ def _(write: Write, *xs: Expr, split_axis: int, concat_axis: int) -> Local:
     group = write.group([_member(write, x) for x in xs])
     given = f"{xs[mine or 0]}, {shapes}, {split_axis}, {concat_axis}, {ranks}"
     return write.local(results, f"{write.kernel('all_to_all')}({given}, {group})")
+
+
+@op(
+    "*Tensor[t, s, d_i] -> *Tensor[t, s, d_i]",
+    communication="shift",
+    foldable=False,
+    linear="jointly",
+)
+def MPIShift(*xs: Array, by: int = 1) -> list[Array]:
+    """Device i of n gets the operand of device i - `by`, around a ring. XLA's CollectivePermute, JAX's `ppermute`.
+
+    %y_1, %y_2 = MPIShift(%x_1: Tensor[Float32, (4, 6), 1], %x_2: Tensor[Float32, (4, 6), 2])
+    %y_1, %y_2, %y_3 = MPIShift[by = -1](%x_1: Tensor[Float32, (2,), 1], %x_2: Tensor[Float32, (2,), 2], %x_3: Tensor[Float32, (2,), 3])
+    """  # noqa: E501
+    return [xs[(i - by) % len(xs)] for i in range(len(xs))]
+
+
+@MPIShift.grad
+def _(g: Backward) -> Gradients:
+    return g.several("MPIShift", len(g.x), *_all_dys(g), by=-cast(int, g.attrs["by"]))
+
+
+@MPIShift.torch(fresh=True)
+def _(write: Write, *xs: Expr, by: int) -> Local:
+    ranks, mine = _members(write, xs)
+    results = () if mine is None else (mine,)
+    if by % len(xs) == 0:
+        return write.local(results, f"{xs[mine or 0]}.clone()")
+    group = write.group([_member(write, x) for x in xs])
+    return write.local(results, f"{write.kernel('shift')}({xs[mine or 0]}, {by}, {ranks}, {group})")
 
 
 def _total(xs: tuple[Array, ...]) -> Array:

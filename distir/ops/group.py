@@ -13,7 +13,14 @@ from typing import Final
 
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import Shape, TensorType
-from distir.ops.communication import MPIAllgather, MPIAllreduce, MPIAlltoall, MPIReduceScatter, exchanged_layout
+from distir.ops.communication import (
+    MPIAllgather,
+    MPIAllreduce,
+    MPIAlltoall,
+    MPIReduceScatter,
+    MPIShift,
+    exchanged_layout,
+)
 from distir.ops.core import Op, op
 from distir.ops.layout import Layout
 from distir.ops.numeric import Array
@@ -89,6 +96,26 @@ def GroupAlltoall(x: Array, *, size: int, stride: int = 1, split_axis: int = 0, 
     return MPIAlltoall.body(*[x] * size, split_axis=split_axis, concat_axis=concat_axis)[0]
 
 
+@op(
+    "Tensor[t, s, d] -> Tensor[t, s, d]",
+    communication="shift",
+    foldable=False,
+    linear="jointly",
+    non_differentiable=REPRESENTATIVE,
+)
+def GroupShift(x: Array, *, size: int, stride: int = 1, by: int = 1) -> Array:
+    """A step around a ring of `size` devices, `stride` apart, which all have the operand of this one.
+
+    %y = GroupShift[size = 2](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return MPIShift.body(*[x] * size, by=by)[0]
+
+
+@GroupShift.checks
+def _(x: TensorType, *, size: int, stride: int, by: int) -> None:
+    _check("GroupShift", size, stride)
+
+
 @GroupAlltoall.shapes
 def _(x: TensorType, *, size: int, stride: int, split_axis: int, concat_axis: int) -> object:
     _check("GroupAlltoall", size, stride)
@@ -129,6 +156,7 @@ GROUPED: Final[dict[str, Op]] = {
     "MPIAllgather": GroupAllgather,
     "MPIReduceScatter": GroupReduceScatter,
     "MPIAlltoall": GroupAlltoall,
+    "MPIShift": GroupShift,
 }
 """Collective -> its op on a representative device."""
 

@@ -139,8 +139,12 @@ class Parts(Protocol):
         """Where runs of equal length begin, in an axis of `length` in the order of the devices; (0,) if in order."""
         ...
 
-    def own_places(self, length: int) -> Arg:
-        """Where the runs of this device's part of such an axis begin: a host value."""
+    def own_places(self, length: int, behind: int = 0) -> Arg:
+        """Where the runs of this device's part of such an axis begin; of the device so many `behind` it in a ring."""
+        ...
+
+    def shifted(self, x: Arg) -> Arg:
+        """What the device before this one in a ring has."""
         ...
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:

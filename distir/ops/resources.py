@@ -9,7 +9,7 @@ from typing import Literal
 from distir.ir import DType
 
 Pattern = Literal[
-    "send", "broadcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reducescatter", "alltoall"
+    "send", "broadcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reducescatter", "alltoall", "shift"
 ]
 
 
@@ -18,8 +18,8 @@ class Communication:
     """The communication of an op, over its devices.
 
     `nbytes` is the full payload S: the tensor of `send` and `broadcast`, the operand of `scatter`, the result of
-    `gather` and `allgather`, the operand of one device of `reduce`, `allreduce` and `reducescatter`, and the operand of
-    one device (its own part included) of `alltoall`. `root`: the device at the root of `broadcast`,
+    `gather` and `allgather`, the operand of one device of `reduce`, `allreduce`, `reducescatter` and `shift`, and the
+    operand of one device (its own part included) of `alltoall`. `root`: the device at the root of `broadcast`,
     `scatter`, `gather` and `reduce`, or the source of `send`.
     """
 

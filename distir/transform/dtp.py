@@ -44,6 +44,7 @@ from distir.transform.sharding import (
     sequence_states,
     sequential,
     split,
+    tell_of_experts,
     with_joined_sums,
     with_owners,
     with_roles,
@@ -133,6 +134,7 @@ def dtp(
     with paused_collection():
         if context > 1:
             module = marked_for_context(module, cp_kind)
+            tell_of_experts(module, context)
         if experts > 1:
             module = with_owners(module, experts, skew)
         piped = p > 1 or microbatches > 1

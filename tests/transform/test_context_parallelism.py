@@ -46,7 +46,7 @@ def communication(module, **options):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4", "cp=2 cp_kind=a2a"])
+@pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4", "cp=2 cp_kind=a2a", "cp=4 cp_kind=ring"])
 def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
     assert verify(trained(name), distributed(name, *steps.split())).equal
 
@@ -68,6 +68,10 @@ def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
         "dtp=2,1,1 context=2 zigzag=false",
         "cp=2 cp_kind=a2a tp=2 sequence=true dp=2 zero=1",
         "dtp=1,1,2 microbatches=2 context=2 cp_kind=a2a",
+        "cp=2 cp_kind=ring zigzag=false",
+        "cp=2 cp_kind=ring tp=2 sequence=true dp=2 zero=1",
+        "dtp=1,1,2 microbatches=2 context=2 cp_kind=ring",
+        "cp=4 cp_kind=ring overlap",
     ],
 )
 def test_beside_other_parallelism(steps):
@@ -113,6 +117,39 @@ def test_heads_travel_as_the_formula_says():
     assert sum(sent) == model.layers * (5 * queries + 4 * keys) * (size - 1) // size
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_keys_travel_as_the_formula_says(size):
+    """Keys and values go n - 1 steps in each pass; their gradients go n, home in the end (arXiv:2310.01889, 3.2)."""
+    model = resized("llama3-8b", PUBLISHED["llama3-8b"], {**SMALL, **MODELS["llama3-8b"]})
+    messages = communication(distributed("llama3-8b", f"cp={size}", "cp_kind=ring"))
+    sent = [m.nbytes for m in messages if m.pattern == "shift"]
+    keys = BATCH * TOKENS // size * model.shared_heads * model.size * 4
+    assert len(sent) == model.layers * 2 * (2 * (size - 1) + size)
+    assert sum(sent) == len(sent) * keys
+
+
+def test_attention_hides_what_travels():
+    sizes = {"width": 4096, "heads": 32, "kv_heads": 8, "head_size": 128, "ffn": 1024, "layers": 1}
+    model = resized("llama3-8b", PUBLISHED["llama3-8b"], {**SMALL, **sizes})
+    words = ("dtp=1,1,1", "context=4", "cp_kind=ring", "representative=true")
+    plain = transform(program(model, 32768, 1, "BFloat16"), "grad", *words)
+    beside = transform(plain, "overlap=context")
+    moved = {s.stream for f in beside for s in f.body if isinstance(s, Apply) and s.op == "GroupShift"}
+    assert moved == {"context"}
+    before, after = (simulate(module, "dgx-h100") for module in (plain, beside))
+    steps = [e for e in before.timeline().effects if e.work.communication and e.work.communication.pattern == "shift"]
+    assert len(steps) == 2 * (2 * 3 + 4)
+    assert after.latency_s < before.latency_s
+
+
+def test_a_ring_merges_narrow_results_in_float32():
+    module = transform(published("llama3-8b"), "grad", "precision=bf16")
+    made = transform(module, "cp=4", "cp_kind=ring")
+    merges = [s for f in made for s in f.body if isinstance(s, Apply) and s.op == "MergeAttention"]
+    assert merges
+    assert verify(module, made).equal
+
+
 def test_a_gradient_is_summed_once_over_all_that_hold_the_weight():
     made = distributed("llama3-8b", "cp=2", "dp=2")
     sums = [s for s in made.functions["main"].body if isinstance(s, Apply) and s.op == "MPIAllreduce"]
@@ -138,6 +175,7 @@ def test_optimizer_state_is_partitioned_over_all_that_hold_the_weight():
         ("dtp=2,1,2", "context=2", "microbatches=2"),
         ("cp=4",),
         ("cp=2", "cp_kind=a2a"),
+        ("cp=4", "cp_kind=ring"),
     ],
     ids=" ".join,
 )
@@ -149,7 +187,7 @@ def test_one_device_represents_all(words):
     assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
 
 
-@pytest.mark.parametrize("steps", ["cp=2", "cp=2 cp_kind=a2a tp=2"])
+@pytest.mark.parametrize("steps", ["cp=2", "cp=2 cp_kind=a2a tp=2", "cp=2 cp_kind=ring overlap=context"])
 def test_processes_give_what_the_executor_does(command, tmp_path, steps):
     pytest.importorskip("torch")
     path = tmp_path / "step.dir"

@@ -5,7 +5,14 @@ many, and make each of its devices several: so they combine with one another and
 knows a model, nor an op by name: ops say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
-from distir.transform.sharding.context import CONTEXTS, cp, marked_for_context, order_of, sequence_states
+from distir.transform.sharding.context import (
+    CONTEXTS,
+    cp,
+    marked_for_context,
+    order_of,
+    sequence_states,
+    tell_of_experts,
+)
 from distir.transform.sharding.experts import Owned, ep, expert_states, owned_weights, with_owners
 from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
@@ -24,6 +31,7 @@ __all__ = [
     "sequence_states",
     "sequential",
     "split",
+    "tell_of_experts",
     "tensor_shares",
     "tp",
     "with_joined_sums",

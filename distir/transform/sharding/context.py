@@ -26,7 +26,7 @@ from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_block, whole_like
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, step, tell
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
@@ -43,6 +43,9 @@ def cp(
       sums of their gradients (Llama 3, arXiv:2407.21783, section 3.3.2).
     - `a2a`: an all-to-all gives each device whole sequences of a part of the heads, and another one brings the result
       back (DeepSpeed-Ulysses, arXiv:2309.14509). `value` divides the heads, of keys and values too.
+    - `ring`: keys and values travel around a ring of the devices, each of which merges what its queries find in one
+      part after the other; in the backward pass the gradients of keys and values travel with them (Ring Attention,
+      arXiv:2310.01889). What has a mask gathers keys and values.
 
     With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n parts of the sequence, and so as many scores of a
     causal triangle as the others. By default that is so where attention is causal, but with `a2a`, where each device
@@ -56,6 +59,7 @@ def cp(
     if value == 1:
         return module
     marked = marked_for_context(module, cp_kind)
+    tell_of_experts(module, value)
     order = order_of(marked, cp_kind, zigzag)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
@@ -116,6 +120,12 @@ def _obstacle(statement: Apply) -> str:
     if statement.attrs.get("dropout"):
         return "this attention has dropout, whose random numbers go by places of queries and keys"
     return ""
+
+
+def tell_of_experts(module: Module, size: int) -> None:
+    """Say that tokens are gathered for experts, where there are such."""
+    if any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
+        tell(f"tokens are gathered for their experts, whose rows each of the {size} devices computes")
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:

@@ -78,11 +78,15 @@ class Writer:
         order = self._body.order
         return self._starts(order.all(self.size), length) if order.zigzag else (0,)
 
-    def own_places(self, length: int) -> Arg:
-        """Where the runs of this device's part begin."""
+    def shifted(self, x: Arg) -> Arg:
+        """What the device before this one has; the last one's on the first."""
+        return self._collective("shifted", "MPIShift", x)
+
+    def own_places(self, length: int, behind: int = 0) -> Arg:
+        """Where the runs of this device's part begin, or of the part of the one so many `behind` it."""
         first = self._body.fresh("places")
         order = self._body.order
-        own = tuple(self._starts(order.of(rank, self.size), length) for rank in range(self.size))
+        own = tuple(self._starts(order.of((rank - behind) % self.size, self.size), length) for rank in range(self.size))
         self._body.items.append(Ranked(first, own))
         return first
 
