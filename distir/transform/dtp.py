@@ -34,12 +34,15 @@ from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
 from distir.transform.sharding import (
+    DISPATCHERS,
     Owned,
     TensorPlan,
     expert_states,
     owned_weights,
+    router_of,
     sequential,
     split,
+    with_dispatcher,
     with_joined_sums,
     with_owners,
 )
@@ -52,7 +55,10 @@ AXES = "dtp"
 LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 
-@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS})
+@step(
+    after=("cse", "grad", "checkpoint"),
+    choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS, "dispatcher": DISPATCHERS},
+)
 def dtp(
     module: Module,
     value: tuple[int, ...],
@@ -74,6 +80,7 @@ def dtp(
     scatter_gather: bool | None = None,
     experts: int = 1,
     skew: float = 0.0,
+    dispatcher: str = DISPATCHERS[0],
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -94,7 +101,7 @@ def dtp(
     gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
-    number of replicas, and each of the N has its part of the experts. `skew` as there.
+    number of replicas, and each of the N has its part of the experts. `skew` and `dispatcher` as there.
 
     Raises ProgramError if one of these steps does.
     """
@@ -163,6 +170,7 @@ def dtp(
 
             before = made
             made = split(made, experts, inside, owners, 0, False, analysis, ends, representative)
+            made = with_dispatcher(before, made, experts, inside, router_of(module, dispatcher))
             if d > experts:
                 analysis = checked_result(f"experts={experts}", before, made, entry_of(made).name)
         if d > experts or t == experts == 1:

@@ -5,21 +5,33 @@ several: so they combine with one another and with other transforms. Nothing her
 say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
-from distir.transform.sharding.experts import Owned, ep, expert_states, owned_weights, with_owners
+from distir.transform.sharding.experts import (
+    DISPATCHERS,
+    Owned,
+    ep,
+    expert_states,
+    owned_weights,
+    router_of,
+    with_dispatcher,
+    with_owners,
+)
 from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
 __all__ = [
+    "DISPATCHERS",
     "Owned",
     "TensorPlan",
     "dp",
     "ep",
     "expert_states",
     "owned_weights",
+    "router_of",
     "sequential",
     "split",
     "tensor_shares",
     "tp",
+    "with_dispatcher",
     "with_joined_sums",
     "with_owners",
 ]
