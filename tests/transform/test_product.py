@@ -97,8 +97,8 @@ def cases(name):
 def refusal(case):
     """The code of the diagnostic that refuses a strategy, or None for one that there is."""
     d, t, p = case.degrees
-    if case.virtual > 1 and case.microbatches % p:
-        return BAD_SCHEDULE  # microbatches go through in whole rounds
+    if case.schedule == "dualpipev" and case.microbatches < 2 * p:
+        return BAD_SCHEDULE  # it has both directions at once
     if t not in (1, 2, 4, 8):
         return INDIVISIBLE  # neither eight heads nor the widths
     if BATCH // case.microbatches % d:
