@@ -1,7 +1,7 @@
 """Algorithm 1 and its domains; the checker; the reference executor."""
 
 from distir.analysis.checker import Checker
-from distir.analysis.checking import Analysis, check, check_entry
+from distir.analysis.checking import Analysis, analysed, check, check_entry
 from distir.analysis.domains import Devices, Instance, Mixed, Replica, Types
 from distir.analysis.executor import (
     InputError,
@@ -37,6 +37,7 @@ __all__ = [
     "Types",
     "Values",
     "algorithm_1",
+    "analysed",
     "check",
     "check_entry",
     "execute",

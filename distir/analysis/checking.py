@@ -14,6 +14,7 @@ from distir.analysis.structure import structure, unused
 from distir.diagnostics import Diagnostic, ProgramError, Severity
 from distir.ir import Function, Module, Site
 from distir.ir.collection import paused_collection
+from distir.ir.per_thread import kept_per_thread
 from distir.ops import Value
 
 MOST_ADVISED = 100
@@ -65,18 +66,25 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
     return Analysis(module, tuple(diagnostics), domain)
 
 
+@kept_per_thread(4)
+def analysed(module: Module) -> Analysis:
+    """The analysis of a module, found once: a search asks again and again, and so does a chain of steps."""
+    return check(module)
+
+
 def check_entry(module: Module, function: str | None = None) -> tuple[Function, Analysis]:
     """The entry function (or `function`) of a module without errors, and the module's analysis.
 
+    What is found for certain arguments is in this analysis alone, and gone with it; what is found without is kept.
     Raises LookupError if there is no such function, ProgramError if the module does not check.
     """
     entry = module.entry(function)
     if entry is None:
         raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
-    analysis = check(module)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
-    return entry, analysis
+    known = analysed(module)
+    if known.errors:
+        raise ProgramError(known.errors)
+    return entry, check(module, known)
 
 
 def _position(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, int]:

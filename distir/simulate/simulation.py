@@ -352,10 +352,11 @@ def simulate(
     check or an op's cost cannot be determined, HardwareError for an unknown or broken profile, BindError for a bad
     `bind`, LookupError if there is no such function.
     """
-    machine = load(hardware)
-    entry, analysis = check_entry(module, function)
-    instance = analysis.instance(entry, arguments(entry, bind or {}))
-    return plan(module, analysis.domain, instance, machine)
+    with paused_collection():
+        machine = load(hardware)
+        entry, analysis = check_entry(module, function)
+        instance = analysis.instance(entry, arguments(entry, bind or {}))
+        return plan(module, analysis.domain, instance, machine)
 
 
 def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware) -> Simulation:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distir.analysis import State
+from distir.analysis import State, analysed
 from distir.ir import (
     DISCARD,
     DTYPES,
@@ -29,7 +29,6 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import type_of
-from distir.transform.checking import analysed
 from distir.transform.entry import entry_of
 from distir.transform.operands import on_stream
 

@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from textwrap import shorten
 
-from distir.analysis import Analysis, check
+from distir.analysis import Analysis, analysed, check
 from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Module, Site
-from distir.ir.per_thread import kept_per_thread
 from distir.syntax import print_statement
 
 LONGEST = 200
 """Characters of a statement in a message: constants may be large."""
-
-
-@kept_per_thread(4)
-def analysed(module: Module) -> Analysis:
-    """The analysis of a module, found once: a search asks again and again, and so does a chain of steps."""
-    return check(module)
 
 
 def checked(module: Module, only: str | None = None) -> Analysis:

@@ -33,6 +33,7 @@ from typing import Any, TypeVar, overload
 
 from distir.diagnostics.spelling import nearest
 from distir.ir import Constant, Module
+from distir.ir.collection import paused_collection
 from distir.ir.registry import Registry
 from distir.transform.checking import check_result
 
@@ -259,8 +260,9 @@ def parse_steps(
 
 def transform(module: Module, *words: str, **keywords: Any) -> Module:
     """Apply steps in turn. Raises StepError for steps that do not exist, ProgramError where one cannot be applied."""
-    for application in parse_steps(words, keywords):
-        module = application(module)
+    with paused_collection():
+        for application in parse_steps(words, keywords):
+            module = application(module)
     return module
 
 

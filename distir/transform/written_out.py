@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from distir.analysis import Analysis, State
+from distir.analysis import Analysis, State, analysed
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
@@ -29,7 +29,6 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS, type_of
-from distir.transform.checking import analysed
 from distir.transform.entry import entry_of
 from distir.transform.steps import StepError, step, tell
 

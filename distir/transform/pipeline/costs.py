@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from distir.analysis import check
+from distir.analysis import analysed, check
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import DISCARD, Call, Function, Module, results, types
@@ -12,7 +12,6 @@ from distir.ir.per_thread import kept_per_thread
 from distir.simulate.body import Body, distinct
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import arguments, plan
-from distir.transform.checking import analysed
 from distir.transform.pipeline.reading import Reading
 
 ASSUMED_SIZE = 64

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from distir.analysis import Analysis, Checker, State
+from distir.analysis import Analysis, Checker, State, analysed
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -37,7 +37,7 @@ from distir.ir import (
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject, Value, type_of
 from distir.transform.by_parts import written_by_parts
-from distir.transform.checking import analysed, checked
+from distir.transform.checking import checked
 from distir.transform.inline import inline
 from distir.transform.operands import with_operands
 from distir.transform.pipeline.batch import batch_axes, doubled, one_device, part, some_parts

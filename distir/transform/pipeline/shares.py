@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from distir.analysis import analysed
 from distir.ir import Apply, Call, Module, names
 from distir.ir.roles import is_trained
-from distir.transform.checking import analysed
 from distir.transform.counting import percent, statement_flops, weight_bytes
 from distir.transform.pipeline.reading import Phase, Reading, Work
 from distir.transform.pipeline.stages import Cost, Stages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Union
 
@@ -34,6 +34,16 @@ class Split:
     axis: int
     blocks: Blocks = ()
     loose: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)  # states of large tuples are hashed often
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.axis, self.blocks, self.loose)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Split, (self.axis, self.blocks, self.loose)  # the hash holds in this process only
 
     @property
     def is_mixed(self) -> bool:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.analysis import Analysis, check
+from distir.analysis import Analysis, analysed, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Constant, Function, Module, Site
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
-from distir.transform.checking import analysed, checked
+from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.classes import Settled
