@@ -516,7 +516,7 @@ TRAINED = {
         "bos_token_id": 1,
         "eos_token_id": 2,
     },
-    **{name: {**DECODER, **ENDS} for name in "Cohere StableLm Nemotron Olmo2 SmolLM3 Starcoder2 Phi3".split()},
+    **{name: {**DECODER, **ENDS} for name in ("Cohere", "StableLm", "Nemotron", "Olmo2", "Phi3")},
     "Glm4": {**DECODER, **ENDS, "head_dim": 16},
     "GraniteMoe": {**DECODER, **ENDS, "num_local_experts": 4, "num_experts_per_tok": 2},
     "Mamba": {"vocab_size": 96, "hidden_size": 64},
