@@ -70,7 +70,7 @@ def verdicts(
             wide.append(name)
     if not wide:
         return found
-    changed = (perturbed(values, units, i, cast_to(entry)) for i, units in enumerate(CHANGES))
+    changed = (perturbed(values, units, i, cast_to(program.module, entry)) for i, units in enumerate(CHANGES))
     others = [_executed(program, entry, inputs, home) for inputs in changed]
     again = {n: _with_rounding(n, expected[n], measured[n], [other[n] for other in others]) for n in wide}
     return [again.get(verdict.name, verdict) for verdict in found]

@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Union, cast
 
 from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, DType, Function, Module, TensorType, Type, types
+from distir.ir import Apply, Call, DType, Function, Module, TensorType, Type, types
 from distir.ir.roles import is_trained
 from distir.ops import OPS
 from distir.ops.group import REPRESENTATIVE_OPS
@@ -149,12 +149,12 @@ class _Runs:
         if len(found) != len(expected):
             message = f"expected {len(expected)} results, as `@{entry.name}` had, found {len(found)}"
             raise VerifyError(f"{message}; is `@{entry.name}.gather` missing?")
-        relative = _tolerances(entry, expected) if tolerance is None else [tolerance] * len(expected)
+        relative = _tolerances(self.original, entry, expected) if tolerance is None else [tolerance] * len(expected)
         values = [(e.value, f.value) for e, f in zip(expected, found, strict=True)]
         rows = [_compared(e.name, *values[i], relative[i]) for i, e in enumerate(expected)]
         doubtful = [i for i, row in enumerate(rows) if not row.equal and row.max_abs_error < math.inf]
         if doubtful:
-            narrowed = cast_to(entry)
+            narrowed = cast_to(self.original, entry)
             changed = (perturbed(self.inputs, units, seed, narrowed) for seed, units in enumerate(CHANGES))
             others = [self.expected(inputs) for inputs in changed]
             for i in doubtful:
@@ -331,10 +331,10 @@ def _described(expected: Any, found: Any, allowed: Any) -> str:
     return f"{count} by up to {apart[worst]:.1e}{place}: expected {a}, found {b}"
 
 
-def _tolerances(entry: Function, results: Sequence[Output]) -> list[float]:
+def _tolerances(module: Module, entry: Function, results: Sequence[Output]) -> list[float]:
     """By result of a program: what its tolerance is, which may follow from narrow weights."""
     weights = [leaf for p in entry.params if is_trained(p) for leaf in types.leaves(p.type)]
-    computed = {*_dtypes(weights), *(dtype.name for dtype in cast_to(entry).values())}
+    computed = {*_dtypes(weights), *(dtype.name for dtype in cast_to(module, entry).values())}
     narrow = max((FROM_NARROW.get(name, 0.0) for name in computed), default=0.0)
     updated = {
         statement.results[i]
@@ -355,20 +355,44 @@ def _tolerances(entry: Function, results: Sequence[Output]) -> list[float]:
     return found
 
 
-def cast_to(entry: Function) -> dict[str, DType]:
-    """By weight that the entry function casts to a narrower floating-point type: the narrowest such type."""
-    origins = {p.name: p.name for p in entry.params if is_trained(p)}
+Origin = Union[str, "tuple[Origin | None, ...]", None]
+"""The weight that a value is, or those of a tuple's items."""
+
+
+def cast_to(module: Module, entry: Function) -> dict[str, DType]:
+    """By weight of the entry function that is cast to a narrower floating-point type: the narrowest such type.
+
+    Also where tuples hand weights on to functions, such as a pipeline's passes.
+    """
     widths = {p.name: max((_bytes(leaf) for leaf in types.leaves(p.type)), default=0) for p in entry.params}
     found: dict[str, DType] = {}
-    for statement in entry.body:
-        first = statement.args[0] if isinstance(statement, Apply) and statement.args else None
-        if not isinstance(statement, Apply) or not isinstance(first, str) or first not in origins:
-            continue
-        weight, to = origins[first], statement.attrs.get("to")
-        if statement.op == "UnpackTuple":
-            origins |= dict.fromkeys(statement.results, weight)
-        elif statement.op == "Cast" and isinstance(to, DType) and to.kind == "float" and to.bytes < widths[weight]:
-            found[weight] = min(found.get(weight, to), to, key=lambda dtype: dtype.bytes)
+    waiting: list[tuple[Function, dict[str, Origin]]] = [
+        (entry, {p.name: p.name for p in entry.params if is_trained(p)})
+    ]
+    seen: set[tuple[str, tuple[Origin, ...]]] = set()
+    while waiting:
+        function, origins = waiting.pop()
+        for statement in function.body:
+            if not isinstance(statement, (Apply, Call)):
+                continue
+            given = tuple(origins.get(arg) if isinstance(arg, str) else None for arg in statement.args)
+            if not any(given):
+                continue
+            if isinstance(statement, Call):
+                if (statement.function, given) not in seen:
+                    seen.add((statement.function, given))
+                    callee = module.functions[statement.function]
+                    waiting.append((callee, {p.name: of for p, of in zip(callee.params, given, strict=True)}))
+                continue
+            first, to = given[0], statement.attrs.get("to")
+            if statement.op == "MakeTuple":
+                origins[statement.results[0]] = given
+            elif statement.op == "UnpackTuple":
+                items = first if isinstance(first, tuple) else (first,) * len(statement.results)
+                origins |= zip(statement.results, items, strict=True)
+            elif statement.op == "Cast" and isinstance(first, str) and isinstance(to, DType):
+                is_narrower = to.kind == "float" and to.bytes < widths[first]
+                found |= {first: min(found.get(first, to), to, key=lambda dtype: dtype.bytes)} if is_narrower else {}
     return found
 
 

@@ -502,3 +502,40 @@ def test_bad_input_is_said_in_one_message(command, args, said, tmp_path):
     assert said in found.err
     assert "Traceback" not in found.err
     assert not out.exists()
+
+
+ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+TRAINED = {
+    "CodeGen": {
+        "vocab_size": 96,
+        "n_positions": 32,
+        "n_embd": 64,
+        "n_layer": 2,
+        "n_head": 4,
+        "rotary_dim": 8,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    },
+    **{name: {**DECODER, **ENDS} for name in ("Cohere", "StableLm", "Nemotron", "Olmo2", "Phi3")},
+    "Glm4": {**DECODER, **ENDS, "head_dim": 16},
+    "GraniteMoe": {**DECODER, **ENDS, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "Mamba": {"vocab_size": 96, "hidden_size": 64},
+}
+"""Settings of models that are trained with Float32 weights alone, which were not written with this in mind."""
+ALL = bool(os.environ.get("DISTIR_TEST_ALL"))
+
+
+@pytest.mark.parametrize("name", TRAINED if ALL else ["CodeGen"])
+def test_training_steps_with_master_weights_alone_are_distributed(name):
+    """Imported, in mixed precision, clipped, fused, over replicas, shards, stages and microbatches; and as FSDP."""
+    settings = TRAINED[name]
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(
+        **({} if "n_layer" in settings else {"num_hidden_layers": 2}), **settings
+    )
+    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    imported = import_torch(model, (tokens(8, 8),), dynamic_batch=True)
+    options = ("optimizer=adamw", "precision=mixed", "clip=1.0", "loss=cross_entropy")
+    step = transform(imported, "grad", *options, "master=only")
+    for chain in ("dp=2 zero=3", "dtp=2,2,2 microbatches=4 zero=1 fuse")[: 2 if ALL else 1]:
+        assert verify(step, transform(step, *chain.split()), bind={"B": 8}).equal

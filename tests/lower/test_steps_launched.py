@@ -81,3 +81,20 @@ def test_attention_drops_the_same_weights_on_several_processes(distir, tmp_path)
     module = api.parse(model.replace("= Attention[", "= Attention[dropout = 0.25, "))
     found = launched(distir, tmp_path, api.transform(module, "seeded", "grad", "loss=cross_entropy", "dtp=2,2,1"))
     assert found["max_abs_error"] < 1e-5
+
+
+TINY = {"layers": 1, "vocabulary": 32, "width": 16, "heads": 4, "kv_heads": 2}
+MODELS = {
+    "dense": ("llama3-8b", {**TINY, "ffn": 24}),
+    "experts": ("qwen3-30b-a3b", {**TINY, "head_size": 8, "experts": 4, "expert_ffn": 16, "top_k": 2}),
+}
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.parametrize("model", MODELS)
+def test_master_weights_in_parts_with_microbatches_run_on_two_processes(distir, tmp_path, model, stage):
+    """FSDP2: Float32 parts, cast and gathered by layer, gradients of each microbatch reduced."""
+    name, sizes = MODELS[model]
+    options = ("optimizer=adamw", "precision=mixed", "master=only", "clip=1.0", "loss=cross_entropy")
+    step = api.transform(named(name, 4, 8, **sizes), "grad", *options)
+    launched(distir, tmp_path, api.transform(step, "accumulate=2", "dp=2", f"zero={stage}"))

@@ -439,3 +439,14 @@ def test_a_step_without_these_options_is_what_it_was():
     assert step == transform(model("Float32"), "grad", "optimizer=adam", "precision=keep", "gradients=auto")
     assert step == transform(model("Float32"), "grad", "optimizer=adam", "precision=fp32")
     assert not {"Cast", "CastGradient", "SquaredNorm"} & {s.op for s in step.entry().body if isinstance(s, Apply)}
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "lion"])
+@pytest.mark.parametrize("precision", ["keep", "mixed"])
+def test_a_training_step_has_no_other_one(optimizer, precision):
+    """Its gradient would update the weights twice."""
+    step = transform(mlp(2, 8, 4, "Float32"), "grad", f"optimizer={optimizer}", f"precision={precision}")
+    with pytest.raises(StepError, match="is a training step already"):
+        transform(step, "grad")
+    gradients = transform(mlp(2, 8, 4, "Float32"), "grad", "optimizer=none")
+    assert transform(gradients, "dce")

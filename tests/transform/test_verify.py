@@ -9,9 +9,10 @@ from gradient_programs import BLOCK, MLP, parsed
 import distir
 from distir.analysis import InputError
 from distir.diagnostics import ProgramError
-from distir.ir import Function, Module
-from distir.transform import StepError, VerifyError, reference, verify
-from distir.transform.verification import described
+from distir.ir import DTYPES, Function, Module
+from distir.models import mlp
+from distir.transform import StepError, VerifyError, reference, transform, verify
+from distir.transform.verification import cast_to, described
 
 SEQUENTIAL = """
 func @main(%w: Tensor[Float64, (3, 2), 1] {param}, %x: Tensor[Float64, (4, 3), 1] {batch = 0}) {
@@ -221,3 +222,15 @@ def test_rounding_may_move_few_elements_as_far_as_the_greatest_and_no_further():
     for factor, equal in ((1.05, True), (-9.0, False)):
         wrong = text.replace("  %y =", f"  %off = Mul(%wave, {factor})\n  %y =").replace("(%wave, %x", "(%off, %x")
         assert verify(parsed(text), parsed(wrong)).equal is equal, factor
+
+
+@pytest.mark.parametrize(
+    "chain", ["dp=2 zero=3", "accumulate=2 dp=2 zero=3", "dtp=2,1,2 microbatches=4 zero=3", "pp=2"]
+)
+def test_weights_that_are_cast_where_they_are_used_are_found(chain):
+    """Also in functions that take them in tuples: results are as precise as the narrow type."""
+    step = transform(mlp(4, 8, 16, "Float32"), "grad", "precision=mixed", "master=only", "loss=mse")
+    program = transform(step, *chain.split())
+    entry = program.entry()
+    weights = {p.name for p in entry.params if "param" in p.roles}
+    assert cast_to(program, entry) == dict.fromkeys(weights, DTYPES["BFloat16"])

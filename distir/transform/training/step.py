@@ -14,7 +14,21 @@ from distir.analysis import Analysis, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Arg, Attributes, Constant, Function, Module, Param, Part, Return, Site, Statement, names, operands
+from distir.ir import (
+    Apply,
+    Arg,
+    Attributes,
+    Constant,
+    Function,
+    Module,
+    Param,
+    Part,
+    Return,
+    Site,
+    Statement,
+    names,
+    operands,
+)
 from distir.ir.builder import namer
 from distir.ir.roles import is_trained
 from distir.ops import type_of
@@ -164,6 +178,7 @@ def grad(
             site = Site(f"{entry.name}.{role}", None, Part("name"))
             message = f"`@{entry.name}` is distributed already: its parameters come from `@{entry.name}.{role}`"
             raise ProgramError([Diagnostic(codes.ALREADY_DISTRIBUTED, site, message, (), "take the gradient first")])
+    _check_forward(entry)
     analysis = _checked(module)
     if decided.weights is not None:
         known = [p.name for p in entry.params if "param" in p.roles] or [p.name for p in _weights(entry)]
@@ -283,6 +298,18 @@ def _checked(module: Module) -> Analysis:
     if analysis.errors:
         raise ProgramError(analysis.errors)
     return analysis
+
+
+def _check_forward(entry: Function) -> None:
+    """Raise StepError for a program that updates its weights: its gradient would update them twice."""
+    ops = {rule.op.name for rule in OPTIMIZERS.values()}
+    weights = {p.name for p in entry.params if "param" in p.roles or "state" in p.roles}
+    for statement in entry.body:
+        if isinstance(statement, Apply) and statement.op in ops and statement.args[0] in weights:
+            raise StepError(
+                f"`grad` expected a forward program: `@{entry.name}` is a training step already, in which"
+                f" `{statement.op}` updates `%{statement.args[0]}`"
+            )
 
 
 def _whole(
