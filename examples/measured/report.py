@@ -52,20 +52,28 @@ HOST_BOUND = ("megatron_golden",)
 
 CAUSES = """## What does not fit, and why
 
-- **LLaMA 13B with FlashAttention 2 and two stages.** Measured steps grow with the micro batch as if a pipeline of two
-  stages had a bubble of five to seven microbatches; with the other kernels of the same table the bubble is that of
-  1F1B. No cause in the source explains it, and we predict 1F1B.
-- **MPT-13B on 8 GPUs** is measured a sixth slower than predicted, and than the same model on 16. The micro batch of
-  that row suggests that it ran at the limit of memory, with Float32 master weights; the source says it had none.
-- **Kernels that are not fused** (LLaMA 13B, `unfused`, `fused`): steps take 9 to 24 % longer than predicted, and runs
-  need more memory. A likely cause, not verified, is Float32 copies of the scores, which our written-out attention
-  has not.
+- **LLaMA 13B with FlashAttention 2 and two stages.** Measured steps are as long as if a pipeline of two stages had a
+  bubble of some eight microbatches, with 8 to 128 microbatches, with and without tensor parallelism and recomputation;
+  with the other kernels of the same table the bubble is that of 1F1B, one microbatch. Nothing in the source explains
+  it, so we predict 1F1B: these 26 of 90 runs are most of the error of the table.
+- **Runs at the limit of memory** take 10 to 18 % longer than predicted, those of the same table with more memory left
+  about 6 %: LLaMA 13B on one stage without FlashAttention 2, MPT-13B on 8 GPUs. A likely cause, not verified, is the
+  allocator, which gives memory back to the device and takes it again.
+- **LLaMA 13B, `fused`**: the scale and the mask are kernels of their own in our program, and in Megatron-LM's kernel
+  they are not; steps take longer than predicted even so.
 - **Memory of Megatron's small models**: logits are copied to Float32 for the loss there, where ours are fused; with a
   vocabulary that is hundred times the width, this is half of the peak. The 7B model of the same table is within 2 %.
-- **Megatron's small models wait for the host.** What an op of a fused program takes there is 42 µs, a figure that is
-  fitted to three rows. It includes several launches, and dropout, which the programs of runs do not have.
-- **Context and expert parallelism, operators that are chosen for recomputation, 8-bit floats in pipelines** cannot be
-  expressed. The rows are listed below.
+- **Megatron's small models wait for the host.** What an op of a fused program takes there is 46 µs, a figure that is
+  fitted to five rows of another framework. It includes several launches, and dropout.
+
+## What is assumed
+
+- A device in a training step is hot: products and attention run at the clock of the longest ones that were measured
+  alone, and at most as fast on average as tables by size of repeated products say. No figure of it is from these runs.
+- FlashAttention 1 runs at half the rate of the second version, by figures of the latter's paper.
+- Aleph Alpha's code issues an op in 8 µs and keeps gradients in bf16; an eager collective is issued in 20 µs. These
+  are guesses.
+- What sources state of frameworks is as the files cite it; those that name a file of a repository were not all opened.
 """
 
 
