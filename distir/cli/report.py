@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli.output import table
 from distir.cli.simulating import ChosenHardware
 from distir.cost import StepCost, show_bytes, show_seconds
+from distir.cost.hardware import PUBLISHED_SHARE
 from distir.cost.process import Overhead
 from distir.ir import Site
 from distir.simulate import Event, Simulation, Wait
@@ -80,6 +81,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "function": simulation.function.name,
         "latency_s": simulation.latency_s,
         "latency_band_s": None if simulation.band is None else list(simulation.band),
+        "published_band_s": None if simulation.published_band is None else list(simulation.published_band),
         "ops": simulation.ops,
         "bubble": simulation.bubble,
         "exposed_communication": simulation.exposed_communication,
@@ -165,6 +167,9 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
     if simulation.host_bound:
         latency += f", {_percent(simulation.host_bound, 1)} of the step waits for the host"
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
+    if simulation.published_band is not None and simulation.latency_s:
+        low, high = map(show_seconds, simulation.published_band)
+        parts.append(Text(f"{low} to {high} in {PUBLISHED_SHARE:.0%} of published runs"))
     parts += [] if simulation.cost is None else [Text(str(simulation.cost))]
     sections = (
         ("devices", _devices(simulation)),

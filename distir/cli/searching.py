@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from distir.search import Plan, Row, Search, Table
 
@@ -107,6 +107,7 @@ def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
         "devices": chosen.space.devices,
         "configurations": len(table),
         "best": None if best is None else row(best),
+        "alike": _alike(table.ranked, chosen),
         "rows": [row(one) for one in rows],
         "left_out": [row(one) for one in table if not one.fits],
     }
@@ -167,7 +168,21 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     for row in table.failed:
         reasons.setdefault(row.reason, []).append(row.plan)
     parts += [Text(f"\n{len(plans)} of them, as {plans[0]}: {reason}") for reason, plans in list(reasons.items())[:3]]
+    alike = 0 if front else _alike(rows, chosen)
+    if alike > 1:
+        apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0
+        text = f"rows 1 to {alike} cannot be told apart: in published runs, ratios of times are off by {apart:.0%}"
+        parts.append(Text("\n" + text))
     output.lay_out(*parts)
+
+
+def _alike(rows: Sequence[Row], chosen: Search) -> int:
+    """How many of the first rows take about as long for an example as the first, so that any may be the fastest."""
+    errors = chosen.subject.hardware.published
+    if errors is None or not rows:
+        return 0
+    rates = [row.throughput or 0.0 for row in rows]
+    return next((i for i, rate in enumerate(rates) if not rate or not errors.alike(rates[0], rate)), len(rates))
 
 
 def _amount(amount: float | None) -> str:

@@ -46,6 +46,31 @@ class Figure:
     note: str = ""
 
 
+PUBLISHED_SHARE = 0.8
+"""Of published runs lie in the bands that profiles state."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedErrors:
+    """How far off a machine's times are, by training runs that others published: what 8 of 10 lie within.
+
+    `low`, `high`: measured over simulated times. `apart`: of two layouts of the same work on equal machines, the ratio
+    of their times is off by less than this share.
+    """
+
+    low: float
+    high: float
+    apart: float
+
+    def band(self, seconds: float) -> tuple[float, float]:
+        """Between what seconds a step probably takes that is simulated to take so many."""
+        return self.low * seconds, self.high * seconds
+
+    def alike(self, seconds: float, others: float) -> bool:
+        """Whether two simulated times are too close to say which of them is shorter."""
+        return max(seconds, others) <= (1 + self.apart) * min(seconds, others)
+
+
 _Reach = tuple[tuple[int, ...], int | None, Use]
 
 
@@ -66,6 +91,8 @@ class Hardware:
     edge: float = 0.0
     network: str | None = None
     """The level that joins nodes like this machine; None where its profile states none."""
+    published: PublishedErrors | None = None
+    """How far times were off in published runs; None where the profile does not say."""
     _blocks: BlocksByDevice = field(init=False, repr=False)
     _ranks: dict[_Reach, Ranks | None] = field(init=False, repr=False)
 
@@ -303,6 +330,7 @@ def _contents(hardware: Hardware) -> tuple[object, ...]:
         hardware.figures,
         hardware.edge,
         hardware.network,
+        hardware.published,
     )
 
 

@@ -16,13 +16,19 @@ class Host:
     """What issuing an op takes on the host, in seconds. The host does not wait for the op, unless it is `blocking`.
 
     `waits_for_sends`: it waits until what it sends or receives has arrived, as Megatron-LM does, which synchronizes
-    with the device behind each transfer. `frameworks`: the same under those for which the profile states it.
+    with the device behind each transfer. `communication`: what it takes to issue a collective or a transfer, where that
+    is another time. `frameworks`: the same under those for which the profile states it.
     """
 
     issue: float = 0.0
     blocking: bool = False
     waits_for_sends: bool = False
+    communication: float | None = None
     frameworks: Mapping[str, Host] = field(default_factory=dict[str, "Host"])
+
+    def issuing(self, work: Work) -> float:
+        """Seconds in which this work is issued."""
+        return self.issue if self.communication is None or work.communication is None else self.communication
 
     def waits(self, work: Work) -> bool:
         """Whether the host waits until this work is done."""

@@ -31,8 +31,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 
 `… .cards`, `… .fabric`, `… .torus`   how a level is built: see `reader_network`
 
-What calibration writes beside these (`ops`, `times`, `uncertainty`) is read by `reader_measured`, figures by shape
-(`products`, `experts`, `attention`) by `reader_contractions`.
+What was measured beside these (`ops`, `times`, `uncertainty`, `published`) is read by `reader_measured`, figures by
+shape (`products`, `experts`, `attention`) by `reader_contractions`.
 
 A figure is a text, or `{ value = "7us", source = KEY, basis = …, note = "…" }`. A table with several figures takes
 `source`, `basis` and `note` for all of them. `source` is a key of `[sources]` or a list of keys, `basis` one of
@@ -57,7 +57,7 @@ from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.cost.reader_contractions import attention, products
 from distir.cost.reader_correction import corrections
-from distir.cost.reader_measured import op_figures, share_of, times, uncertainty
+from distir.cost.reader_measured import op_figures, published, share_of, times, uncertainty
 from distir.cost.reader_network import SHAPES, built
 from distir.cost.topology import Level, Link, Use, clashes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, PRICE, Quantity, UnitError, parse_price
@@ -88,10 +88,11 @@ def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
     kinds = {kind.name: kind for kind in _kinds(root, profile)}
     devices = _groups(root, kinds, nodes)
     levels, network = _levels(root, profile, len(devices) // nodes, nodes)
+    errors = published(root, profile)
     root.close()
     found.check()
     title = title if nodes == 1 else f"{nodes} nodes, each: {title}"
-    return Hardware(name, title, devices, levels, sources, tuple(profile.figures), network=network)
+    return Hardware(name, title, devices, levels, sources, tuple(profile.figures), network=network, published=errors)
 
 
 def document(files: Sequence[File]) -> ProfileDocument:

@@ -7,6 +7,8 @@
 `[levels.NAME.times.PATTERN]` tables `"2" = { "4kB" = "60us", … }`: by the number of devices, by the payload
 `uncertainty = 0.05`          there, in `[kinds.NAME]` (for all other ops) and in `[levels.NAME.send]` and so on: how
                               far a time may be off, as a share of it
+`[published]`                 what 8 of 10 published training runs lie within: `low` and `high`, measured over simulated
+                              times; `apart`: by what share the ratio of two layouts' times is off
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Protocol, get_args
 
 from distir.cost.compute import OpFigures, Rate
 from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
+from distir.cost.hardware import PublishedErrors
 from distir.cost.topology import Times
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, Quantity
 from distir.ir import DTYPES
@@ -79,6 +82,23 @@ LARGEST_SHARE = 100
 def uncertainty(section: DocumentTable) -> float:
     """The relative uncertainty of times; 0 if none is stated."""
     return share_of(section, "uncertainty")
+
+
+def published(root: DocumentTable, profile: FigureNotes) -> PublishedErrors | None:
+    """How far simulated times of published runs are off; None where the profile does not say."""
+    section = root.section("published")
+    if section is None:
+        return None
+    low, high, apart = (share_of(section, name) for name in ("low", "high", "apart"))
+    for name in ("low", "high"):
+        if section.get(name) is None:
+            section.missing(name, "a share such as `0.9`")
+    if not 0 < low <= high:
+        section.problem("low", "expected a number above 0, and not above `high`")
+    for name in ("low", "high", "apart"):
+        profile.record(section, f"published {name}", section.get(name), section)
+    section.close()
+    return PublishedErrors(low, high, apart)
 
 
 def share_of(section: DocumentTable, name: str, most: float = LARGEST_SHARE) -> float:

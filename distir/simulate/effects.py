@@ -308,7 +308,7 @@ class Effects:
         if not self.hosts:
             return ()
         hosts = [self.hardware.kind(self.place[device]).host for device in devices]
-        return tuple([BLOCKING if host.waits(done) else to_ticks(host.issue) for host in hosts])
+        return tuple([BLOCKING if host.waits(done) else to_ticks(host.issuing(done)) for host in hosts])
 
     @cached_property
     def hosts(self) -> bool:

@@ -51,6 +51,9 @@ class PendingOps:
     """By pending op: the statement that waits for it."""
     waited: dict[int, Leaves] = field(default_factory=dict[int, Leaves])
     """By statement that waits for pending ops: what they use."""
+    _users: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"], init=False)
+    """By storage: the pending ops that use it, of the first `_listed` ones."""
+    _listed: int = field(default=0, init=False)
 
     @classmethod
     def of(cls, given: Given) -> PendingOps:
@@ -137,7 +140,11 @@ class PendingOps:
 
     def others(self, storage: int, index: int) -> bool:
         """Whether an op that was pending before a statement, and that it does not wait for, uses a storage."""
+        for number in range(self._listed, len(self.pendings)):
+            for used in self.pendings[number].uses:
+                self._users.setdefault(used, []).append(number)
+        self._listed = len(self.pendings)
         return any(
-            pending.since < index and storage in pending.uses and self.settled.get(number, index + 1) > index
-            for number, pending in enumerate(self.pendings)
+            self.pendings[number].since < index and self.settled.get(number, index + 1) > index
+            for number in self._users.get(storage, ())
         )

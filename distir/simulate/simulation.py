@@ -146,6 +146,15 @@ class Simulation:
         low, high = (Timeline(self._timed(replace(self.hardware, edge=edge))).latency for edge in (-1.0, 1.0))
         return low, high
 
+    @property
+    def published_band(self) -> tuple[float, float] | None:
+        """Seconds between which 8 of 10 published training steps lay that were simulated to take as long.
+
+        None where the profile does not say.
+        """
+        errors = self.hardware.published
+        return None if errors is None else errors.band(self.latency_s)
+
     @cached_property
     def cost(self) -> StepCost | None:
         """What a step costs: the devices of the program, for as long as it takes.

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import exp, log
 from statistics import fmean, median
 
+from distir.cost.hardware import PUBLISHED_SHARE, PublishedErrors
 from distir.validate.predictions import Prediction
 from distir.validate.runs import MeasuredRun
 
 FEWEST = 3
 """Runs of a group within which ranks say something."""
+
+ENOUGH = 10
+"""Runs from which the tenths of their errors are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,30 @@ def summary(name: str, outcomes: Sequence[Outcome]) -> GroupFigures:
         FitCounts(len(judged), len(judged) - len(wrong), missed, len(wrong) - missed),
         Errors.of([e for o in outcomes if (e := o.memory_error) is not None]),
     )
+
+
+def published_errors(outcomes: Iterable[Outcome]) -> PublishedErrors | None:
+    """What 8 of 10 of some runs lie within, as profiles state it; None for fewer than `ENOUGH` with a predicted time.
+
+    The bands leave out as many runs above as below. The ratios are of layouts of the same work on equally many GPUs.
+    """
+    timed = [o for o in outcomes if o.time_error is not None]
+    if len(timed) < ENOUGH:
+        return None
+    ratios = sorted(_ratio(o) for o in timed)
+    clusters: dict[tuple[object, ...], list[Outcome]] = {}
+    for outcome in timed:
+        clusters.setdefault(outcome.run.cluster, []).append(outcome)
+    pairs = (pair for some in clusters.values() for pair in combinations(some, 2))
+    off = sorted(abs(log(_ratio(a) / _ratio(b))) for a, b in pairs if a.run.layout != b.run.layout)
+    tail = (1 - PUBLISHED_SHARE) / 2
+    apart = exp(quantile(off, PUBLISHED_SHARE)) - 1 if len(off) >= ENOUGH else max(ratios) / min(ratios) - 1
+    return PublishedErrors(quantile(ratios, tail), quantile(ratios, 1 - tail), apart)
+
+
+def _ratio(outcome: Outcome) -> float:
+    """Measured over predicted time."""
+    return 1 / (1 + (outcome.time_error or 0.0))
 
 
 def rank_of(outcomes: Iterable[Outcome]) -> float | None:

@@ -58,11 +58,13 @@ class MachineError(ValueError):
 class Conditions:
     """How a device is used. `issue`: seconds in which the host issues an op, 0 where it takes no time.
 
-    `attention`: the rate of attention's kernel over that of the profile's; `compute`, `links`: the same of products,
-    and of the bandwidth of links.
+    `communication`: the same of a collective or a transfer, None where it is as long. `attention`: the rate of
+    attention's kernel over that of the profile's; `compute`, `links`: the same of products, and of the bandwidth of
+    links.
     """
 
     issue: float = 0.0
+    communication: float | None = None
     attention: float = 1.0
     waits_for_sends: bool = False
     compute: float = 1.0
@@ -152,8 +154,9 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     kind = replace(kind, products=products, attention=attention)
     if not conditions.issue:
         return kind
+    host = Host(conditions.issue, False, conditions.waits_for_sends, conditions.communication)
     launch = min([kind.launch, *(figures.usual.launch for figures in kind.products.values())])
-    return replace(kind, launch=launch, host=Host(conditions.issue, waits_for_sends=conditions.waits_for_sends))
+    return replace(kind, launch=launch, host=host)
 
 
 def _sustained(kind: DeviceKind, dtype: str, rate: float) -> ProductFigures:

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Final
 
 from distir.cost import Hardware
-from distir.ir import Module
+from distir.ir import DTYPES, Apply, Attributes, Function, Module, Statement
+from distir.ir.builder import namer
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
 from distir.models.published import GPT3, LLAMA2
@@ -32,6 +33,9 @@ from distir.validate.runs import MeasuredRun
 class UnsupportedError(ValueError):
     """A run that cannot be expressed; the text says why."""
 
+
+SOFTMAX = "Softmax"
+"""Among the ops that are written out: it is taken in Float32."""
 
 FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 """The steps that give a program its kernels."""
@@ -59,7 +63,8 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     chosen = framework_of(run)
     rates = ATTENTION_RATES if run.gpu in BEFORE_HOPPER else HOPPERS_RATES
     compute = POWER_LIMITED.get(run.gpu, 1.0)
-    return Conditions(chosen.issue, compute * rates.get(chosen.attention, 1.0), chosen.waits_for_sends, compute)
+    attention = compute * rates.get(chosen.attention, 1.0)
+    return Conditions(chosen.issue, chosen.issue_of_communication, attention, chosen.waits_for_sends, compute)
 
 
 def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
@@ -153,8 +158,38 @@ def _applied(module: Module, words: Sequence[str]) -> Module:
 def _step(model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[str, ...]) -> Module:
     module = program(model, sequence)
     for op in written:
-        module = written_out(module, op)
+        module = _with_exact_softmax(module) if op == SOFTMAX else written_out(module, op)
     return transform(module, *words)
+
+
+def _with_exact_softmax(module: Module) -> Module:
+    """The module whose attention, written out, masks in Float32 and takes the softmax of that.
+
+    As frameworks do without a kernel for it: NVIDIA/Megatron-LM, megatron/model/fused_softmax.py,
+    `forward_torch_softmax` with `softmax_in_fp32`; huggingface/transformers, `softmax(…, dtype=torch.float32)`.
+    """
+    return Module(_function_with_exact_softmax(function) for function in module)
+
+
+def _function_with_exact_softmax(function: Function) -> Function:
+    made = {s.results[0]: s for s in function.body if isinstance(s, Apply) and s.op == "Where"}
+    masked = {s.args[0]: s for s in function.body if isinstance(s, Apply) and s.op == "Softmax" and s.args[0] in made}
+    builder = namer(function)
+    body: list[Statement] = []
+    for statement in function.body:
+        if isinstance(statement, Apply) and statement.results and statement.results[0] in masked:
+            seen, scores, least = statement.args
+            exact = builder.fresh(f"{scores}.exact")
+            body.append(Apply((exact,), "Cast", (scores,), Attributes({"to": DTYPES["Float32"]})))
+            body.append(replace(statement, args=(seen, exact, least)))
+        elif statement in masked.values():
+            assert isinstance(statement, Apply)
+            exact = builder.fresh(f"{statement.results[0]}.exact")
+            body.append(replace(statement, results=(exact,)))
+            body.append(Apply(statement.results, "Cast", (exact,), Attributes({"to": DTYPES["BFloat16"]})))
+        else:
+            body.append(statement)
+    return replace(function, body=tuple(body))
 
 
 def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgram:
@@ -188,6 +223,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     padded = chosen.vocabulary * run.tp
     model = decoder_of(run, -(-run.vocab // padded) * padded)
     written = ["Attention"] if chosen.attention in ("unfused", "fused") else []
+    written += [SOFTMAX] if chosen.attention == "unfused" else []
     if not chosen.fused_norm and run.norm == "rmsnorm":
         written.append("RMSNormalization")
     if not chosen.fused_rotary and run.position == "rope":
@@ -211,8 +247,6 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
             "8-bit floats with context parallelism: each product would find the greatest of all parts of a sequence, "
             "which frameworks do once in a step"
         )
-    if run.precision == "fp8" and rows > 1 and run.pp > 1:
-        raise UnsupportedError("delayed scaling of 8-bit floats in a pipeline's microbatches takes minutes to build")
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp // experts},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []

@@ -92,6 +92,13 @@ class MeasuredRun:
         return f"{self.source}/{self.framework}"
 
     @property
+    def layout(self) -> tuple[object, ...]:
+        """How it is distributed and computed, where that is chosen."""
+        degrees = self.dp, self.tp, self.pp, self.cp, self.ep, self.etp, self.virtual, self.schedule
+        how = self.micro_batch, self.sequence_parallel, self.sharding, self.recompute, self.attention, self.fused_norm
+        return *degrees, *how, self.compile, self.offload
+
+    @property
     def cluster(self) -> tuple[object, ...]:
         """What it is compared within: layouts of the same model and work on as many equal devices."""
         return self.source, self.model, self.seq, self.global_batch, self.precision, self.gpu, self.gpus

@@ -8,6 +8,7 @@ import pytest
 from cli_samples import run_process
 
 import distir as api
+from distir.cost import load
 
 HARDWARE = ("--hardware", "dgx2-v100", "--jobs", "1")
 SMALL_SEARCH = ("--devices", "4", "--batch-size", "64", "--microbatches", "2", *HARDWARE)
@@ -81,6 +82,15 @@ def test_json_has_the_best_and_all_rows(distir, model):
     assert any(step.startswith("dtp=") for step in document["best"]["steps"])
     speeds = [row["throughput"] for row in document["rows"]]
     assert speeds == sorted(speeds, reverse=True)
+
+
+def test_rows_that_cannot_be_told_apart_are_counted(distir, model):
+    document = json.loads(distir("search", model, *SMALL_SEARCH, "--json").out)
+    speeds = [row["throughput"] for row in document["rows"]]
+    errors = load(document["hardware"]).published
+    assert document["alike"] == sum(errors.alike(speeds[0], speed) for speed in speeds)
+    said = f"rows 1 to {document['alike']} cannot be told apart"
+    assert (said in distir("search", model, *SMALL_SEARCH).out) == (document["alike"] > 1)
 
 
 def test_progress_for_programs_counts_to_the_total_and_names_the_best_so_far(distir, model, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from cli_samples import MACHINE, PIPELINE, SMALL
 
 import distir as api
+from distir.cost import load
 
 BOUND = ("--hardware", MACHINE, "--bind", "B=64")
 
@@ -43,6 +44,18 @@ def test_json_says_what_the_api_says(distir, file):
     assert {int(d): use["peak_memory_bytes"] for d, use in found["devices"].items()} == {
         device: use.peak_memory_bytes for device, use in result.devices.items()
     }
+
+
+def test_the_band_of_published_runs_is_said_where_the_profile_has_one(distir, file):
+    program = file("a.dir", PIPELINE)
+    flags = ("--hardware", "dgx-a100", "--bind", "B=64")
+    assert re.search(r"^\d+\S+ to \d+\S+ in 80% of published runs$", distir("simulate", program, *flags).out, re.M)
+    found = json.loads(distir("simulate", program, *flags, "--json").out)
+    low, high = found["published_band_s"]
+    errors = load("dgx-a100").published
+    assert (low, high) == (errors.low * found["latency_s"], errors.high * found["latency_s"])
+    assert "published" not in distir("simulate", program, *BOUND).out
+    assert json.loads(distir("simulate", program, *BOUND, "--json").out)["published_band_s"] is None
 
 
 def test_bubble_and_exposed_communication_are_said(distir, file):

@@ -18,6 +18,21 @@ FOLDER = Path(distir.cost.__file__).parent / "profiles"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
+PUBLISHED = 'extends = "dgx-a100"\n[published]\nlow = {low}\nhigh = {high}\napart = 0.1\n'
+
+
+def test_errors_of_published_runs_are_read_and_kept_by_profiles_that_extend_it():
+    errors = parse(PUBLISHED.format(low=0.9, high=1.2)).published
+    assert (errors.low, errors.high, errors.apart) == (0.9, 1.2, 0.1)
+    assert parse('extends = "dgx-a100"\n[kinds.a100]\nlaunch = "3us"\n').published == load("dgx-a100").published
+    assert load("laptop-cpu").published is None
+
+
+def test_errors_of_published_runs_whose_ends_are_swapped_are_refused():
+    with pytest.raises(HardwareError, match="not above `high`"):
+        parse(PUBLISHED.format(low=1.2, high=0.9))
+
+
 def test_the_shipped_profiles():
     assert profiles() == sorted(
         ["dgx2-v100", "dgx-a100", "dgx-h100", "h200", "laptop-cpu"]

@@ -6,7 +6,7 @@ import pytest
 from run_samples import row, text
 
 from distir import cost
-from distir.ops.resources import MatrixProduct
+from distir.ops.resources import Communication, MatrixProduct, Work
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import Conditions, MachineError, machine
@@ -121,6 +121,26 @@ def test_small_products_run_at_the_clock_of_a_hot_device_too():
     product = MatrixProduct(2048, 2048, 2048)
     before, hot = (figures.spent(product, 2, 3 * 2048**2 * 2).seconds for figures in (alone, training))
     assert 1.05 < hot / before <= 1 + alone.throttle
+
+
+def test_a_collective_is_issued_as_fast_as_the_framework_says():
+    host = machine("a100_80gb", 8, None, Conditions(46e-6, 20e-6)).kinds[0].host
+    assert host.issuing(Work()) == 46e-6
+    assert host.issuing(Work(communication=Communication("allreduce", 8))) == 20e-6
+
+
+def test_attention_without_a_kernel_takes_its_softmax_in_float32():
+    one = run(framework="aleph", seq=1024, micro_batch=4)
+    fused, unfused = (replace(one, attention=how) for how in ("fused", "unfused"))
+    assert simulated(unfused).latency_s > simulated(fused).latency_s
+    assert predict(unfused).peak_memory_bytes > predict(fused).peak_memory_bytes
+
+
+def test_8_bit_floats_in_pipelines_of_many_microbatches_are_predicted():
+    one = run(framework="nemo", gpu="h100_80gb", layers=2, dp=1, pp=2, global_batch=4)
+    found = predict(replace(one, precision="fp8"))
+    assert found.note == ""
+    assert found.step_time_s > predict(one).step_time_s  # small products: scaling them takes longer than it saves
 
 
 def test_eager_kernels_are_more_than_fused_ones():

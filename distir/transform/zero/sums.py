@@ -78,14 +78,18 @@ class SumsOfParts:
         self.taken = set(self.module.functions)
         wanted: dict[int, int] = {}
         defined = {name: s for s in entry.body for name in results(s)}
+        places: dict[str, list[int]] = {}
+        for index, s in enumerate(entry.body):
+            if isinstance(s, Apply):
+                for name in names(s.args):
+                    places.setdefault(name, []).append(index)
         for number, group in enumerate(self.partitioned.groups):
             if all(self._summed(defined, name) for name in group.gradients):
                 reduce = reducing(group, self.partitioned.partitions[number], group.sums, group.gradients)
-                wanted |= {
-                    index: number
-                    for index, s in enumerate(entry.body)
-                    if isinstance(s, Apply) and (s.op, s.args) == (reduce.op, reduce.args)
-                }
+                for index in places.get(next(iter(names(reduce.args)), ""), ()):
+                    s = entry.body[index]
+                    if isinstance(s, Apply) and (s.op, s.args) == (reduce.op, reduce.args):
+                        wanted[index] = number
         if not wanted:
             return entry
         try:
