@@ -1156,10 +1156,10 @@ def _(
 @op(
     "Tensor[a:float, (b, h, q, v), d], Tensor[f:float, (b, h, q), d],"
     " Tensor[t:float, (b, h, q, v), d], Tensor[f, (b, h, q), d]"
-    " -> Tensor[a, (b, h, q, v), d], Tensor[f, (b, h, q), d]",
+    " -> Tensor[a, _, d], Tensor[f, (b, h, q), d]",
     "Tensor[a:float, (b, q, z), d], Tensor[f:float, (b, h, q), d],"
     " Tensor[t:float, (b, q, z), d], Tensor[f, (b, h, q), d]"
-    " -> Tensor[a, (b, q, z), d], Tensor[f, (b, h, q), d]",
+    " -> Tensor[a, _, d], Tensor[f, (b, h, q), d]",
     flops=lambda elements, **_: 3 * elements,
     inplace={0: 0, 1: 1},
     non_differentiable="it is written by the step `cp`, which comes after `grad`",
@@ -1183,6 +1183,11 @@ def MergeAttention(y: Array, lse: Array, part: Array, part_lse: Array) -> list[A
     mixed = (one * weights[0] + other * weights[1]).astype(y.dtype)
     with np.errstate(divide="ignore"):
         return [mixed if y.ndim == 4 else joined(mixed), (shift + np.log(total)).astype(lse.dtype)]
+
+
+@MergeAttention.shapes
+def _(y: Operand, lse: Operand, part: Operand, part_lse: Operand, **_: Any) -> list[Shape | None]:
+    return [part.shape if y.shape is None else y.shape, part_lse.shape if lse.shape is None else lse.shape]
 
 
 @MergeAttention.sharding

@@ -8,7 +8,17 @@ from distir.cost import parse
 from distir.ir import DTYPES
 from distir.ops.resources import Communication, Work
 
-COLLECTIVES = ("broadcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reducescatter", "alltoall")
+COLLECTIVES = (
+    "broadcast",
+    "scatter",
+    "gather",
+    "allgather",
+    "reduce",
+    "allreduce",
+    "reducescatter",
+    "alltoall",
+    "shift",
+)
 PATTERNS = ("send", *COLLECTIVES)
 
 

@@ -51,6 +51,28 @@ def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
     assert verify(trained(name), distributed(name, *steps.split())).equal
 
 
+def imported():
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from distir.importers import import_torch
+
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "head_dim": 8}
+    config = transformers.Gemma2Config(
+        num_hidden_layers=2, num_key_value_heads=2, sliding_window=5, query_pre_attn_scalar=8, **sizes
+    )
+    ids = torch.zeros((BATCH, TOKENS), dtype=torch.int64)
+    return import_torch(transformers.Gemma2ForCausalLM(config).eval(), (ids,), dynamic_batch=True)
+
+
+def test_an_imported_model_is_split_along_its_sequence():
+    """With sliding windows, soft caps and positions that are computed in the program."""
+    module = transform(imported(), "grad")
+    for steps in ("cp=2", "cp=2 cp_kind=a2a", "cp=4 cp_kind=ring"):
+        made = transform(module, *steps.split())
+        assert {p.type.shape[1] for p in made.entry().params if "batch" in p.roles} == {TOKENS // int(steps[3])}
+        assert verify(module, made, bind={"B": BATCH}).equal
+
+
 @pytest.mark.parametrize(
     "steps",
     [
@@ -72,6 +94,8 @@ def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
         "cp=2 cp_kind=ring tp=2 sequence=true dp=2 zero=1",
         "dtp=1,1,2 microbatches=2 context=2 cp_kind=ring",
         "cp=4 cp_kind=ring overlap",
+        "cp=2 cp_kind=a2a cp=2 cp_kind=ring",
+        "cp=2 cp_kind=a2a cp=2 cp_kind=allgather zigzag=false dp=2",
     ],
 )
 def test_beside_other_parallelism(steps):

@@ -133,6 +133,7 @@ class Classes:
                 found.whole = found.whole or known.whole or (IN_BLOCKS if known.contiguous else "")
                 found.sums += known.sums
                 found.parted |= known.parted
+                found.sequence |= known.sequence
             for of, block in own:
                 size = block.size if isinstance(block, Repeated) else block
                 traits[of].sizes |= {size} if isinstance(size, int) else set()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from distir.ir import DTYPES, UNKNOWN, Apply, Arg, Attributes, Constant, Literal, TensorType
 from distir.ops import OPS, Value, bind, type_of
+from distir.ops.layout import Blocks, Repeated
 from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Collective, Each, Ranked
 from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.state import PARTIAL
+from distir.transform.sharding.state import PARTIAL, Split, whole_block
+from distir.transform.steps import StepError
 
 
 def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
@@ -20,7 +23,9 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
     attrs = dict(bind(op, statement.attrs))
     if op.takes_count:
         attrs["count"] = len(statement.results)
-    found: list[Arg] = op.rules["parted"](Writer(body, decision.letter), *args, **attrs)
+    own = decision.needed[0]
+    blocks = own.blocks if isinstance(own, Split) else ()
+    found: list[Arg] = op.rules["parted"](Writer(body, decision.letter, blocks), *args, **attrs)
     names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
     body.by_parts = {key: value for key, value in body.by_parts.items() if value not in names}
     _rename_results(body, names)
@@ -35,8 +40,9 @@ class Writer:
     common.
     """
 
-    def __init__(self, body: Resharding, letter: str) -> None:
+    def __init__(self, body: Resharding, letter: str, blocks: Blocks = ()) -> None:
         self._body = body
+        self._blocks = blocks
         self.size = body.size
         self.letter = letter
 
@@ -64,7 +70,10 @@ class Writer:
         return self("ReduceMax", every, Literal((axis,)))
 
     def gathered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
-        """The parts of all devices, along `axis`."""
+        """The parts of all devices, along `axis`. Raises StepError for an order that its blocks are not in."""
+        if in_order and self._blocks:
+            reason = "attention with a mask cannot be split along a sequence that an all-to-all joins"
+            raise StepError(f"{reason}; apply this `cp` before the one with `cp_kind=a2a`")
         every = self._collective("every", "MPIAllgather", x, axis=axis)
         return self._body.in_order(every, axis) if in_order else every
 
@@ -75,8 +84,9 @@ class Writer:
 
     def places(self, length: int) -> tuple[int, ...]:
         """Where the runs begin along an axis of `length` that is in order of the devices."""
-        order = self._body.order
-        return self._starts(order.all(self.size), length) if order.zigzag else (0,)
+        if not self._body.order.zigzag and not self._blocks:
+            return (0,)
+        return tuple(place for rank in range(self.size) for place in self._starts(rank, length))
 
     def shifted(self, x: Arg) -> Arg:
         """What the device before this one has; the last one's on the first."""
@@ -85,13 +95,22 @@ class Writer:
     def own_places(self, length: int, behind: int = 0) -> Arg:
         """Where the runs of this device's part begin, or of the part of the one so many `behind` it."""
         first = self._body.fresh("places")
-        order = self._body.order
-        own = tuple(self._starts(order.of((rank - behind) % self.size, self.size), length) for rank in range(self.size))
+        own = tuple(self._starts((rank - behind) % self.size, length) for rank in range(self.size))
         self._body.items.append(Ranked(first, own))
         return first
 
-    def _starts(self, parts: Sequence[int], length: int) -> tuple[int, ...]:
-        return tuple(part * (length // self._body.order.parts(self.size)) for part in parts)
+    def _starts(self, rank: int, length: int) -> tuple[int, ...]:
+        """Where a device's runs begin: its parts of each block of the axis."""
+        order = self._body.order
+        sizes = [size for block in self._blocks if isinstance(size := whole_block(block), int)] or [length]
+        if self._blocks and isinstance(self._blocks[0], Repeated):
+            sizes *= length // sizes[0]
+        offsets = accumulate(sizes[:-1], initial=0)
+        return tuple(
+            offset + part * (size // order.parts(self.size))
+            for offset, size in zip(offsets, sizes, strict=True)
+            for part in order.of(rank, self.size)
+        )
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
         """Positions along an axis of `length` counted from where this device's part begins, and which lie in it."""
