@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from distir.cost.topology import Ranks, Use
-from distir.ops.resources import Pattern
+from distir.ops.resources import Pattern, Routed
 
 
 class CollectiveSeconds(NamedTuple):
@@ -170,6 +170,24 @@ def at_once(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     bandwidths = [tier.share for tier in ranks.tiers]
     transfer = max(_one_by_one(ranks, peers, nbytes, bandwidths).transfer for peers in ranks.peers)
     return CollectiveSeconds(sum(tier.latency for tier in ranks.tiers), transfer)
+
+
+def forwarded(routed: Routed) -> Algorithm:
+    """A token goes once to each node that has some of its experts, over the rail of its device, and is forwarded there.
+
+    The transfers between nodes and those inside run at the same time, piece by piece; so do the sums on the way back
+    (DeepSeek-V3, arXiv:2412.19437, section 3.2.2; DeepEP's normal kernels). A token for several experts of one device
+    is sent there once, too.
+    """
+
+    def spent(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
+        token, units, times = nbytes / routed.top_k, ranks.n, list[float]()
+        for tier in ranks.tiers:
+            times.append(token * routed.reached(units) * (tier.ranks - 1) / tier.ranks / tier.share)
+            units //= tier.ranks
+        return CollectiveSeconds(sum(tier.latency for tier in ranks.tiers), max(times))
+
+    return Algorithm("forwarded", "alltoall", ("collective", "low_latency"), spent)
 
 
 def _pass(ranks: Ranks) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from distir.cost.collectives import ALGORITHMS, ROOTED
+from distir.cost.collectives import ALGORITHMS, ROOTED, forwarded
 from distir.cost.compute import DeviceKind, contracting, roofline
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.extents import Runs
@@ -216,7 +216,8 @@ class Hardware:
             return measured
         best, latency = float("inf"), 0.0
         anchor = root if communication.pattern in ROOTED else None
-        for algorithm in ALGORITHMS[communication.pattern]:
+        routed = communication.routed
+        for algorithm in (*ALGORITHMS[communication.pattern], *(() if routed is None else (forwarded(routed),))):
             for use in algorithm.over:
                 key = (positions, anchor, use)
                 ranks = self._ranks[key] if key in self._ranks else self._reach(key)

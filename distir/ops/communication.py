@@ -358,10 +358,16 @@ def _(write: Write, leaves: Sequence[Sequence[Expr]], *, axis: int) -> Local:
     foldable=False,
     linear="jointly",
 )
-def MPIAlltoall(*xs: Array, split_axis: int = 0, concat_axis: int = 0) -> list[Array]:
+def MPIAlltoall(
+    *xs: Array, split_axis: int = 0, concat_axis: int = 0, top_k: int = 1, n_group: int = 1, topk_group: int = 1
+) -> list[Array]:
     """Device i cuts its operand along `split_axis` and sends part j to device j, which joins them along `concat_axis`.
 
     What was split along `concat_axis` over the devices is then split along `split_axis` over them.
+
+    With `top_k` > 1 it is the dispatch of a mixture of experts, or its way back: of each token there are `top_k` rows,
+    for experts in at most `topk_group` of `n_group` equal runs of the devices. So a library may send a token once to
+    a node, and forward it there (DeepEP). Values are the same.
 
     %y_1, %y_2 = MPIAlltoall[split_axis = 1](%x_1: Tensor[Float32, (4, 6), 1], %x_2: Tensor[Float32, (4, 6), 2])
     """
@@ -370,7 +376,8 @@ def MPIAlltoall(*xs: Array, split_axis: int = 0, concat_axis: int = 0) -> list[A
 
 
 @MPIAlltoall.shapes
-def _(*xs: TensorType, split_axis: int, concat_axis: int) -> list[Shape | None]:
+def _(*xs: TensorType, split_axis: int, concat_axis: int, **routed: int) -> list[Shape | None]:
+    check_routed("MPIAlltoall", **routed)
     if any(x.shape is None for x in xs):
         return [None] * len(xs)
     shapes = [list(x.shape or ()) for x in xs]
@@ -390,7 +397,12 @@ def _(*xs: TensorType, split_axis: int, concat_axis: int) -> list[Shape | None]:
 
 @MPIAlltoall.sharding
 def exchanged_layout(
-    *xs: TensorType, results: Sequence[Shape | None], split_axis: int, concat_axis: int, size: int | None = None
+    *xs: TensorType,
+    results: Sequence[Shape | None],
+    split_axis: int,
+    concat_axis: int,
+    size: int | None = None,
+    **_: int,
 ) -> Layout:
     """Every dimension. The one that is cut, and the one that is concatenated, are in a block for each device.
 
@@ -414,18 +426,18 @@ def exchanged_layout(
 
 @MPIAlltoall.grad
 def _(g: Backward) -> Gradients:
-    there, back = g.attrs["split_axis"], g.attrs["concat_axis"]
+    axes = {"split_axis": g.attrs["concat_axis"], "concat_axis": g.attrs["split_axis"]}
     _equal_parts(g)
-    return g.several("MPIAlltoall", len(g.x), *_all_dys(g), split_axis=back, concat_axis=there)
+    return g.several("MPIAlltoall", len(g.x), *_all_dys(g), **{**g.attrs, **axes})
 
 
 @MPIAlltoall.torch(fresh=True)
-def _(write: Write, *xs: Expr, split_axis: int, concat_axis: int) -> Local:
+def _(write: Write, *xs: Expr, split_axis: int, concat_axis: int, **_: int) -> Local:
     ranks, mine = _members(write, xs)
     results = () if mine is None else (mine,)
     if len(xs) == 1:
         return write.local(results, f"{xs[0]}.clone()")
-    _, shapes = _shapes(xs, split_axis)
+    shapes = _shapes(xs, split_axis)[1]
     group = write.group([_member(write, x) for x in xs])
     given = f"{xs[mine or 0]}, {shapes}, {split_axis}, {concat_axis}, {ranks}"
     return write.local(results, f"{write.kernel('all_to_all')}({given}, {group})")
@@ -459,6 +471,17 @@ def _(write: Write, *xs: Expr, by: int) -> Local:
         return write.local(results, f"{xs[mine or 0]}.clone()")
     group = write.group([_member(write, x) for x in xs])
     return write.local(results, f"{write.kernel('shift')}({xs[mine or 0]}, {by}, {ranks}, {group})")
+
+
+def check_routed(name: str, top_k: int, n_group: int, topk_group: int) -> None:
+    """Raises Reject for figures of a router that are none."""
+    for attribute, value in (("top_k", top_k), ("n_group", n_group), ("topk_group", topk_group)):
+        if value < 1:
+            message = f"`{name}` expected 1 or more for `{attribute}`, found {value}"
+            raise Reject(type_codes.BAD_VALUE, message, attribute)
+    if topk_group > n_group:
+        message = f"`{name}` expected at most `n_group` for `topk_group`, found {topk_group} of {n_group}"
+        raise Reject(type_codes.BAD_VALUE, message, "topk_group")
 
 
 def _total(xs: tuple[Array, ...]) -> Array:

@@ -86,10 +86,21 @@ def GroupReduceScatter(x: Array, *, size: int, stride: int = 1, axis: int = 0) -
     linear="jointly",
     non_differentiable=REPRESENTATIVE,
 )
-def GroupAlltoall(x: Array, *, size: int, stride: int = 1, split_axis: int = 0, concat_axis: int = 0) -> Array:
+def GroupAlltoall(
+    x: Array,
+    *,
+    size: int,
+    stride: int = 1,
+    split_axis: int = 0,
+    concat_axis: int = 0,
+    top_k: int = 1,
+    n_group: int = 1,
+    topk_group: int = 1,
+) -> Array:
     """All-to-all over `size` devices, `stride` apart, which all have the operand of this one.
 
-    The result is the first of `size` parts along `split_axis` of each, concatenated along `concat_axis`.
+    The result is the first of `size` parts along `split_axis` of each, concatenated along `concat_axis`. `top_k`,
+    `n_group` and `topk_group` as in `MPIAlltoall`.
 
     %y = GroupAlltoall[size = 2, split_axis = 1](%x: Tensor[Float32, (4, 6), 1])
     """
@@ -117,9 +128,9 @@ def _(x: TensorType, *, size: int, stride: int, by: int) -> None:
 
 
 @GroupAlltoall.shapes
-def _(x: TensorType, *, size: int, stride: int, split_axis: int, concat_axis: int) -> object:
+def _(x: TensorType, *, size: int, stride: int, **attrs: int) -> object:
     _check("GroupAlltoall", size, stride)
-    return MPIAlltoall.rules["shapes"](*[x] * size, split_axis=split_axis, concat_axis=concat_axis)[0]
+    return MPIAlltoall.rules["shapes"](*[x] * size, **attrs)[0]
 
 
 @GroupAlltoall.sharding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -11,6 +12,37 @@ from distir.ir import DType
 Pattern = Literal[
     "send", "broadcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reducescatter", "alltoall", "shift"
 ]
+
+
+ROUTED = ("top_k", "n_group", "topk_group")
+"""The attributes of an all-to-all that say what is `Routed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """Of each token there are `top_k` rows, for experts in at most `limit` of `groups` equal runs of the devices."""
+
+    top_k: int
+    groups: int = 1
+    limit: int = 1
+
+    def reached(self, units: int) -> float:
+        """To how many of so many equal runs of devices a token goes in the mean, where experts are chosen evenly.
+
+        Where runs and groups do not divide one another, as without groups, which is no less.
+        """
+        groups, limit = self.groups, self.limit
+        if units % groups and groups % units:
+            groups = limit = 1
+        if units >= groups:  # parts of a group: each of the choices falls into one part in (limit · parts)
+            parts = units // groups
+            return limit * parts * (1 - (1 - 1 / (limit * parts)) ** self.top_k)
+        each = groups // units  # several groups, some of which are among the chosen ones
+        ways = math.comb(groups, limit)
+        return units * sum(
+            math.comb(each, own) * math.comb(groups - each, limit - own) / ways * (1 - (1 - own / limit) ** self.top_k)
+            for own in range(1, min(each, limit) + 1)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +60,8 @@ class Communication:
     root: int | None = None
     group: tuple[int, int] | None = None
     """For an op of a representative device: the size and the stride of the group that it represents."""
+    routed: Routed | None = None
+    """For an `alltoall` that brings tokens to their experts, or back, by a library that knows."""
 
 
 @dataclass(frozen=True, slots=True)

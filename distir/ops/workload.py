@@ -12,7 +12,7 @@ from distir.ops.attributes import bind
 from distir.ops.core import Amount, Op
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure, type_of
-from distir.ops.resources import NO_WORK, Communication, Work
+from distir.ops.resources import NO_WORK, ROUTED, Communication, Routed, Work
 from distir.ops.unify import Bindings, Reject
 
 
@@ -98,7 +98,13 @@ def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type], at
     rooted_at_operand = pattern in ("send", "broadcast", "scatter")
     rooted = operands if rooted_at_operand else results if pattern in ("gather", "reduce") else ()
     root = min((d for t in rooted for d in types.devices(t)), default=None)
-    return Communication(pattern, payload, root, _group(op, attrs))
+    return Communication(pattern, payload, root, _group(op, attrs), _routed(attrs) if pattern == "alltoall" else None)
+
+
+def _routed(attrs: Attributes) -> Routed | None:
+    """How often an all-to-all has each token, and where these go; None for another, or with one row of each."""
+    top_k, groups, limit = (n if isinstance(n := attrs.get(name, 1), int) else 1 for name in ROUTED)
+    return Routed(top_k, groups, limit) if top_k > 1 else None
 
 
 def _group(op: Op, attrs: Attributes) -> tuple[int, int] | None:

@@ -35,16 +35,19 @@ from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
 from distir.transform.sharding import (
     CONTEXTS,
+    DISPATCHERS,
     Owned,
     TensorPlan,
     expert_states,
     marked_for_context,
     order_of,
     owned_weights,
+    router_of,
     sequence_states,
     sequential,
     split,
     tell_of_experts,
+    with_dispatcher,
     with_joined_sums,
     with_owners,
     with_roles,
@@ -60,7 +63,7 @@ LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 @step(
     after=("cse", "grad", "checkpoint"),
-    choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS, "cp_kind": CONTEXTS},
+    choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS, "cp_kind": CONTEXTS, "dispatcher": DISPATCHERS},
 )
 def dtp(
     module: Module,
@@ -87,6 +90,7 @@ def dtp(
     zigzag: bool | None = None,
     experts: int = 1,
     skew: float = 0.0,
+    dispatcher: str = DISPATCHERS[0],
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -110,7 +114,7 @@ def dtp(
     `cp_kind` and `zigzag` as in the step `cp`. Gradients are summed over these and the replicas together.
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
-    number of replicas, and each of the N has its part of the experts. `skew` as there.
+    number of replicas, and each of the N has its part of the experts. `skew` and `dispatcher` as there.
 
     Raises ProgramError if one of these steps does.
     """
@@ -197,6 +201,7 @@ def dtp(
 
             of_one = made
             made = split(made, experts, inside, owners, 0, False, analysis, ends, representative)
+            made = with_dispatcher(of_one, made, experts, inside, router_of(module, dispatcher))
             if d > experts:
                 analysis = checked_result(f"experts={experts}", of_one, made, entry_of(made).name)
         if d > experts or t == context == experts == 1:

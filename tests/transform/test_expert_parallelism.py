@@ -1,20 +1,26 @@
 """The step `ep`: devices share the batch and own parts of the experts; tokens go there, and their results come back."""
 
 import math
+from collections import Counter
 from functools import cache
+from itertools import combinations
 
 import pytest
 from command_line import distir as command
 from expert_programs import CAPACITY, LAYER
 from expert_programs import decoder as written_decoder
+from hypothesis import given
+from hypothesis import strategies as st
 
 import distir
 from distir.analysis import check
+from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, types
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.ops import type_of
+from distir.ops.resources import Routed
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
 
@@ -245,3 +251,52 @@ def test_what_does_not_fit_is_said():
         transform(distir.models.mlp(2, 8, batch=4, training=True), "ep=2")
     with pytest.raises(StepError, match=r"`skew` expected a multiple of the mean from 1, found 0.5"):
         transform(trained("mixtral-8x7b"), "ep=2", "skew=0.5")
+
+
+def alltoalls(module, machine, bind=None):
+    """Seconds of the all-to-alls of rows, by how the program says they are routed."""
+    effects = simulate(module, machine, bind=bind).timeline().effects
+    found = [e for e in effects if (c := e.work.communication) and c.pattern == "alltoall" and c.nbytes > 1 << 20]
+    return {e.work.communication.routed: e.cost.seconds for e in found}
+
+
+def test_a_token_goes_once_to_a_node():
+    """DeepSeek-V3 on 64 devices, in nodes of 8: 8 experts in at most 4 of 8 nodes (arXiv:2412.19437, section 3.2.2).
+
+    4 times the mean share that is not on the device's own node travels over its card, instead of 8 times.
+    """
+    model = resized("deepseek-v3", PUBLISHED["deepseek-v3"], {"layers": 4})
+    module = transform(program(model, 4096, None), "grad")
+    machine, steps = load("dgx-h100", nodes=8), ["dtp=64,1,1", "experts=64", "skew=1", "representative=true"]
+    (plain,) = alltoalls(transform(module, *steps), machine, {"B": 64}).values()
+    ((routed, seconds),) = alltoalls(transform(module, *steps, "dispatcher=deepep"), machine, {"B": 64}).items()
+    assert routed == Routed(8, 8, 4)
+    sent = 4096 * 7168 * 2 * 4 * (1 - (3 / 4) ** 8) * 7 / 8
+    card = next(level for level in machine.levels if level.cards is not None).links["collective"].bandwidth
+    assert seconds == pytest.approx(sent / card, rel=0.02)
+    assert plain / seconds == pytest.approx(8 / (4 * (1 - (3 / 4) ** 8)), rel=0.1)
+
+
+def test_a_dispatcher_changes_no_value_and_stays_with_replicas():
+    module = step(1)
+    made = transform(module, "dtp=8,1,1", "experts=4", "dispatcher=deepep")
+    assert verify(module, made).equal
+    assert transform(module, "ep=4", "dispatcher=deepep", "dp=2") != transform(module, "ep=4", "dp=2")
+    with pytest.raises(StepError, match="`dispatcher` expected one of alltoall, deepep, found `nccl`"):
+        transform(module, "ep=4", "dispatcher=nccl")
+
+
+@given(st.integers(1, 8), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8, 16]), st.data())
+def test_tokens_reach_as_many_units_as_drawn_ones(top_k, groups, units, data):
+    """Exactly so by enumeration: of all choices of groups, and of all choices of experts in them."""
+    limit = data.draw(st.integers(1, groups))
+    routed, parts = Routed(top_k, groups, limit), max(units, groups)
+    each = parts // groups
+    total = count = 0.0
+    for chosen in combinations(range(groups), limit):
+        places = [g * each + i for g in chosen for i in range(each)]
+        shares = Counter(place * units // parts for place in places)
+        total += sum(1 - (1 - n / len(places)) ** top_k for n in shares.values())
+        count += 1
+    assert routed.reached(units) == pytest.approx(total / count)
+    assert routed.reached(units) <= min(units, top_k) + 1e-9

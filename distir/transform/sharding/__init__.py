@@ -13,12 +13,22 @@ from distir.transform.sharding.context import (
     sequence_states,
     tell_of_experts,
 )
-from distir.transform.sharding.experts import Owned, ep, expert_states, owned_weights, with_owners
+from distir.transform.sharding.experts import (
+    DISPATCHERS,
+    Owned,
+    ep,
+    expert_states,
+    owned_weights,
+    router_of,
+    with_dispatcher,
+    with_owners,
+)
 from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
 __all__ = [
     "CONTEXTS",
+    "DISPATCHERS",
     "Owned",
     "TensorPlan",
     "cp",
@@ -28,12 +38,14 @@ __all__ = [
     "marked_for_context",
     "order_of",
     "owned_weights",
+    "router_of",
     "sequence_states",
     "sequential",
     "split",
     "tell_of_experts",
     "tensor_shares",
     "tp",
+    "with_dispatcher",
     "with_joined_sums",
     "with_owners",
     "with_roles",

@@ -7,25 +7,41 @@ rows `owned` puts into equal parts, one for each device. Everything else is data
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import replace
 from functools import lru_cache
 
 from distir.analysis import Analysis
-from distir.ir import Function, Module
+from distir.ir import NO_ATTRIBUTES, Apply, Arg, Attributes, Function, Module, Statement
 from distir.ir.roles import is_held
+from distir.ops.group import GROUPED
+from distir.ops.resources import ROUTED
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Settled, is_one
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.owned import OwnedExperts, Owners, owned
 from distir.transform.sharding.state import Split, State
 from distir.transform.sharding.steps import split
 from distir.transform.steps import StepError, step, tell
 
+EXCHANGES = ("MPIAlltoall", GROUPED["MPIAlltoall"].name)
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp"))
-def ep(module: Module, value: int, *, skew: float = 0.0, representative: bool = False) -> Module:
+DISPATCHERS = ("alltoall", "deepep")
+"""How tokens get to the devices of their experts: each row by itself, or once to each node and from there on."""
+
+
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp"), choices={"dispatcher": DISPATCHERS})
+def ep(
+    module: Module,
+    value: int,
+    *,
+    skew: float = 0.0,
+    dispatcher: str = DISPATCHERS[0],
+    representative: bool = False,
+) -> Module:
     """Expert parallelism: every device becomes `value` devices, outermost, with parts of the batch and of the experts.
 
     For all but the experts it is data parallelism over these devices. Each token goes to the devices that have its
@@ -38,6 +54,11 @@ def ep(module: Module, value: int, *, skew: float = 0.0, representative: bool = 
     there is room for all, which no data exceeds; simulate with the skew that a router has, `skew=1.2` or so. Where
     `Dispatch` has a capacity, that is the room.
 
+    With `dispatcher=deepep` a token goes once to each node that has some of its experts, and is forwarded there, if
+    that is faster than an all-to-all of all rows: as by the library DeepEP, Megatron's
+    `--moe-flex-dispatcher-backend deepep`. Where `Route` limits a token to some groups of experts (DeepSeek-V3), fewer
+    nodes get it. Values are those of an all-to-all, which is what is lowered.
+
     With `representative=true` only the first of these devices is written, which represents all of them.
 
     Raises ProgramError where there are no experts, or these or the batch do not divide.
@@ -49,7 +70,10 @@ def ep(module: Module, value: int, *, skew: float = 0.0, representative: bool = 
     def placement(analysis: Analysis, entry: Function) -> list[State]:
         return expert_states(analysis, entry, value, owned_weights(entry, Flow(analysis.domain).entry(entry)))
 
-    return split(module, value, "outermost", placement, representative=representative)
+    router = router_of(module, dispatcher)
+    made = split(module, value, "outermost", placement, representative=representative)
+    stride = mesh_of(module, entry_of(module), value, "outermost").count
+    return with_dispatcher(module, made, value, stride, router)
 
 
 def with_owners(module: Module, count: int, skew: float) -> Module:
@@ -69,6 +93,58 @@ def with_owners(module: Module, count: int, skew: float) -> Module:
 @lru_cache(maxsize=16)  # a search distributes it in ever other ways
 def _with_owners(module: Module, owners: Owners) -> OwnedExperts:
     return owned(checked(module), entry_of(module), owners)
+
+
+def router_of(module: Module, dispatcher: str) -> Attributes:
+    """What a dispatcher must know of a program's router; nothing for an all-to-all of all rows.
+
+    Raises StepError for an unknown dispatcher, or one that cannot know it.
+    """
+    if dispatcher not in DISPATCHERS:
+        raise StepError(f"`dispatcher` expected one of {', '.join(DISPATCHERS)}, found `{dispatcher}`")
+    if dispatcher == DISPATCHERS[0]:
+        return NO_ATTRIBUTES
+    routers = {
+        Attributes({name: s.attrs.get(name, 1) for name in ROUTED})
+        for f in module
+        for s in f.body
+        if isinstance(s, Apply) and s.op == "Route"
+    }
+    if len(routers) != 1:
+        found = "several" if routers else "none"
+        raise StepError(f"`dispatcher={dispatcher}` expected one kind of `Route` in all layers, found {found}")
+    (router,) = routers
+    tell(f"a token goes once to each node with some of its {router['top_k']} experts, where that is faster")
+    return router
+
+
+def with_dispatcher(given: Module, module: Module, size: int, stride: int, router: Attributes) -> Module:
+    """The program whose all-to-alls of rows over `size` devices, `stride` apart, say what the router does.
+
+    `given`: the program before its experts were split. Raises StepError where its all-to-alls look like those.
+    """
+    if not router:
+        return module
+    others = (s for f in given for s in f.body if isinstance(s, Apply) and s.op == EXCHANGES[0])
+    if any(len(s.args) == size for s in others):
+        raise StepError(
+            f"the program has other all-to-alls over {size} devices; `dispatcher` cannot tell which are which"
+        )
+
+    def routed(function: Function, statement: Statement, counts: Set[Arg]) -> Statement:
+        if not isinstance(statement, Apply) or statement.op not in EXCHANGES or not counts.isdisjoint(statement.args):
+            return statement
+        if statement.op == EXCHANGES[0]:
+            lies = len(statement.args) == size
+        else:
+            lies = (statement.attrs.get("size"), statement.attrs.get("stride", 1)) == (size, stride)
+        return replace(statement, attrs=Attributes({**statement.attrs, **router})) if lies else statement
+
+    def changed(function: Function) -> Function:
+        counts = {s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
+        return replace(function, body=tuple(routed(function, s, counts) for s in function.body))
+
+    return Module(map(changed, module))
 
 
 Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
