@@ -175,9 +175,9 @@ def at_once(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
 def forwarded(routed: Routed) -> Algorithm:
     """A token goes once to each node that has some of its experts, over the rail of its device, and is forwarded there.
 
-    The transfers between nodes and those inside run at the same time, piece by piece; so do the sums on the way back
-    (DeepSeek-V3, arXiv:2412.19437, section 3.2.2; DeepEP's normal kernels). A token for several experts of one device
-    is sent there once, too.
+    The transfers between nodes and those inside run at the same time, piece by piece; results are summed in a node
+    before they are sent back (DeepSeek-V3, arXiv:2412.19437, section 3.2.2; DeepEP's normal kernels). A token for
+    several experts of one device is sent there once, too.
     """
 
     def spent(ranks: Ranks, nbytes: float) -> CollectiveSeconds:

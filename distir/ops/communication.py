@@ -365,8 +365,8 @@ def MPIAlltoall(
 
     What was split along `concat_axis` over the devices is then split along `split_axis` over them.
 
-    With `top_k` > 1 it is the dispatch of a mixture of experts, or its way back: of each token there are `top_k` rows,
-    for experts in at most `topk_group` of `n_group` equal runs of the devices. So a library may send a token once to
+    With `top_k` > 1 it brings tokens to their experts, or results back: of each token there are `top_k` rows, for
+    experts in at most `topk_group` of `n_group` equal runs of the devices. So a library may send a token once to
     a node, and forward it there (DeepEP). Values are the same.
 
     %y_1, %y_2 = MPIAlltoall[split_axis = 1](%x_1: Tensor[Float32, (4, 6), 1], %x_2: Tensor[Float32, (4, 6), 2])

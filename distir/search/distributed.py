@@ -57,8 +57,9 @@ class Distributed:
         """The program of the plan, with these options of the step `dtp`."""
         words = [word for word in plan.steps() if word != CHECKPOINT]
         self._steps = parse_steps(words, options)
-        made = _before(self.subject.module, plan)
-        for application in self._steps:
+        first = replace(plan, zero=0, fuse=False, overlap=False)
+        made = _over_devices(_before(self.subject.module, plan), first, tuple(sorted(options.items())))
+        for application in self._steps[1:]:
             made = application.unchecked(made)
         return made
 
@@ -138,6 +139,14 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
         return None if found is None else ExtrapolatedPlan(subject, plan, found)
     except (ProgramError, StepError, Reject):
         return None
+
+
+@kept_per_thread(16)  # plans that differ in ZeRO, fusion or overlap begin alike
+def _over_devices(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
+    """What the step `dtp` makes of a program. Raises as it does."""
+    words = [word for word in plan.steps() if word != CHECKPOINT]
+    (application,) = parse_steps(words, dict(options))
+    return application.unchecked(module)
 
 
 CHECKPOINT = "checkpoint"

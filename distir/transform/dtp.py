@@ -63,13 +63,7 @@ LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 @step(
     after=("cse", "grad", "checkpoint"),
-    choices={
-        "schedule": SCHEDULES,
-        "layout": LAYOUTS,
-        "sums": SUMS,
-        "cp_kind": CONTEXTS,
-        "dispatcher": DISPATCHERS,
-    },
+    choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS, "cp_kind": CONTEXTS, "dispatcher": DISPATCHERS},
 )
 def dtp(
     module: Module,
