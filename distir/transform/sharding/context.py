@@ -51,9 +51,9 @@ def cp(
     causal triangle as the others. By default that is so where attention is causal, but with `a2a`, where each device
     has whole sequences then.
 
-    Weights are replicated, and their gradients are summed over these devices. Apply `tp` and `dp` after it. Another `cp`
-    after one with `a2a` splits the sequences of the heads that each device has then. With `representative=true` only
-    the first of these devices is written, which represents all of them.
+    Weights are replicated, and their gradients are summed over these devices. Apply `tp` and `dp` after it. A second
+    `cp`, after one with `a2a`, splits the sequences of the heads that each device has then. With `representative=true`
+    only the first of these devices is written, which represents all of them.
 
     Raises ProgramError where there is no attention, or no input has its sequence, or that does not divide.
     """
