@@ -241,7 +241,6 @@ LLM_FOUNDRY = framework(
         kernels="eager",
         flash="flash1",
         sharding="zero3",
-        loss="gathered",
         overlap=("weights", "gradients"),
     )
 )
