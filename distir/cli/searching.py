@@ -171,7 +171,7 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     alike = 0 if front else _alike(rows, chosen)
     if alike > 1:
         apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0
-        text = f"rows 1 to {alike} cannot be told apart: in published runs, ratios of times are off by {apart:.0%}"
+        text = f"rows 1 to {alike} cannot be distinguished: in published runs, ratios of times are off by {apart:.0%}"
         parts.append(Text("\n" + text))
     output.lay_out(*parts)
 

@@ -19,7 +19,7 @@ from distir.transform.inline import written_out
 def written_side_by_side(
     module: Module, function: Function, calls: Collection[int], moves: Callable[[Apply], bool] = lambda statement: False
 ) -> Function:
-    """The function with calls written out, which stand at these places of its body.
+    """The function with calls written out, those at these places of its body.
 
     Where several of one function follow each other and none uses another one, their first statements come first, then
     their second ones, and so on. `moves` says which statements between two such calls may come before the first one,

@@ -89,7 +89,7 @@ def test_rows_that_cannot_be_told_apart_are_counted(distir, model):
     speeds = [row["throughput"] for row in document["rows"]]
     errors = load(document["hardware"]).published
     assert document["alike"] == sum(errors.alike(speeds[0], speed) for speed in speeds)
-    said = f"rows 1 to {document['alike']} cannot be told apart"
+    said = f"rows 1 to {document['alike']} cannot be distinguished"
     assert (said in distir("search", model, *SMALL_SEARCH).out) == (document["alike"] > 1)
 
 
