@@ -127,7 +127,8 @@ def summary(name: str, outcomes: Sequence[Outcome]) -> GroupFigures:
 def published_errors(outcomes: Iterable[Outcome]) -> PublishedErrors | None:
     """What 8 of 10 of some runs lie within, as profiles state it; None for fewer than `ENOUGH` with a predicted time.
 
-    The bands leave out as many runs above as below. The ratios are of layouts of the same work on equally many GPUs.
+    The bands leave out as many runs above as below. The ratios are of layouts of the same work on equally many GPUs;
+    with too few of those, two times are apart where one is beyond the band of the other.
     """
     timed = [o for o in outcomes if o.time_error is not None]
     if len(timed) < ENOUGH:
@@ -139,8 +140,8 @@ def published_errors(outcomes: Iterable[Outcome]) -> PublishedErrors | None:
     pairs = (pair for some in clusters.values() for pair in combinations(some, 2))
     off = sorted(abs(log(_ratio(a) / _ratio(b))) for a, b in pairs if a.run.layout != b.run.layout)
     tail = (1 - PUBLISHED_SHARE) / 2
-    apart = exp(quantile(off, PUBLISHED_SHARE)) - 1 if len(off) >= ENOUGH else max(ratios) / min(ratios) - 1
-    return PublishedErrors(quantile(ratios, tail), quantile(ratios, 1 - tail), apart)
+    low, high = quantile(ratios, tail), quantile(ratios, 1 - tail)
+    return PublishedErrors(low, high, exp(quantile(off, PUBLISHED_SHARE)) - 1 if len(off) >= ENOUGH else high / low - 1)
 
 
 def _ratio(outcome: Outcome) -> float:
