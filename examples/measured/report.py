@@ -43,9 +43,9 @@ GPUs. Regret is how much longer the layout takes that predictions choose than th
 BANDS = """## How far a simulated time may be off
 
 What 8 of 10 of these runs lie within. Profiles state it (`[published]`), `distir simulate` shows it beside each
-latency, and `distir search` says which rows cannot be distinguished. A test takes the bands from one half of the runs and
-counts how many of the other half lie in them. NVIDIA's tests of small models are left out: they wait for the host, and
-repeats of them differ by 11 %. GPUs without runs have the band of all.
+latency, and `distir search` says which rows cannot be distinguished. A test takes the bands from one half of the runs
+and counts how many of the other half lie in them. NVIDIA's tests of small models are left out: they wait for the host,
+and repeats of them differ by 11 %. GPUs without runs have the band of all.
 """
 
 HOST_BOUND = ("megatron_golden",)

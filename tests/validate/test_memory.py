@@ -61,12 +61,10 @@ def test_attention_outputs_are_copied_where_flash_attention_runs():
 
 
 def test_logits_in_float32_are_as_many_bytes_as_megatron_has_of_them():
-    """Twice two in bfloat16 where a compiler fuses the loss, two and four where it is by itself."""
-    megatron, compiled = run(vocab=60000, layers=1), run(vocab=60000, layers=1, framework="paxml")
+    """Two of the logits in bfloat16, four of their copy."""
     logits = 256 * 60160 // 2
-    most = max(p.activations for p in parts(megatron).values())
+    most = max(p.activations for p in parts(run(vocab=60000, layers=1)).values())
     assert 6 * logits < most < 7 * logits
-    assert max(p.activations for p in parts(compiled).values()) < most
 
 
 @pytest.mark.parametrize("number", ["63", "66", "164", "421", "455"])
