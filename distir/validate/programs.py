@@ -243,8 +243,6 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     if chosen.recompute != "none":
         by_operator = chosen.recompute == "selective" and chosen.operators
         training += [f"checkpoint={by_operator or chosen.recompute}"]
-    if run.precision == "fp8" and chosen.recompute != "none":
-        raise UnsupportedError("recomputation with 8-bit floats, whose weights are quantised outside of layers")
     if run.precision == "fp8" and context > 1:
         raise UnsupportedError(
             "8-bit floats with context parallelism: each product would find the greatest of all parts of a sequence, "

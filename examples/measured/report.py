@@ -63,7 +63,8 @@ CAUSES = """## What does not fit, and why
 - **LLaMA 13B, `fused`**: the scale and the mask are kernels of their own in our program, and in Megatron-LM's kernel
   they are not; steps take longer than predicted even so.
 - **Megatron's small models wait for the host.** What an op of a fused program takes there is 46 µs, a figure that is
-  fitted to five rows of another framework. It includes several launches, and dropout.
+  chosen among five by all 23 rows of vTrain on one node, so that those rows are no test of it. It includes several
+  launches, and dropout.
 - **Memory of Megatron's tests with a fused cross entropy** (megatron_golden:342 to 344) is a third more than predicted:
   no column says so. That of context parallelism with a tied embedding is too high, since logits of the whole sequence
   are computed on each device.

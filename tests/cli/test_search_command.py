@@ -194,7 +194,7 @@ def test_a_row_for_another_framework(distir, model, tmp_path, framework, expecte
         (("mlp-1b", "--batch-size", "8", "--devices", "32"), "has 16 devices, 32 are asked for"),
         (("mlp-1b", "--batch-size", "8", "--fix", "Q=2"), "`--fix` expected D, T, P or K"),
         (("mlp-1b", "--batch-size", "8", "--schedule", "1f2b"), "did you mean `1f1b`?"),
-        (("mlp-1b", "--batch-size", "8", "--schedule", "foo"), "there are `1f1b`, `gpipe`, `interleaved`, `zb-h1`"),
+        (("mlp-1b", "--batch-size", "8", "--schedule", "foo"), "there are `1f1b`, `best`, `dualpipev`, `gpipe`"),
         (("mlp-1b", "--batch-size", "8", "--zero", "4"), "`--zero` expected stages from 0 to 3"),
         (("mlp-1b", "--batch-size", "8", "--plot", "a.bmp"), "expected a picture ending in"),
         (("mlp-1b", "--batch-size", "8", "--export", "megatorn"), "did you mean `megatron`?"),

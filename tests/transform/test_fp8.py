@@ -376,3 +376,14 @@ def test_scales_are_float32_in_any_precision(precision):
         assert {t.dtype for t in scales} == {FLOAT32}
         products = [state[s.results[0]] for s in layer.body if getattr(s, "op", "") == "ScaledMatMul"]
         assert {t.dtype.bytes for t in products} == {2}
+
+
+@pytest.mark.parametrize("scaling", ["tensor", "block", "delayed"])
+def test_blocks_whose_weights_are_quantised_outside_are_recomputed(scaling):
+    """Also where both passes quantise weights by scales of their own."""
+    given = transform(gpt2(3, 32, 4, 64, batch=8, vocabulary=32, positions=64), "grad", "loss=cross_entropy")
+    kept = transform(given, f"fp8={scaling}")
+    again = transform(kept, "checkpoint")
+    peaks = [max(use.peak_memory_bytes for use in simulate(m).devices.values()) for m in (kept, again)]
+    assert peaks[1] < 0.9 * peaks[0]
+    assert verify(kept, again).equal

@@ -32,15 +32,14 @@ class TrainingStep:
 def training_step(module: Module, entry: Function) -> TrainingStep | None:
     """The blocks of a training step; None where weights are used once only, or there are none."""
     weights = {p.name: p.type for p in entry.params if "param" in p.roles}
-    prepared = _prepared(entry, weights)
+    prepared, source = _prepared(entry, weights)
     replaced = {n for s in entry.body if not prepared.keys().isdisjoint(results(s)) for n in names(operands(s))}
     weights = {name: found for name, found in (weights | prepared).items() if name not in replaced}
     uses: dict[str, list[int]] = {}
     for index, statement in enumerate(entry.body):
         if isinstance(statement, (Apply, Call)):
-            for name in dict.fromkeys(names(operands(statement))):
-                if name in weights:
-                    uses.setdefault(name, []).append(index)
+            for name in dict.fromkeys(source.get(n, n) for n in names(operands(statement)) if n in weights):
+                uses.setdefault(name, []).append(index)
     if not uses:
         return None
     last = _last_forward(entry, [places[0] for places in uses.values()])
@@ -54,9 +53,13 @@ def training_step(module: Module, entry: Function) -> TrainingStep | None:
     return TrainingStep(tuple(range(a, b) for a, b in pairwise(bounds)), min(again), frozenset(prepared))
 
 
-def _prepared(entry: Function, weights: Mapping[str, Type]) -> dict[str, Type]:
-    """What is made of weights alone at the start of a program, or quantised, with a type as near as is known."""
+def _prepared(entry: Function, weights: Mapping[str, Type]) -> tuple[dict[str, Type], dict[str, str]]:
+    """What is made of weights alone at the start of a program, or quantised, with a type as near as is known.
+
+    And of which weight: each pass may quantise it by scales of its own.
+    """
     found: dict[str, Type] = {}
+    source: dict[str, str] = {}
     state = {p.name for p in entry.params if "state" in p.roles}
     is_start = True
     for statement in entry.body:
@@ -72,7 +75,8 @@ def _prepared(entry: Function, weights: Mapping[str, Type]) -> dict[str, Type]:
         is_start = is_start and alone
         if alone and (is_start or statement.op in QUANTISING):
             found |= dict.fromkeys(statement.results, weights.get(used[0], found.get(used[0], UNKNOWN)))
-    return found
+            source |= dict.fromkeys(statement.results, source.get(used[0], used[0]))
+    return found, source
 
 
 def _derived(module: Module, entry: Function, weights: Collection[str]) -> set[str]:
