@@ -284,9 +284,9 @@ MEGATRON_DEEPSPEED = framework(
             "VIA-Research/vTrain, config/validation: activation checkpointing, 1F1B, no ZeRO, gradients not bucketed",
             "microsoft/Megatron-DeepSpeed: fp16 with fp32 master weights, Megatron's softmax and layer norm kernels",
             "NVIDIA/Megatron-LM v2, megatron/p2p_communication.py: torch.cuda.synchronize() behind each transfer",
-            "issue: chosen among five figures, 42 to 50 us, by all 23 runs of vtrain_single, which wait for the host; an "
-            "op of the fused program represents for two or three launches, with dropout and the states of its random numbers, which "
-            "the program does not have. A collective is one launch: the 20 us of an eager op in the profiles",
+            "issue: chosen among five figures, 42 to 50 us, by all 23 runs of vtrain_single, which wait for the host; "
+            "an op of the fused program is two or three launches, with dropout and the states of its random numbers, "
+            "which the program does not have. A collective is one launch: the 20 us of an eager op in the profiles",
         ),
         attention="fused",
         recompute="full",
