@@ -181,7 +181,7 @@ def test_types_are_offered_where_types_stand():
     document, offset = at_cursor("func @f(%x: <|>")
     assert "Tensor" in [i.label for i in completions(document, offset).items]
     document, offset = at_cursor("func @f(%x: D1 {<|>")
-    roles = ["batch", "param", "frozen", "buffer", "state", "initial"]
+    roles = ["batch", "param", "frozen", "buffer", "state", "context", "initial"]
     assert [i.label for i in completions(document, offset).items] == roles
     document, offset = at_cursor("fu<|>")
     assert [i.label for i in completions(document, offset).items] == ["func", "kernel", "main", "dense"]

@@ -62,7 +62,7 @@ DEEP = """func @mlp(
 
 def test_each_choice_of_a_form_is_taken():
     document = open_document(DEEP, "a.dir", Setup(load()))
-    for name, words in {"pp": ["pp=2", "microbatches=2"], "dtp": ["dtp=2,1,2", "microbatches=2"]}.items():
+    for name, words in {"pp": ["pp=2", "microbatches=4"], "dtp": ["dtp=2,1,2", "microbatches=4"]}.items():
         found = next(found for found in known_steps() if found.name == name)
         for option in found.options:
             for word in option.choices or ():

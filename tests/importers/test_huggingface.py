@@ -505,7 +505,7 @@ def test_bad_input_is_said_in_one_message(command, args, said, tmp_path):
 
 
 ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-TRAINED = {
+THROUGH_TRAINING = {
     "CodeGen": {
         "vocab_size": 96,
         "n_positions": 32,
@@ -525,10 +525,10 @@ TRAINED = {
 ALL = bool(os.environ.get("DISTIR_TEST_ALL"))
 
 
-@pytest.mark.parametrize("name", TRAINED if ALL else ["CodeGen"])
+@pytest.mark.parametrize("name", THROUGH_TRAINING if ALL else ["CodeGen"])
 def test_training_steps_with_master_weights_alone_are_distributed(name):
     """Imported, in mixed precision, clipped, fused, over replicas, shards, stages and microbatches; and as FSDP."""
-    settings = TRAINED[name]
+    settings = THROUGH_TRAINING[name]
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(
         **({} if "n_layer" in settings else {"num_hidden_layers": 2}), **settings

@@ -73,6 +73,8 @@ CHAINS = [
     ["grad loss=mse", "dp=2", "zero=3"],
     ["grad loss=mse", "tp=2"],
     ["ep=2"],
+    ["cp=2"],
+    ["decompose=SoftmaxCrossEntropyLoss"],
 ]
 
 

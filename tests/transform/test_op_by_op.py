@@ -62,5 +62,5 @@ def test_eager_kernels_are_ops_with_views():
 
 
 def test_other_kernels_are_refused():
-    with pytest.raises(StepError, match="`kernels` expected one of compiled, eager, found `lazy`"):
+    with pytest.raises(StepError, match="`kernels` expected one of compiled, blocks, eager, found `lazy`"):
         transform(llama(), "fuse", "kernels=lazy")

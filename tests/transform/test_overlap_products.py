@@ -122,7 +122,7 @@ def test_what_costs_more_than_it_hides_is_left_and_said():
 @pytest.mark.parametrize("name", [name for name in MODELS if "training" in name])
 @pytest.mark.parametrize("steps", [("dtp=1,2,2", "microbatches=2"), ("dtp=2,2,1", "microbatches=2"), ("tp=4",)])
 def test_beside_pipelines_and_replicas(name, steps):
-    module = transform(MODELS[name](4), "grad", "optimizer=sgd")
+    module = MODELS[name](4)
     before = transform(module, *steps)
     after, _ = overlapped(before)
     assert verify(module, after).equal

@@ -80,7 +80,7 @@ def pipelines(draw):
     schedule = draw(st.sampled_from(sorted(SCHEDULES)))
     devices = draw(st.sampled_from([2, 3, 4]))
     virtual = 2 if schedule == "interleaved" else 1
-    count = devices * 2 if schedule == "interleaved" else draw(st.sampled_from([2, 4, 12]))
+    count = devices * 2 if schedule in ("interleaved", "dualpipev") else draw(st.sampled_from([2, 4, 12]))
     data, tensor = draw(st.sampled_from([(1, 1), (1, 2), (2, 1)]))
     degrees = f"dtp={data},{tensor},{devices} microbatches={count} schedule={schedule}"
     return f"{degrees} virtual={virtual} scatter_gather={draw(st.sampled_from(['true', 'false']))}"

@@ -240,7 +240,7 @@ def test_nothing_to_recompute_without_scores():
         ("selective layers=9", "`layers` expected at most 4, the blocks of the program, found 9"),
         ("full layers=-1", "`layers` expected 1 or more, found -1"),
         ("16GB layers=2", "a memory size chooses the layers itself: leave out `layers=2`"),
-        ("selektive", "expected `full`, `selective`, a number of blocks, or a memory size"),
+        ("selektive", "expected `full`, `selective`, `products`, a number of blocks, or a memory size"),
     ],
 )
 def test_what_is_no_choice_is_refused(small, words, said):

@@ -75,7 +75,6 @@ def test_parts_of_sequences_and_of_experts_are_expressed():
 def test_what_would_be_a_wrong_figure_is_refused():
     one = replace(run(tp=1, gpus=4, dp=4), precision="fp8")
     assert "8-bit floats with context parallelism" in predict(replace(one, dp=2, cp=2)).note
-    assert "recomputation with 8-bit floats" in predict(replace(one, recompute="full")).note
     routed = replace(one, precision="bf16", experts=4, top_k=2)
     assert "do not divide 4 replicas" in predict(replace(routed, ep=3)).note
     assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=2, etp=1)).note

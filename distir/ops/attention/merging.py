@@ -36,8 +36,8 @@ def MergeAttention(y: Array, lse: Array, part: Array, part_lse: Array) -> list[A
     The terms of a softmax over all keys, without overflow: each result is weighted with its share of the sum. `y` may
     be wider than `part`, for less rounding where many are merged (Ring Attention, arXiv:2310.01889, appendix A).
 
-    %y, %lse = MergeAttention(%y: Tensor[Float32, (2, 4, 3, 8), 1], %lse: Tensor[Float32, (2, 4, 3), 1], %p: Tensor[Float32, (2, 4, 3, 8), 1], %q: Tensor[Float32, (2, 4, 3), 1])
-    %y, %lse = MergeAttention(%y: Tensor[Float32, (2, 3, 32), 1], %lse: Tensor[Float32, (2, 4, 3), 1], %p: Tensor[BFloat16, (2, 3, 32), 1], %q: Tensor[Float32, (2, 4, 3), 1])
+    %z, %total = MergeAttention(%y: Tensor[Float32, (2, 4, 3, 8), 1], %lse: Tensor[Float32, (2, 4, 3), 1], %p: Tensor[Float32, (2, 4, 3, 8), 1], %q: Tensor[Float32, (2, 4, 3), 1])
+    %z, %total = MergeAttention(%y: Tensor[Float32, (2, 3, 32), 1], %lse: Tensor[Float32, (2, 4, 3), 1], %p: Tensor[BFloat16, (2, 3, 32), 1], %q: Tensor[Float32, (2, 4, 3), 1])
     """  # noqa: E501
     heads = lse.shape[1]
     one, other = (wide(by_head(x, heads if x.ndim == 3 else None)) for x in (y, part))
@@ -60,7 +60,7 @@ def _(y: Operand, lse: Operand, part: Operand, part_lse: Operand, **_: Any) -> l
 def _(
     y: Operand, lse: Operand, part: Operand, part_lse: Operand, *, results: Sequence[Shape | None], **_: Any
 ) -> Layout:
-    mixed: Letters = ("b", "h", "q", "v") if len(y.shape or ()) == 4 else ("b", "q", "h")
+    mixed: Letters = ("b", "h", "q", None) if len(y.shape or ()) == 4 else ("b", "q", "h")
     rows: Letters = ("b", "h", "q")
     return Layout((mixed, rows, mixed, rows), (mixed, rows))
 
