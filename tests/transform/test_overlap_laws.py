@@ -50,6 +50,11 @@ def seconds(module, machine="dgx-a100", bind=None):
     return simulate(module, machine, bind=bind).latency_s
 
 
+def peak(module):
+    """The largest peak of a device's memory."""
+    return max(use.peak_memory_bytes for use in simulate(module).devices.values())
+
+
 @pytest.mark.parametrize("steps", DISTRIBUTED)
 def test_results_stay_and_no_step_gets_slower(steps):
     plain = trained(PERCEPTRON, steps, "clip=1.0")
@@ -128,6 +133,19 @@ def test_what_is_prefetched_beyond_need_takes_memory_alone():
     assert times[-1] == times[-2]
     assert times[1] < times[0] < simulate(plain).latency_s
     assert peaks[-1] > peaks[1]
+
+
+@pytest.mark.parametrize("layout", ["dtp=2,1,1", "dtp=2,2,1", "dtp=2,1,2"])
+@pytest.mark.parametrize("stage", [2, 3])
+def test_gradients_of_earlier_microbatches_are_not_kept(layout, stage):
+    """More microbatches of the same size hold no more gradients, as the devices wait for sums before others begin."""
+    zero = f"zero={stage} partition=split"
+
+    def more(count):
+        plain = trained(gpt2(3, 32, 4, 16, batch=4 * count, vocabulary=64), f"{layout} microbatches={count} {zero}")
+        return peak(transform(plain, "overlap=gradients")) - peak(plain)
+
+    assert more(24) <= more(8)
 
 
 @pytest.mark.parametrize("zero", ["", "zero=2 partition=split", "zero=3 partition=split"])

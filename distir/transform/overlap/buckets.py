@@ -136,13 +136,13 @@ def buckets_of(
 
 
 def written(
-    entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str, waits: bool = True
+    entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str
 ) -> tuple[Statement, ...]:
-    """The body of the entry function with buckets, on a stream, in place of the sums that are in them.
+    """The body of a function with buckets, on a stream, in place of the sums that are in them.
 
-    `waits`: devices wait for sums before they begin others, where gradients have memory of their own until then.
+    Devices wait for sums before they begin others, where gradients have memory of their own until then.
     """
-    writer = _Writer(entry, values, stream, waits)
+    writer = _Writer(entry, values, stream, _sums_before(entry, buckets))
     gone = {each.index for bucket in buckets for each in bucket.sums}
     behind: defaultdict[int, list[Bucket]] = defaultdict(list)
     for bucket in buckets:
@@ -155,12 +155,32 @@ def written(
     return (*live(writer.builder.body, names(entry.returned)), Return(entry.returned))
 
 
-class _Writer:
-    """Writes buckets."""
+def _sums_before(function: Function, buckets: Sequence[Bucket]) -> dict[str, int]:
+    """What hands on the sums of earlier microbatches, to which those of buckets are added, and where it is made.
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], stream: str, waits: bool) -> None:
+    A parameter (-1), or what a call makes.
+    """
+    tuples = Tuples(function)
+    summed = {name for bucket in buckets for each in bucket.sums for name in each.statement.results}
+    found: dict[str, int] = {}
+    for statement in function.body:
+        if isinstance(statement, Apply) and statement.op == "Sum" and not summed.isdisjoint(names(statement.args)):
+            for name in names(statement.args):
+                maker = tuples.maker(name)
+                while isinstance(maker, Apply) and maker.op == "UnpackTuple":
+                    (name,) = names(maker.args)
+                    maker = tuples.maker(name)
+                if not isinstance(maker, Apply):
+                    found[name] = tuples.made.get(name, -1)
+    return found
+
+
+class _Writer:
+    """Writes buckets; `before`: the sums of microbatches that calls compute, which devices wait for as well."""
+
+    def __init__(self, entry: Function, values: Mapping[str, Value], stream: str, before: Mapping[str, int]) -> None:
         self.builder: FunctionBuilder = namer(entry)
-        self._values, self._stream, self._waits = values, stream, waits
+        self._values, self._stream, self._before = values, stream, dict(before)
         self._unpacked: dict[str, tuple[str, ...]] = {}
         self._later: dict[str, str] = {}
         """By gradient: what it is called once the sums before it are there."""
@@ -170,7 +190,7 @@ class _Writer:
     def write(self, bucket: Bucket) -> None:
         """Write a bucket: what is packed on each device, the sum over devices, and its items."""
         sums = bucket.sums
-        if self._waits and OPS[sums[0].statement.op].inplace != "each":
+        if OPS[sums[0].statement.op].inplace != "each":
             self._wait(bucket)
         packed = [self._packed(column) for column in zip(*(each.terms for each in sums), strict=True)]
         first = sums[0].statement
@@ -189,15 +209,21 @@ class _Writer:
         """
         group = tuple(sorted(self._device(name) for term in bucket.sums[0].terms for name, _ in term[:1]))
         place, before = self._under_way.get(group, (bucket.place, []))
+        made: list[str] = []
         if place == bucket.place:
             self._under_way[group] = place, [*before, bucket]
-            return
-        self._under_way[group] = bucket.place, [bucket]
-        made = [name for each in before for one in each.sums for name in one.statement.results if name]
+        else:
+            self._under_way[group] = bucket.place, [bucket]
+            made += [name for each in before for one in each.sums for name in one.statement.results if name]
         for term in bucket.sums[0].terms:
             (name, item), *_ = term
-            events = [event for event in made if self._device(event) == self._device(name)]
-            if events and item is None and name not in self._later:
+            if item is not None or name in self._later:
+                continue
+            earlier = [sums for sums, made_at in self._before.items() if made_at < bucket.place]
+            events = [event for event in (*earlier, *made) if self._device(event) == self._device(name)]
+            for event in events:
+                self._before.pop(event, None)
+            if events:
                 (self._later[name],) = self.builder.apply("After", name, *events, results=(f"{name}_next",))
 
     def _device(self, name: str) -> int:

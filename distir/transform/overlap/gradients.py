@@ -109,7 +109,7 @@ def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[
     Sums of what no call makes are joined up to so many bytes.
     """
     buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0)
-    body = written(function, values, buckets, STREAM, waits=False)
+    body = written(function, values, buckets, STREAM)
     return _added_up(replace(function, body=body))
 
 
