@@ -99,7 +99,7 @@ class Level:
     corrections: Mapping[Pattern, Correction] = field(default_factory=dict[Pattern, Correction])
 
     def crossed(self, first: int, last: int) -> Cards | None:
-        """The cards that devices from `first` to `last` share, in more than one unit; None where `uplink` says it all."""
+        """The cards that devices from `first` to `last` share; None in one unit, and where `uplink` says it all."""
         cards = self.cards
         if cards is None or first // len(cards.of) == last // len(cards.of):
             return None

@@ -171,7 +171,9 @@ class Storages:
         for index, statement in enumerate(self.statements):
             if isinstance(statement, Called) and self.created[index]:
                 callee = statement.callee
-                yield from ((callee, theirs, ours) for theirs, ours in zip(callee.made, self.created[index], strict=True))
+                yield from (
+                    (callee, theirs, ours) for theirs, ours in zip(callee.made, self.created[index], strict=True)
+                )
 
     def behind(self, storage: int) -> Set[str]:
         """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
