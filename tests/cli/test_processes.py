@@ -127,8 +127,9 @@ def test_a_terminal_without_unicode(file):
         (("check", "PATH"), "numpy torch onnx pygls rich matplotlib ml_dtypes pydantic safetensors"),
         (("fmt", "PATH"), "numpy torch onnx pygls rich matplotlib ml_dtypes pydantic safetensors"),
         (("show", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib pydantic safetensors"),
-        (("simulate", "PATH", "--bind", "B=8", "--json"), "torch onnx pygls matplotlib safetensors"),
-        (("run", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib safetensors"),
+        (("simulate", "PATH", "--bind", "B=8", "--json"), "torch onnx pygls matplotlib pydantic safetensors"),
+        (("run", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib pydantic safetensors"),
+        (("transform", "dp=2", "PATH"), "torch onnx pygls matplotlib pydantic safetensors"),
     ],
 )
 def test_a_command_loads_what_it_needs(file, words, unloaded):
