@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from distir.analysis.revision import Change, change
-from distir.ir import DISCARD, Apply, Broken, Call, Function, Return, Statement, names, results
+from distir.ir import DISCARD, Broken, Call, Function, Return, Statement, names, results
 
 
 @dataclass(slots=True)
@@ -72,7 +72,10 @@ def gather(function: Function) -> FunctionNames:
     early: set[str] = set()
     for index, statement in enumerate(function.body):
         for name in mentioned(statement):
-            uses[name] = uses.get(name, 0) + 1
+            if name in uses:
+                uses[name] += 1
+                continue
+            uses[name] = 1
             if name not in defined:
                 early.add(name)
         for name in results(statement):
@@ -99,15 +102,7 @@ def revised(old: FunctionNames, function: Function) -> FunctionNames:
 
 def mentioned(statement: Statement) -> list[str]:
     """The values that a statement's operands name, with repetitions."""
-    if isinstance(statement, Broken):
-        return []
-    found: list[str] = []
-    for arg in statement.args:
-        if isinstance(arg, str):
-            found.append(arg)
-        elif isinstance(arg, tuple):
-            found += names(arg)
-    return [name for name in found if name != DISCARD] if DISCARD in found else found
+    return [] if isinstance(statement, Broken) else names(statement.args)
 
 
 def mention(statement: Statement, wanted: Set[str]) -> bool:
@@ -283,13 +278,15 @@ def _add(counts: dict[str, int], name: str, by: int) -> None:
 
 
 def _count(found: FunctionNames, statement: Statement, by: int) -> None:
-    if DISCARD in results(statement):
+    if isinstance(statement, Return):
+        found.returns += by
+        return
+    if DISCARD in statement.results:
         found.discards += by
-    if isinstance(statement, (Apply, Call)) and statement.stream:
+    if isinstance(statement, Broken):
+        found.broken += by
+        return
+    if statement.stream:
         _add(found.streams, statement.stream, by)
     if isinstance(statement, Call):
         _add(found.calls, statement.function, by)
-    elif isinstance(statement, Return):
-        found.returns += by
-    elif isinstance(statement, Broken):
-        found.broken += by

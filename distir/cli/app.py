@@ -10,10 +10,12 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, TextIO
 
 import typer
 
+from distir import __version__
 from distir.cli import output, streams
 from distir.cli.arguments import UsageError, call, complaint
 from distir.cli.calibrate import calibrate
@@ -36,7 +38,9 @@ from distir.cli.show import show
 from distir.cli.simulate import simulate
 from distir.cli.transform import transform
 from distir.cli.validate import validate
+from distir.files.cache import cache_folder
 from distir.files.reading import why_not
+from distir.syntax import grammar
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     check,
@@ -92,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    grammar.folder_for_tables = partial(cache_folder, __version__)
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")  # escape what the terminal cannot encode
@@ -117,8 +122,6 @@ def _warn(others: Callable[..., None]) -> Callable[..., None]:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from distir import __version__
-
         output.write(f"distir {__version__}\n")
         raise typer.Exit
 

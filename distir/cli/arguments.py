@@ -58,25 +58,33 @@ def _nothing(ctx: object) -> None:
 
 
 class _AsGiven:
-    """What typer asks for a parameter's value: this one takes it as it was given."""
+    """What typer asks for a parameter's value: this one takes it as it was given, where it is of the type already."""
+
+    def __init__(self, annotation: Any, validated: Callable[[], Any]) -> None:
+        self.plain = annotation in (bool, str, list[str])
+        self.annotation = annotation
+        self.validated = validated
 
     def coerce(self, value: Any, param: Any, ctx: object) -> Any:
-        del ctx
-        return () if value is None and (param.multiple or param.nargs == -1) else value
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if self.plain or type(value) is self.annotation:  # else words that are to be a number: of a default, it is one
+            return value
+        return self.validated().coerce(value, param=param, ctx=ctx)
 
 
 def _take_as_given(command: Any) -> None:
-    """Let texts and switches be taken as they are given, and named in the help as we name them, without `<str>`.
+    """Let texts, switches and defaults be taken as they are, and named in the help as we name them, without `<str>`.
 
     typer has each validated by pydantic, which takes 50 ms to load, a fifth of what `distir check` takes. Both methods
     that are answered here are public; a typer without them is left alone.
     """
-    as_given = _AsGiven()
     for param in command.get_params(typer.Context(command)):
         if param.param_type_name == "argument" and hasattr(param, "display_type_rich"):
             param.display_type_rich = _nothing
         annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
-        if annotation in (bool, str, list[str]) and hasattr(param, "get_runtime_param"):
-            param.get_runtime_param = lambda: as_given
+        if annotation is not None and hasattr(param, "get_runtime_param"):
+            as_given = _AsGiven(annotation, param.get_runtime_param)
+            param.get_runtime_param = lambda as_given=as_given: as_given
     for inner in getattr(command, "commands", {}).values():
         _take_as_given(inner)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from distir.cost.errors import HardwareError, Problem
 from distir.cost.hardware import Hardware
 from distir.cost.host import FRAMEWORKS
 from distir.cost.reader import document, read
+from distir.cost.units import parse_bytes
 from distir.diagnostics.spelling import nearest
+from distir.files.reading import PROFILE, read_bytes
 from distir.ir.registry import Registry
 
 DEFAULT = "dgx-a100"
@@ -111,6 +114,26 @@ def tables_of(name: str) -> Mapping[str, Any]:
     """What the profile of a machine says, together with those that it extends. Raises HardwareError."""
     _, files, _ = _chain(_find(_several(name)[0], Path()))
     return document(files).root.table
+
+
+def most_memory(name: str) -> int | None:
+    """The most bytes that a profile, or one that it extends, states of a device; None where that is not plain to see.
+
+    To `load` many machines only to find one that is large enough would take ten times as long.
+    """
+    most = 0
+    path: Path | None = _find(name, Path())
+    try:
+        while path is not None:
+            table = tomllib.loads(read_bytes(path, PROFILE).decode("utf-8-sig"))
+            for kind in table.get("kinds", {}).values():
+                stated = kind.get("memory", "0B")
+                most = max(most, parse_bytes(stated if isinstance(stated, str) else stated["value"]))
+            extended = _extended(File(str(path), table, {}), path.parent)
+            path = None if extended is None else extended[0]
+    except (HardwareError, OSError, ValueError, AttributeError, TypeError, KeyError):
+        return None  # whoever loads it learns what is wrong
+    return most
 
 
 def with_nodes(name: str, nodes: int | None) -> str:

@@ -5,7 +5,7 @@ Devices are *positions* from 0, each with a memory of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -13,6 +13,7 @@ from distir.cost.collectives import ALGORITHMS, ROOTED, forwarded
 from distir.cost.compute import DeviceKind, contracting, roofline
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.extents import Runs
+from distir.cost.network import Cards
 from distir.cost.topology import BlocksByDevice, Level, Link, Ranks, Use, ranks_of
 from distir.ops.resources import Communication, Work
 
@@ -191,24 +192,26 @@ class Hardware:
 
         entries: list[object] = []
         span = (min(positions), max(positions)) if positions else (0, 0)
+        crossed = [level.crossed(*span) for level in self.levels]
         for device in positions:
             around = tuple((block.level, block.height, label(block.devices)) for block in self._blocks[device])
             kind = self.kinds[device]
-            entries.append((kind.name, kind.warmth, label(device), around, *self._network(device, span, label)))
+            network = self._network(device, span, crossed, label)
+            entries.append((kind.name, kind.warmth, label(device), around, *network))
         return tuple(entries)
 
-    def _network(self, device: int, span: tuple[int, int], label: Callable[[object], int]) -> Iterator[object]:
-        """What of a device's place in cards and tori costs depend on."""
+    def _network(
+        self, device: int, span: tuple[int, int], crossed: Sequence[Cards | None], label: Callable[[object], int]
+    ) -> Iterator[object]:
+        """What of a device's place in cards and tori costs depend on. `crossed`: by level, the cards that matter."""
         for block in self._blocks[device]:
             level = self.levels[block.level]
             if level.torus is not None:
                 start, torus = block.devices.start, level.torus
                 places = (torus.coordinates(d - start) for d in (device, max(span[0], start)))
                 yield tuple(a - b for a, b in zip(*places, strict=True))
-            cards = level.cards
-            if cards is None or all(link.uplink is not None for link in level.links.values()):
-                continue
-            if len({d // len(cards.of) for d in span}) > 1:
+            cards = crossed[block.level]
+            if cards is not None:
                 yield label(("rail", cards.card(device))) if cards.rails else None, cards.crowd(device, *span)
 
     def cost(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Cost:

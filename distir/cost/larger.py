@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distir.cost.catalogue import DEFAULT, MOST_NODES, load, node_of, profiles
+from distir.cost.catalogue import DEFAULT, MOST_NODES, load, most_memory, node_of, profiles
 from distir.cost.errors import HardwareError
 from distir.cost.hardware import Hardware
 from distir.diagnostics.quantities import show_bytes
@@ -46,13 +46,21 @@ def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
 def with_memory(hardware: Hardware, devices: int, nbytes: int) -> str | None:
     """The machine with enough devices whose memory per device is the smallest that suffices; None if there is none."""
     capacity = max((kind.memory for kind in hardware.kinds.distinct), default=0)
-    fitting = [(m.capacity(0), m.devices, m.name) for m in _known(devices) if capacity < nbytes <= m.capacity(0)]
+    if capacity >= nbytes:
+        return None
+    fitting = [(m.capacity(0), m.devices, m.name) for m in _known(devices, nbytes) if nbytes <= m.capacity(0)]
     return min(fitting)[2] if fitting else None
 
 
-def _known(devices: int) -> Iterator[Hardware]:
-    """The machines with at least this many devices: the smallest of each kind of node."""
+def _known(devices: int, nbytes: int) -> Iterator[Hardware]:
+    """The machines with at least this many devices: the smallest of each kind of node.
+
+    Those of which a glance shows that they have less memory are left out.
+    """
     for name in profiles():
+        memory = most_memory(name)
+        if memory is not None and memory < nbytes:
+            continue
         try:
             machine = load(name)
         except HardwareError:

@@ -98,6 +98,13 @@ class Level:
     torus: Torus | None = None
     corrections: Mapping[Pattern, Correction] = field(default_factory=dict[Pattern, Correction])
 
+    def crossed(self, first: int, last: int) -> Cards | None:
+        """The cards that devices from `first` to `last` share; None in one unit, and where `uplink` says it all."""
+        cards = self.cards
+        if cards is None or first // len(cards.of) == last // len(cards.of):
+            return None
+        return None if all(link.uplink is not None for link in self.links.values()) else cards
+
     def correction(self, pattern: Pattern, devices: int, nbytes: int) -> float:
         """By what the time of a pattern is multiplied."""
         found = self.corrections.get(pattern)

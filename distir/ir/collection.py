@@ -6,14 +6,35 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
+MOST_UNSEEN = 4_000_000
+"""So many objects may be made in pauses before the collector walks them."""
+
+_unseen = 0
+
 
 @contextmanager
 def paused_collection() -> Generator[None]:
-    """Pause the collector while values are made that live on: it would find nothing, and double the time."""
+    """Pause the collector while values are made that live on: it would find nothing, and double the time.
+
+    Nor does it walk them right after the pause, as it would: they join the oldest generation, which it walks seldom.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            _promote()
             gc.enable()
+
+
+def _promote() -> None:
+    """Move what was made in a pause to the oldest generation, unseen; now and then, walk all there is."""
+    global _unseen
+    _unseen += gc.get_count()[0]
+    if _unseen > MOST_UNSEEN:
+        _unseen = 0
+        gc.collect()
+    elif not gc.get_freeze_count():  # else a caller has set objects apart for good: the language server
+        gc.freeze()
+        gc.unfreeze()

@@ -165,13 +165,16 @@ class Module:
         return self.functions.get("main") or (candidates[-1] if candidates else None)
 
 
-def names(args: Iterable[Arg]) -> Iterator[str]:
+def names(args: Iterable[Arg]) -> list[str]:
     """The values that arguments mention, in order, with repetitions. An operand that is left out is none."""
+    found: list[str] = []
     for arg in args:
-        if isinstance(arg, tuple):
-            yield from names(arg)
-        elif isinstance(arg, str) and arg:
-            yield arg
+        if isinstance(arg, str):
+            if arg:
+                found.append(arg)
+        elif isinstance(arg, tuple):
+            found += names(arg)
+    return found
 
 
 def results(statement: Statement) -> tuple[str, ...]:

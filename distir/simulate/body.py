@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import NamedTuple
 
 from distir.analysis import Instance, Replica
@@ -39,6 +39,9 @@ class Fate(Enum):
 
     __hash__ = object.__hash__  # many are hashed: not by way of their names
 
+
+FATES = (Fate.KEPT, Fate.FREED)
+"""That of a value that is used again, and of one that is not."""
 
 NOTHING: Leaves = ()
 
@@ -541,25 +544,17 @@ class Builder:
         return self.last[storage] == index or not self.found.held.others(storage, index)
 
     def _call(self, index: int, called: Called) -> Deep[Body]:
-        callee, arguments = called.callee, called.arguments
-        last, live_out, kept, pinned = self.last, self.live_out, self.kept, self.pinned
-        fates = [Fate.KEPT] * len(arguments)
-        if self.used is self.last:
-            dead = [i for i, storage in enumerate(arguments) if last[storage] == index]  # used here, and then no more
-        else:
-            dead = [i for i, storage in enumerate(arguments) if last[storage] == index or self._is_free(storage, index)]
-        for i in dead:
-            storage = arguments[i]
-            if storage not in live_out and storage not in kept:
-                fates[i] = Fate.PINNED if storage in pinned else Fate.FREED
-        used = self.used
-        wanted = tuple([s != NO_STORAGE and (used[s] > index or s in live_out) for s in called.results])
-        pairs = dict.fromkeys(zip(callee.returned, called.results, strict=True))
-        created = tuple([pair for pair in pairs if pair[0] >= callee.parameters]) + called.left
+        callee = called.callee
+        fates = self._fates(index, called.arguments)
+        # By leaf of the results; `NO_STORAGE` is the last entry, which nothing uses.
+        wanted = tuple(map(index.__lt__, map(self.used.__getitem__, called.results)))
+        if not self.live_out.isdisjoint(called.results):
+            wanted = tuple([w or s in self.live_out for w, s in zip(wanted, called.results, strict=True)])
+        created = tuple(zip(callee.made, self.found.created[index], strict=True)) + called.left
         edge = CLOSED
         if self.ready or self.crossing:
             edge = self._edge(called, created)
-        body = yield from self.bodies.called(called, tuple(fates), wanted, edge)
+        body = yield from self.bodies.called(called, fates, wanted, edge)
         self.arguments[index] = called.arguments
         self.created[index] = created
         if body.edge != CLOSED:
@@ -570,6 +565,20 @@ class Builder:
         if self.used is not self.last:
             self._taken_over(index, body)
         return body
+
+    def _fates(self, index: int, arguments: Leaves) -> tuple[Fate, ...]:
+        """What becomes of the arguments of a call, of which there are many."""
+        ends = [*map(index.__eq__, map(self.last.__getitem__, arguments))]  # used here, and then no more
+        if self.used is not self.last:
+            ends = [last or self._is_free(storage, index) for last, storage in zip(ends, arguments, strict=True)]
+        dead = {*compress(arguments, ends)}
+        if dead.isdisjoint(self.live_out) and dead.isdisjoint(self.kept) and dead.isdisjoint(self.pinned):
+            return tuple(map(FATES.__getitem__, ends))
+        alive = self.live_out | self.kept
+        return tuple(
+            Fate.KEPT if not last or s in alive else Fate.PINNED if s in self.pinned else Fate.FREED
+            for last, s in zip(ends, arguments, strict=True)
+        )
 
     def _edge(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
         """How values that get ready by clocks of their own come into a call, and leave it."""

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import compress, repeat, zip_longest
 
 from distir.analysis import Checker, Instance
 from distir.ir import Apply, Broken, Call, Return, types
@@ -84,7 +84,7 @@ class Storages:
     def relocated(self, there: Relocation, instance: Instance) -> Storages:
         """The storages of an instance that is as this one is, on other devices."""
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
-        same = ("last_uses", "widths", "used_parameters")
+        same = ("last_uses", "last_used", "widths", "used_parameters", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
         vars(found).update({name: vars(self)[name] for name in ("used_on", "crossing") if name in vars(self)})
         return found
@@ -106,18 +106,16 @@ class Storages:
     @cached_property
     def last_used(self) -> array[int]:
         """The same, with no regard to pending ops."""
-        last = array("q", [NO_STORAGE]) * (len(self.sizes) + 1)
+        last: dict[int, int] = {}
         for index, statement in enumerate(self.statements):
-            for storage in self.created[index]:
-                last[storage] = index
+            if self.created[index]:
+                last.update(dict.fromkeys(self.created[index], index))
             if isinstance(statement, Called):
-                callee = statement.callee
-                for parameter in callee.used_parameters if not callee.held.pendings else callee.really_used:
-                    last[statement.arguments[parameter]] = index
+                last.update(dict.fromkeys(compress(statement.arguments, statement.callee.uses), index))
             elif statement is not None:
-                for storage in self.operands[index]:
-                    last[storage] = index
-        return last
+                last.update(dict.fromkeys(self.operands[index], index))
+        last[NO_STORAGE] = NO_STORAGE
+        return array("q", map(last.get, (*range(len(self.sizes)), NO_STORAGE), repeat(NO_STORAGE)))
 
     @cached_property
     def left(self) -> Leaves:
@@ -150,8 +148,7 @@ class Storages:
             if isinstance(statement, Called):
                 callee = statement.callee
                 made: Mapping[int, str] = callee.made_on if callee.streamed else {}
-                new = [s for s in dict.fromkeys(callee.returned) if s >= callee.parameters]
-                found.update((ours, made.get(s, "")) for s, ours in zip(new, self.created[index], strict=True))
+                found.update((ours, made.get(s, "")) for s, ours in zip(callee.made, self.created[index], strict=True))
             elif statement is not None:
                 stream = self.streams.get(index, "")
                 for storage in self.created[index]:
@@ -174,8 +171,9 @@ class Storages:
         for index, statement in enumerate(self.statements):
             if isinstance(statement, Called) and self.created[index]:
                 callee = statement.callee
-                new = [s for s in dict.fromkeys(callee.returned) if s >= callee.parameters]
-                yield from ((callee, theirs, ours) for theirs, ours in zip(new, self.created[index], strict=True))
+                yield from (
+                    (callee, theirs, ours) for theirs, ours in zip(callee.made, self.created[index], strict=True)
+                )
 
     def behind(self, storage: int) -> Set[str]:
         """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
@@ -186,10 +184,20 @@ class Storages:
         """How many leaves each result has."""
         return [types.width(type_of(w)) for w in self.instance.returned]
 
-    @property
-    def really_used(self) -> Iterator[int]:
-        """The parameters' storages that ops use, with no regard to pending ops."""
-        return (s for s in range(self.parameters) if self.last_used[s] >= 0)
+    @cached_property
+    def uses(self) -> tuple[bool, ...]:
+        """By storage of the parameters: whether ops use it, here or in calls, with no regard to pending ops."""
+        return tuple(map((0).__le__, self.last_used[: self.parameters]))
+
+    @cached_property
+    def made(self) -> Leaves:
+        """The storages made here or in calls, and returned, in the order of the results."""
+        return tuple([s for s in dict.fromkeys(self.returned) if s >= self.parameters])
+
+    @cached_property
+    def made_sizes(self) -> list[tuple[int, int]]:
+        """Their memories and bytes."""
+        return [self.sizes[s] for s in self.made]
 
     @cached_property
     def used_parameters(self) -> frozenset[int]:
@@ -354,9 +362,9 @@ class StorageMap:
         arguments += hidden
         found.callees[id(callee)] = callee
         returned = callee.returned
-        new = tuple([s for s in dict.fromkeys(returned) if s >= callee.parameters])
+        new = callee.made
         created = tuple(range(len(found.sizes), len(found.sizes) + len(new)))
-        found.sizes += [callee.sizes[s] for s in new]
+        found.sizes += callee.made_sizes
         if callee.viewed:
             ours = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True))}
             found.viewed.update(ours[s] for s in callee.viewed if s in ours)

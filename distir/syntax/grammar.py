@@ -14,6 +14,9 @@ from distir.files.reading import beside
 from distir.syntax.tokens import END
 
 if TYPE_CHECKING:  # lark is imported when something is parsed: not every command does
+    from collections.abc import Callable
+    from pathlib import Path
+
     from lark import Lark, Token, Tree
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
@@ -44,8 +47,8 @@ class Unexpected:
     expected: frozenset[str]
 
 
-tables: str | None = None
-"""A file where Lark keeps what it computes from the grammar, for the next process; to be set before parsing."""
+folder_for_tables: Callable[[], Path | None] | None = None
+"""Finds a folder where Lark keeps what it computes from the grammar, for the next process; to be set before parsing."""
 
 _shapes: dict[tuple[str, Kinds], Node] = {}
 
@@ -72,16 +75,17 @@ def forget() -> None:
 
 @cache
 def lark() -> Lark:
-    """The grammar of `dir.lark`. Building it takes some 40 ms, reading `tables` 5 ms."""
+    """The grammar of `dir.lark`. Building it takes some 60 ms, reading kept tables 5 ms."""
     from lark import Lark
 
+    folder = folder_for_tables() if folder_for_tables is not None else None
     return Lark(
         beside(__file__, "dir.lark"),
         parser="lalr",
         lexer="basic",
         start=["module", "line", "head", "type", "literal", "example"],
         propagate_positions=True,
-        cache=tables or False,
+        cache=False if folder is None else str(folder / "grammar.tables"),
     )
 
 

@@ -6,6 +6,7 @@ import argparse
 import gc
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 LOOPBACK = "127.0.0.1"
 REFUSED = 2
@@ -36,15 +37,14 @@ def serve(port: int | None = None) -> None:
     Raises OSError where the port is taken.
     """
     gc.disable()  # while what stays is loaded; the server decides what follows
+    from distir import __version__
+    from distir.files.cache import cache_folder
     from distir.ir.registry import import_plugins
     from distir.syntax import grammar
     from distir_lsp import serving
-    from distir_lsp.cache import cache_folder
     from distir_lsp.server import DistirServer
 
-    folder = cache_folder()
-    if folder is not None:
-        grammar.tables = str(folder / "grammar.tables")
+    grammar.folder_for_tables = partial(cache_folder, __version__)
     import_plugins()  # before there are threads that would find half of them
     server = DistirServer()
     gc.enable()

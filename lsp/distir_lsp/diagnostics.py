@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from distir import __version__
 from distir.diagnostics import Note, Report, Span
 from distir.diagnostics.explain import explain
+from distir.files.cache import cache_folder
 from distir.files.reading import OURS, read_text
 from distir.ide.diagnostics import Finding, FindingSeverity, findings
 from distir_lsp.addresses import address_of
-from distir_lsp.cache import cache_folder
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.workspace import Open
@@ -134,7 +135,7 @@ def documentation(number: str) -> str | None:
 
     None where it cannot be written.
     """
-    folder = cache_folder()
+    folder = cache_folder(__version__)
     if folder is None:
         return None
     try:

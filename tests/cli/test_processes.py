@@ -127,8 +127,9 @@ def test_a_terminal_without_unicode(file):
         (("check", "PATH"), "numpy torch onnx pygls rich matplotlib ml_dtypes pydantic safetensors"),
         (("fmt", "PATH"), "numpy torch onnx pygls rich matplotlib ml_dtypes pydantic safetensors"),
         (("show", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib pydantic safetensors"),
-        (("simulate", "PATH", "--bind", "B=8", "--json"), "torch onnx pygls matplotlib safetensors"),
-        (("run", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib safetensors"),
+        (("simulate", "PATH", "--bind", "B=8", "--json"), "torch onnx pygls matplotlib pydantic safetensors"),
+        (("run", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib pydantic safetensors"),
+        (("transform", "dp=2", "PATH"), "torch onnx pygls matplotlib pydantic safetensors"),
     ],
 )
 def test_a_command_loads_what_it_needs(file, words, unloaded):
@@ -164,3 +165,17 @@ def test_out_of_memory_is_no_bug(distir, file, monkeypatch):
     ended = distir("check", file("a.dir", SMALL))
     assert ended.code == 2
     assert ended.err.startswith("error: out of memory\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"no tables", None])
+def test_the_grammar_is_computed_once_for_all_commands_and_broken_tables_do_no_harm(tmp_path, content):
+    program = tmp_path / "p.dir"
+    program.write_text("func @main(%x: Float32[1]) {\n    return %x\n}\n")
+    script = "import os, sys; os.environ['XDG_CACHE_HOME'] = sys.argv[1]; os.environ['LOCALAPPDATA'] = sys.argv[1]\n"
+    script += "from distir.cli import main; sys.exit(main(['check', sys.argv[2]]))"
+    for _ in range(2):
+        given = [sys.executable, "-c", script, str(tmp_path), str(program)]
+        ran = subprocess.run(given, capture_output=True, check=False, text=True)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        (kept,) = tmp_path.rglob("grammar.tables")
+        kept.write_bytes(kept.read_bytes()[:1000] if content is None else content)

@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import distir.cost
 from distir.cost import DEFAULT, HardwareError, describe, larger, load, parse, profiles
+from distir.cost.catalogue import most_memory
 from distir.ir import DTYPES
 from distir.ops.resources import Communication, Work
 
@@ -350,3 +353,22 @@ def test_a_machine_with_memory_enough_is_named(name, devices, nbytes):
     machine = load(found)
     assert machine.devices >= devices
     assert machine.capacity(0) >= nbytes > load(name).capacity(0)
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_a_glance_at_a_profile_tells_the_most_memory_of_its_devices(name):
+    machine = load(name)
+    assert most_memory(name) >= max(machine.capacity(position) for position in range(machine.devices))
+
+
+def test_a_hint_of_more_memory_does_not_read_all_machines():
+    program = "import distir.cost.catalogue as c, distir.cost.larger as larger\n"
+    program += "machine = c.load('dgx-a100')\n"
+    program += (
+        "assert larger.memory_in_words(machine, 8, 150 * 10**9) == '`b200` is large enough: 8 devices of 180GB'\n"
+    )
+    program += "assert larger.memory_in_words(machine, 8, 10**15) is None\n"
+    program += "print({path.stem for path, _ in c._loaded})"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert "l40s" not in ran.stdout
+    assert "b200" in ran.stdout

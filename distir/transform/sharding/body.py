@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Protocol, cast
 
 from distir.analysis import Checker, Instance
@@ -69,8 +69,8 @@ class Callee:
     """Which results are host values."""
 
 
-Form = tuple[object, int, tuple[Value, ...], tuple[int, ...]]
-"""What a statement does, the number of its results, its operands, and which states they are in."""
+Form = tuple[object, tuple[bool, ...], tuple[Value, ...], tuple[int, ...]]
+"""What a statement does, which of its results are discarded, its operands, and which states they are in."""
 
 
 class Callees(Protocol):
@@ -116,13 +116,18 @@ class ShardedBody(Rewriting):
         """By form of a statement: what the first one became, and its results; a pipeline repeats its statements."""
         self._leafwise_known: dict[Any, Decision] = {}
         """Of ops over tuples, by op and operands; gradients are added up with each microbatch."""
-        self._users: dict[str, list[Statement]] = {}
         self._worth: dict[str, bool] = {}
-        for statement in function.body:
-            for name in dict.fromkeys(names_of(operands(statement))):
-                self._users.setdefault(name, []).append(statement)
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
+
+    @cached_property
+    def _users(self) -> Mapping[str, Sequence[Statement]]:
+        """By value: the statements that use it."""
+        found: dict[str, list[Statement]] = {}
+        for statement in self.function.body:
+            for name in dict.fromkeys(names_of(operands(statement))):
+                found.setdefault(name, []).append(statement)
+        return found
 
     def run(self) -> Deep[None]:
         """Write all statements."""
@@ -161,6 +166,8 @@ class ShardedBody(Rewriting):
         first, given = known
         self.items.append(repeated(first, statement))
         for name, (value, state, single) in zip(statement.results, given, strict=True):
+            if name == DISCARD:
+                continue
             self._values[name], self._states[name] = value, state
             if single:
                 self.single.add(name)
@@ -181,7 +188,7 @@ class ShardedBody(Rewriting):
 
     def _form(self, statement: Apply | Call) -> Form | None:
         """What a statement does with values in which states; None where its names count, too."""
-        if statement.claims or self.callees.tokens is not None or DISCARD in statement.results:
+        if statement.claims or self.callees.tokens is not None:
             return None
         vs: list[Value] = []
         states: list[int] = []
@@ -195,7 +202,7 @@ class ShardedBody(Rewriting):
             else:
                 return None
         what = (statement.op, statement.attrs) if isinstance(statement, Apply) else statement.function
-        return what, len(statement.results), tuple(vs), tuple(states)
+        return what, tuple([name == DISCARD for name in statement.results]), tuple(vs), tuple(states)
 
     def _is_worth_a_sum(self, name: str) -> bool:
         """Whether partial sums are no larger than what several statements make of them, to be summed one by one."""

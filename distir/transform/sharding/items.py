@@ -71,7 +71,7 @@ def is_plain(item: Item, statement: Apply | Call) -> bool:
         case Each(Call(results, _, args)) | Joint(results, _, args):
             return isinstance(statement, Call) and (results, args) == (statement.results, statement.args)
         case Each(same):
-            return same is statement
+            return same == statement
         case _:
             return False
 
@@ -170,6 +170,11 @@ class Expansion:
         named = [name for name in statement.results if name != DISCARD]
         single = bool(named) and not self.single.isdisjoint(named) and self.single.issuperset(named)
         if single and all(arg in self.single for arg in _flat(operands_of(statement))):
+            self.body.append(statement)
+            return
+        if self.mesh.representative and not statement.claims:  # each has one name; only what names a device changes
+            if isinstance(statement, Apply) and names_device(statement):
+                statement = replace(statement, attrs=self._moved(statement.op, statement.attrs, 0))
             self.body.append(statement)
             return
         rows = zip(self._columns(statement.results, True), self._columns(statement.args), strict=True)

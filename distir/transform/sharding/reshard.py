@@ -50,6 +50,8 @@ class Resharding:
         """Host values that are the same for all devices."""
         self._values: dict[str, Value] = {}
         self._states: dict[str, State] = {}
+        self._one: dict[State, State] = {}
+        """Equal states as one object, by which they are compared."""
         self._taken = {*taken}
         self._placed: dict[Arg, dict[State, Arg]] = {}
         """By argument: what it is called in other states."""
@@ -65,7 +67,7 @@ class Resharding:
         """A new name, the value in the whole program that it represents, and its state."""
         if name == DISCARD:
             return
-        self._values[name], self._states[name] = value, state
+        self._values[name], self._states[name] = value, self._one.setdefault(state, state)
         if is_host(value) and is_whole(state):
             self.single.add(name)
 

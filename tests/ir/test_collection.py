@@ -1,0 +1,59 @@
+"""The cyclic garbage collector while large programs are built."""
+
+import gc
+import weakref
+
+import pytest
+
+from distir.ir import collection
+from distir.ir.collection import paused_collection
+
+
+class Cycle:
+    def __init__(self):
+        self.self = self
+
+
+@pytest.fixture
+def collecting():
+    was_enabled = gc.isenabled()
+    gc.enable()
+    gc.collect()
+    yield
+    (gc.enable if was_enabled else gc.disable)()
+
+
+def test_what_is_made_in_a_pause_is_not_walked_after_it(collecting):
+    with paused_collection():
+        live = [[number] for number in range(100_000)]
+    assert gc.isenabled()
+    assert len(gc.get_objects(generation=0)) < 1_000
+    assert len(live) == 100_000
+
+
+def test_cycles_made_in_pauses_are_collected_in_the_end(collecting, monkeypatch):
+    monkeypatch.setattr(collection, "MOST_UNSEEN", 10_000)
+    with paused_collection():
+        gone = weakref.ref(Cycle())
+    for _ in range(2):
+        with paused_collection():
+            _ = [[number] for number in range(10_000)]
+    assert gone() is None
+
+
+def test_what_a_caller_has_frozen_stays_frozen(collecting):
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with paused_collection():
+            _ = [[number] for number in range(1_000)]
+        assert gc.get_freeze_count() >= frozen > 0
+    finally:
+        gc.unfreeze()
+
+
+def test_a_collector_that_is_off_stays_off(collecting):
+    gc.disable()
+    with paused_collection():
+        pass
+    assert not gc.isenabled()
