@@ -1,4 +1,4 @@
-"""The rule of hosts and streams once more, as a machine would run it: a heap of events in the order of time, no algebra.
+"""The rule of hosts and streams once more, as a machine runs it: a heap of events in the order of time, no algebra.
 
 Streams and hosts are queues. What is at the head of all its queues, and has its operands, begins; its end is an event,
 at which the next ones are looked at. Nothing here goes through the program in its order, as the oracle does.
@@ -22,7 +22,7 @@ class Task:
 
 
 def starts_of(ops):
-    """When each op begins, in ticks, and when the last stream is done. `ops`: those of an oracle that occupy devices."""
+    """When each op begins, in ticks, and when the last stream is done. `ops`: an oracle's that occupy devices."""
     queues, makers, found = defaultdict(deque), {}, []
 
     def put(task, after=()):
