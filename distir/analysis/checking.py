@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from distir.analysis.checker import Checker
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance
+from distir.analysis.idle_streams import idle_streams
 from distir.analysis.interpreter import State
 from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
@@ -60,6 +61,10 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
         for function in module if not late else ():
             diagnostics += domain.own_problems(function.name)
             diagnostics += unused(function, found.names[function.name])
+            if found.names[function.name].streams:
+                diagnostics += idle_streams(
+                    function, domain.own[function.name].state if function.name in domain.own else {}
+                )
         diagnostics[:MOST_ADVISED] = [advised(domain, diagnostic) for diagnostic in diagnostics[:MOST_ADVISED]]
     order = {name: i for i, name in enumerate(module.functions)}
     diagnostics.sort(key=lambda d: _position(d, order))

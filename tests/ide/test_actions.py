@@ -217,6 +217,12 @@ def test_what_is_unused_goes():
     assert "%c, _" in both
 
 
+def test_a_stream_on_which_nothing_runs_goes():
+    document = opened(MIXED.replace("<BODY>", "Identity(%x) on side // a view"))
+    found = after(document, only(fixes.quick_fixes(document, Span(0, len(document.text))), "remove `on side`").edits)
+    assert "Identity(%x) // a view" in found
+
+
 def test_of_very_much_that_is_unused_what_comes_first_is_offered():
     lines = "".join(f"  %a{i} = Relu(%x)\n" for i in range(1000))
     document = opened(f"func @f(%x: Tensor[Float32, (4, 4), 1]) {{\n{lines}  return %x\n}}\n")

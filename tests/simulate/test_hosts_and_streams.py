@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from event_queue import starts_of
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same, seconds
@@ -68,8 +69,10 @@ def machines(draw, interference=True):
 @law
 @given(modules(), machines())
 def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module, hardware):
+    """As the oracle says, which goes through its ops in order, and as a heap of events, which goes through time."""
     flat = module if any(function.kernel for function in module) else inlined(module)
     expected = oracle(module, hardware)
+    assert starts_of(expected.events) == (expected.starts, max(expected.clocks.values(), default=0))
     for program in (module, flat):
         found = simulate(program, hardware)
         same(found, expected)

@@ -26,3 +26,31 @@ func @f(%x: Tensor[Float32, (4,), 1]) {
 """,
     severity=Severity.WARNING,
 )
+
+IDLE_STREAM = code(
+    "DIR902",
+    "idle-stream",
+    """
+A statement names a stream, and nothing runs there: views share the memory of their operands and take no time, and what
+is computed of host values runs on no device. `After`, which orders what follows on its stream, is the one view that may
+name one.
+
+```dir
+func @f(%x: Tensor[Float32, (2, 4), 1]) {
+  %y = Reshape(%x, [8]) on side  // warning: DIR902
+  return %y
+}
+```
+
+Name the stream where something is computed or sent:
+
+```dir
+func @f(%x: Tensor[Float32, (2, 4), 1]) {
+  %y = Reshape(%x, [8])
+  %z = Relu(%y) on side
+  return %z
+}
+```
+""",
+    severity=Severity.WARNING,
+)

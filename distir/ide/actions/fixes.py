@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
@@ -46,6 +47,8 @@ def quick_fixes(document: Document, span: Span) -> list[Action]:
             actions += _casts(document, found, mistake)
         if found.diagnostic.code is lints.UNUSED_VALUE:
             actions += _unused(document, found)
+        if found.diagnostic.code is lints.IDLE_STREAM:
+            actions.append(_without_stream(document, found))
     for diagnostic in islice(_in_lines(document, lines), MOST_REPAIRED):
         actions += _meant(document, diagnostic)
     return list({(a.title, a.edits): a for a in actions}.values())
@@ -146,7 +149,20 @@ def _meant(document: Document, diagnostic: Diagnostic) -> Iterator[Action]:
             return
 
 
-# ---- unused values and functions
+# ---- unused values, streams and functions
+
+
+def _without_stream(document: Document, found: LocatedFinding) -> Action:
+    """Remove the name of a stream on which a statement does nothing."""
+    syntax = document.program.syntax
+    written = syntax.by_name[found.site.function]
+    body, index = [*written.function.body], found.site.index
+    assert index is not None
+    statement = body[index]
+    assert isinstance(statement, Apply)
+    body[index] = replace(statement, stream="")
+    edits = rewritten(syntax, written, body)
+    return Action(f"remove `on {statement.stream}`", QUICK_FIX, edits, (found.located,), preferred=True)
 
 
 def _unused(document: Document, found: LocatedFinding) -> Iterator[Action]:

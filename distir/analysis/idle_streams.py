@@ -1,0 +1,30 @@
+"""Streams that statements name in vain: what they do runs on no stream. Knows ops, and types where they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from distir.diagnostics import Diagnostic
+from distir.diagnostics.codes import lints
+from distir.ir import DISCARD, HOST, Apply, Function, Part, Site, names, types
+from distir.ops import OPS, Value, type_of
+
+
+def idle_streams(function: Function, values: Mapping[str, Value]) -> Iterator[Diagnostic]:
+    """The statements of a function that name a stream and do nothing there. `values`: what is known of its own."""
+    for index, statement in enumerate(function.body):
+        if isinstance(statement, Apply) and statement.stream and statement.op in OPS:
+            why = _why_nothing(statement, values)
+            if why:
+                message = f"nothing runs on the stream `{statement.stream}` here: `{statement.op}` {why}"
+                site = Site(function.name, index, Part("stream"))
+                yield Diagnostic(lints.IDLE_STREAM, site, message, help="remove the name of the stream")
+
+
+def _why_nothing(statement: Apply, values: Mapping[str, Value]) -> str:
+    op = OPS[statement.op]
+    if op.view:
+        return "" if op.awaits else "is a view"
+    given = [name for name in (*names(statement.args), *statement.results) if name != DISCARD]
+    on_host = all(types.device_of(type_of(values[name])) == HOST if name in values else False for name in given)
+    return "runs on the host" if given and on_host else ""
