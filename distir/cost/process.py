@@ -14,8 +14,8 @@ from dataclasses import dataclass
 class Process:
     """The figures of a profile. Bytes, but for `fragmentation`, which is a share of the tensors' peak.
 
-    `communicator`: for each group of devices that communicate; `left_out`: what the chip has beyond the `memory` that
-    the profile states, so that it takes in the first of these bytes.
+    `communicator`: for each group of devices that communicate; `left_out`: what processes can take of the device beyond
+    the `memory` that the profile states, so that it takes in the first of these bytes; what is left is for tensors.
     """
 
     context: int = 0
@@ -49,6 +49,11 @@ class Overhead:
     def charged(self) -> int:
         """Those that take from the memory which the profile states."""
         return max(0, self.total - self.left_out)
+
+    @property
+    def spare(self) -> int:
+        """What is left for tensors beyond the memory that the profile states."""
+        return max(0, self.left_out - self.total)
 
 
 NO_PROCESS = Process()

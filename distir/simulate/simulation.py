@@ -74,9 +74,14 @@ class MemoryUse:
         return self.peak_memory_bytes + self.overhead.charged
 
     @property
+    def room_bytes(self) -> int:
+        """What is there for tensors: the capacity, and what of the device the profile leaves out of it and is spare."""
+        return self.capacity_bytes - self.overhead.charged + self.overhead.spare
+
+    @property
     def fits(self) -> bool:
         """Whether the device has that much."""
-        return self.needed_bytes <= self.capacity_bytes
+        return self.peak_memory_bytes <= self.room_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +292,7 @@ class Simulation:
             found.append(Diagnostic(codes.OVER_LATENCY_BUDGET, head, message))
         for device, use in self.devices.items():
             if not use.fits:
-                found.append(self._over(codes.OUT_OF_MEMORY, device, use.capacity_bytes - use.overhead.charged, "has"))
+                found.append(self._over(codes.OUT_OF_MEMORY, device, use.room_bytes, "has"))
             elif max_memory_bytes is not None and use.peak_memory_bytes > max_memory_bytes:
                 found.append(self._over(codes.OVER_MEMORY_BUDGET, device, max_memory_bytes, "may use"))
         return tuple(found)

@@ -92,6 +92,8 @@ class Framework:
     attention: Attention = "flash"
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
+    gradients_beside_fp8: Literal["auto", "fp32", "bf16"] | None = None
+    """The same in runs in 8-bit floats, where that is different."""
     recompute: Literal["none", "selective", "full"] = "none"
     operators: Literal["", "products"] = ""
     """What it recomputes where a run says `selective` and its attention is one kernel: a word of `checkpoint`."""
@@ -180,6 +182,11 @@ NEMO = framework(
             *MEGATRON.sources,
             "NVIDIA-NeMo/NeMo, recipes of nemo.collections.llm: distributed optimizer, sequence parallelism with tp, "
             "overlap of gradient reduction and parameter gathers, micro_batch_size=1 at long sequences",
+            "NVIDIA/NeMo, scripts/performance/helpers.py: in 8-bit floats `grad_reduce_in_fp32 = False`, so that "
+            "buffers of gradients are bf16; `cross_entropy_fusion_impl` is Transformer Engine's, one kernel on 16-bit "
+            "logits",
+            "NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs: `moe_router_force_load_balancing`, all experts "
+            "get as many tokens",
         ),
         issue=20e-6,
         issue_of_communication=None,
@@ -189,6 +196,9 @@ NEMO = framework(
         sequence_parallel=True,
         dropout=0.0,
         micro_batch=1,
+        loss="fused",
+        gradients_beside_fp8="bf16",
+        skew=1.0,
     )
 )
 
@@ -236,6 +246,8 @@ LLM_FOUNDRY = framework(
             "optimizer on A100-40GB",
             "mosaicml/llm-foundry, mpt/configuration_mpt.py: flash attention, all else torch's own kernels; the table "
             "is of May 2023, when flash-attn was at 1.0",
+            "llmfoundry/models/mpt/modeling_mpt.py: `loss_fn: fused_crossentropy` by default, flash-attn's kernel, "
+            "which takes 16-bit logits",
         ),
         precision="bf16",
         kernels="eager",

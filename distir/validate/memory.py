@@ -21,7 +21,8 @@ class MemoryParts:
 
     `weights`, `gradients` and `optimizer` are of the parameters, `activations` all other tensors; `workspace`: what
     libraries take of the framework's allocator; `reserved`: what that has taken of the device and does not use;
-    `outside`: what the process holds beside it, such as the context and communicators.
+    `outside`: what the process holds beside it, such as the context and communicators, less what the device has beyond
+    the memory that its profile states.
     """
 
     weights: int = 0
@@ -93,7 +94,7 @@ def _parts(program: RunProgram, simulation: Simulation, device: int, elements: i
         activations,
         use.workspace[program.gpu not in BEFORE_HOPPER],
         round(use.fragmentation * (weights + gradients + state + activations)) or overhead.fragmentation,
-        max(0, overhead.charged - overhead.fragmentation),
+        overhead.charged - overhead.spare - overhead.fragmentation,
     )
 
 

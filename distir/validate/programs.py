@@ -43,10 +43,17 @@ FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 LOSS_APART: Final = ("apart=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad",)
 """Of the step `fuse`: the loss reads logits in Float32."""
 
+LOSS_ALONE: Final = ("around=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad",)
+"""Of the step `fuse`: the loss is a kernel that reads the logits as they are, where each op is a kernel of its own."""
+
 
 def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
+    if run.precision == "fp8" and found.gradients_beside_fp8 is not None:
+        narrow = min(found.memory.gradients, 2) if found.gradients_beside_fp8 == "bf16" else found.memory.gradients
+        memory = replace(found.memory, gradients=narrow)
+        found = replace(found, gradients=found.gradients_beside_fp8, memory=memory)
     return replace(
         found,
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
@@ -260,6 +267,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     steps += [f"zero={stage}", "partition=split"] if stage and run.dp // experts * context > 1 else []
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
+    kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
     step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied)

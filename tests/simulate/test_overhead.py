@@ -83,9 +83,25 @@ def test_what_the_figure_of_the_memory_leaves_out_takes_in_the_first_of_it():
     assert use.overhead.charged == 0 < use.overhead.total
 
 
-def large():
-    """Fits 80 GB with 0.5 GB to spare: two products' operands."""
-    rows = 79_500_000_000 // 2 // 1000
+def test_what_a_process_leaves_of_it_is_for_tensors():
+    """The device has 85 GB, the profile says 80, and the process takes 0.7 of them: 84 GB fit, 85 do not."""
+    machine = parse("""
+title = "with more than it says"
+extends = "dgx-a100"
+
+[kinds.a100.process]
+context = "700MB"
+left_out = "5GB"
+""")
+    assert not distir.simulate(large(84), machine).findings()
+    (finding,) = distir.simulate(large(85), machine).findings()
+    assert finding.code.number == "DIR505"
+    assert "has 84.3GB of memory" in finding.message
+
+
+def large(gigabytes=79.5):
+    """Of so many gigabytes; by default it fits 80 GB with 0.5 GB to spare."""
+    rows = int(gigabytes * GB) // 2 // 1000
     return distir.parse(f"func @main(%x: Tensor[Float16, ({rows}, 1000), 1]) {{\n%y = Reshape(%x, [-1])\nreturn %y\n}}")
 
 

@@ -49,6 +49,22 @@ def test_a_loss_that_is_apart_reads_a_copy_of_the_logits_in_float32():
         transform(step, "fuse", "apart=Loss")
 
 
+def test_a_loss_written_by_hand_reads_logits_as_they_are_in_a_program_that_is_not_compiled():
+    step = transform(small_gpt2(1, vocabulary=4000), "grad", "precision=bf16")
+    loss = ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad")
+    eager = transform(step, "fuse", "kernels=eager")
+    by_hand = transform(step, "fuse", "kernels=eager", f"around={','.join(loss)}")
+    assert_same(step, by_hand)
+    fused = [f for f in by_hand if f.kernel]
+    assert {s.op for f in fused for s in f.body if hasattr(s, "op")} <= {*loss, "Cast", "Flatten", "Reshape"}
+    logits = 4 * 5 * 4000
+    assert peak(eager) - peak(by_hand) > logits
+    with pytest.raises(StepError, match="`around` expected `kernels=eager`"):
+        transform(step, "fuse", "around=SoftmaxCrossEntropyLoss")
+    with pytest.raises(StepError, match="`around` expected names of ops, found `Loss`"):
+        transform(step, "fuse", "kernels=eager", "around=Loss")
+
+
 def test_blocks_are_compiled_each_by_itself():
     step = transform(small_gpt2(2), "grad", "precision=bf16")
     whole, blocks, eager = (transform(step, "fuse", f"kernels={kind}") for kind in ("compiled", "blocks", "eager"))

@@ -168,6 +168,21 @@ def test_weight_gradients_of_microbatches_are_added_up_by_the_products(steps):
         assert found.peaks[memory] <= peak
 
 
+def test_products_in_8_bit_floats_add_up_weight_gradients_of_microbatches_too():
+    """As Transformer Engine's do with `fuse_wgrad_accumulation`."""
+    sizes = {"layers": 4, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocabulary": 32}
+    model = named("llama3-8b", 2, 8, **sizes)
+    module = transform(model, "fp8=delayed", "grad", "loss=cross_entropy", "precision=mixed", "accumulate=2")
+    fused = transform(module, "fuse")
+    (name,) = [f.name for f in fused if f.kernel and f.body[0].op == "ScaledMatMul"]
+    assert [s.op for s in fused.functions[name].body[:-1]] == ["ScaledMatMul", "CastGradient", "Sum"]
+    assert launches(fused, "LlamaDecoderLayerGrad_sum")[name] == 7
+    inputs = random_inputs(module, 0, {})
+    for before, after in zip(execute(module, inputs), execute(fused, inputs), strict=True):
+        np.testing.assert_array_equal(before.value, after.value)
+    same(simulate(fused, H100), oracle(fused, H100))
+
+
 def test_a_product_that_adds_to_a_wider_sum_moves_its_operands_and_the_sum():
     module = module_of("""
 func @main(%x: Tensor[BFloat16, (64, 32), 1], %dy: Tensor[BFloat16, (64, 16), 1], %z: Tensor[Float32, (32, 16), 1]) {

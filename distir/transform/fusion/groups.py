@@ -58,6 +58,8 @@ class Grouping:
     """Whether matrix products take what is done with each element of their results."""
     apart: frozenset[str] = frozenset()
     """Ops that read their operands from memory: what makes these is in other kernels."""
+    around: frozenset[str] | None = None
+    """Ops whose kernels alone are formed, with the casts next to them; None: all kernels."""
     parts: dict[int, tuple[KernelPart, int]] = field(default_factory=dict[int, tuple[KernelPart, int]])
     """By statement that may be in a kernel: what it brings, and its device."""
     owner: dict[int, KernelGroup] = field(default_factory=dict[int, KernelGroup])
@@ -77,7 +79,9 @@ class Grouping:
             for name in names(operands(statement)):
                 self.users.setdefault(name, []).append(index)
             self.maker.update((name, index) for name in results(statement) if name != DISCARD)
-            found = self._part(statement)
+        wanted = range(len(self.body)) if self.around is None else self._next_to(self.around)
+        for index, statement in enumerate(self.body):
+            found = self._part(statement) if index in wanted else None
             if found is not None:
                 part, device = found
                 self.parts[index] = found
@@ -89,6 +93,28 @@ class Grouping:
         while self._vertically() or self._horizontally():
             pass
         self._trim()
+
+    def _next_to(self, ops: frozenset[str]) -> frozenset[int]:
+        """The statements that are one of these ops, or a cast that gives to one or takes from it, through views."""
+        found = {i for i, s in enumerate(self.body) if isinstance(s, Apply) and s.op in ops}
+        for behind in (False, True):
+            waiting = list(found)
+            while waiting:
+                statement = self.body[waiting.pop()]
+                if behind:
+                    near = {i for name in results(statement) for i in self.users.get(name, ())}
+                else:
+                    near = {self.maker[name] for name in names(operands(statement)) if name in self.maker}
+                passing = {i for i in near - found if self._is_cast_or_view(self.body[i])}
+                found |= passing
+                waiting += passing
+        return frozenset(found)
+
+    def _is_cast_or_view(self, statement: Statement) -> bool:
+        part = placed_part(statement, self.domain, self.state)
+        return part is not None and (
+            part[0].kind == "view" or (isinstance(statement, Apply) and statement.op == "Cast")
+        )
 
     def _accumulate(self) -> None:
         """Weight gradients with the sums to which they are added, in another element type."""

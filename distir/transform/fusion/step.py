@@ -43,7 +43,14 @@ KERNELS = ("compiled", "blocks", "eager")
 
 
 @step(after=AFTER, choices={"kernels": KERNELS})
-def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", apart: tuple[str, ...] = ()) -> Module:
+def fuse(
+    module: Module,
+    *,
+    epilogues: bool = False,
+    kernels: str = "compiled",
+    apart: tuple[str, ...] = (),
+    around: tuple[str, ...] = (),
+) -> Module:
     """Fuse elementwise ops with their reductions into kernels, as torch.compile does; transposes become views.
 
     Each kernel is a function marked `kernel`: one launch, and the traffic of its operands and results. Matrix products
@@ -54,17 +61,21 @@ def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", 
     kernels. So `apart=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad` has a copy of the logits in Float32.
 
     With `kernels=eager` each op stays a kernel of its own, as in PyTorch without a compiler: transposes become views,
-    and a product in the sum's element type is added to it. With `kernels=blocks` that is so in functions that call
+    and a product in the sum's element type is added to it. `around` names ops that have kernels written by hand all the
+    same, which take in the casts before and behind them. With `kernels=blocks` that is so in functions that call
     others; those that call none, layers as a rule, are compiled, each by itself.
     """
     if kernels not in KERNELS:
         raise StepError(f"`kernels` expected one of {', '.join(KERNELS)}, found `{kernels}`")
-    for op in apart:
-        if op not in OPS:
-            raise StepError(f"`apart` expected names of ops, found `{op}`")
+    for option, ops in (("apart", apart), ("around", around)):
+        for op in ops:
+            if op not in OPS:
+                raise StepError(f"`{option}` expected names of ops, found `{op}`")
+    if around and kernels != "eager":
+        raise StepError(f"`around` expected `kernels=eager`, found `kernels={kernels}`, which forms other kernels, too")
     module = with_transposed_products(module)
     entry = entry_of(module)
-    if kernels == "eager":
+    if kernels == "eager" and not around:
         states = {i.function.name: i.state for i in reached(checked(module), entry)}
         return with_views(accumulated(module, states), entry, states)
     if kernels == "compiled":
@@ -84,7 +95,7 @@ def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled", 
         known = len(made.known)
         calls = kernels == "blocks" and any(isinstance(s, Call) for s in function.body)
         if instance is not None and not function.kernel and not calls:
-            function = _fused(analysis, instance, made, epilogues, frozenset(apart))
+            function = _fused(analysis, instance, made, epilogues, frozenset(apart), frozenset(around) or None)
         written += [*list(made.known.values())[known:], function]
     return Module(written)
 
@@ -101,11 +112,16 @@ def _with_ends_moved(module: Module, entry: Function) -> Module:
 
 
 def _fused(
-    analysis: Analysis, instance: Instance, kernels: Kernels, epilogues: bool, apart: frozenset[str]
+    analysis: Analysis,
+    instance: Instance,
+    kernels: Kernels,
+    epilogues: bool,
+    apart: frozenset[str],
+    around: frozenset[str] | None,
 ) -> Function:
     """A function with the calls of kernels in it."""
     function = instance.function
-    grouping = Grouping(function, analysis.domain, instance.state, epilogues, apart)
+    grouping = Grouping(function, analysis.domain, instance.state, epilogues, apart, around)
     if not grouping.groups:
         return function
     body: list[Statement] = []
