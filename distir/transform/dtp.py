@@ -91,6 +91,8 @@ def dtp(
     experts: int = 1,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],
+    memory: str | None = None,
+    bind: tuple[str, ...] = (),
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -112,6 +114,8 @@ def dtp(
 
     With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
     `cp_kind` and `zigzag` as in the step `cp`. Gradients are summed over these and the replicas together.
+
+    `memory`, and what `balance=memory` makes least, are estimated as if shards split weights and activations evenly.
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
     number of replicas, and each of the N has its part of the experts. `skew` and `dispatcher` as there.
@@ -143,7 +147,8 @@ def dtp(
             module = with_owners(module, experts, skew)
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
-        options = (module, p, microbatches, schedule, virtual, balance, hardware, sums, in_flight)
+        how = (schedule, virtual, balance, hardware, sums, in_flight, memory if p > 1 else None, bind, d * context, t)
+        options = (module, p, microbatches, *how)
         if p > 1 and is_heard():
             for line in pipeline_of(*options).lines:
                 tell(line)

@@ -425,8 +425,8 @@ def test_balance_by_cost_makes_the_slowest_stage_as_fast_as_can_be(amounts, devi
     for i, amount in enumerate(amounts, 1):
         own = head.replace("@layerGrad", f"@layerGrad{i}").replace("@layer(", f"@layer{i}(")
         rest = own.replace("amount = 1", f"amount = {amount}") + rest
-    made = pipeline(distir.parse(rest), devices, 2, balance="cost")
-    busiest = max(use.busy_s for use in simulated(made).devices.values()) / 2
+    made = pipeline(distir.parse(rest), devices, 8, balance="cost")
+    busiest = max(use.busy_s for use in simulated(made).devices.values()) / 8
     cuts = itertools.combinations(range(1, len(amounts)), devices - 1)
     runs = ([sum(amounts[a:b]) for a, b in itertools.pairwise([0, *cut, len(amounts)])] for cut in cuts)
     assert busiest == pytest.approx(3 * min(map(max, runs)), rel=1e-5)

@@ -11,7 +11,7 @@ import distir
 from distir.ir import Call
 from distir.models import gpt2, mlp
 from distir.transform import listening, stage_shares, transform
-from distir.transform.pipeline.stages import _most_even
+from distir.transform.pipeline.balance import most_even
 
 
 def runs(weights, starts):
@@ -22,7 +22,7 @@ def runs(weights, starts):
 def test_the_heaviest_run_is_as_light_as_can_be_and_the_others_even(data):
     weights = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=8))
     count = data.draw(st.integers(1, len(weights)))
-    found = _most_even(weights, count)
+    found = most_even(weights, count)
     assert len(set(found)) == count
     assert found[0] == 0
     every = [runs(weights, [0, *cut]) for cut in itertools.combinations(range(1, len(weights)), count - 1)]

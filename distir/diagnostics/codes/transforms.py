@@ -200,6 +200,18 @@ fewer stages per device (`virtual`), or another balance.
 """,
 )
 
+STAGES_TOO_LARGE = code(
+    "DIR648",
+    "stages-too-large",
+    """
+No cut of the program into stages fits into the memory that `memory` states.
+
+What stages hold is estimated from the sequential program: weights, their gradients, what an optimizer keeps of them,
+and the activations of the microbatches that the schedule has in flight. State more `memory`, or use more stages,
+`checkpoint`, or smaller microbatches.
+""",
+)
+
 BAD_SCHEDULE = code(
     "DIR643",
     "bad-schedule",

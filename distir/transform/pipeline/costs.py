@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 
-from distir.analysis import analysed, check
-from distir.cost import Hardware
+from distir.analysis import analysed, check, check_entry
+from distir.cost import Hardware, load
+from distir.cost.larger import with_devices
 from distir.diagnostics import ProgramError
 from distir.ir import DISCARD, Call, Function, Module, results, types
 from distir.ir.per_thread import kept_per_thread
@@ -45,6 +47,24 @@ def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
         by_result.update(dict.fromkeys(results(statement), seconds(step)))
     by_result.pop(DISCARD, None)
     return by_result
+
+
+def pipeline_seconds(module: Module, count: int, devices: int, machine: Hardware) -> float:
+    """How long a pipeline of `count` microbatches takes; infinity where that is not known.
+
+    Where `machine` has too few devices, on nodes of its kind.
+    """
+    if machine.devices < devices:
+        enough = with_devices(machine, devices)
+        if enough is None:
+            return math.inf
+        machine = load(enough[0])
+    try:
+        entry, analysis = check_entry(module)
+        sizes = _bound(entry, ASSUMED_SIZE * count)
+        return plan(module, analysis.domain, analysis.instance(entry, arguments(entry, sizes)), machine).latency_s
+    except ProgramError:
+        return math.inf
 
 
 def call_costs(module: Module, called: Collection[str], count: int, machine: Hardware) -> dict[str, float]:

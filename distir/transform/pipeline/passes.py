@@ -84,3 +84,12 @@ def in_flight(tasks: Sequence[Task]) -> int:
         now += (task.kind is Pass.FORWARD) - (task.kind is last)
         most = max(most, now)
     return most
+
+
+def stages_in_flight(order: Order) -> tuple[int, ...]:
+    """By stage: the most microbatches that it has gone forward with and not yet back."""
+    by_stage: dict[int, list[Task]] = {}
+    for tasks in order:
+        for task in tasks:
+            by_stage.setdefault(task.stage, []).append(task)
+    return tuple(in_flight(by_stage[stage]) for stage in sorted(by_stage))

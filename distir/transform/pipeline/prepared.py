@@ -46,6 +46,8 @@ class Prepared:
     find_shares: Callable[[], StageShares]
     fit: Callable[[int, Lengths], BestOrder] | None = None
     """Where the order is sought for what passes take: the shortest one for so many microbatches, with a bound."""
+    is_uniform: bool = True
+    """Whether stages have equally many layers."""
 
     @cached_property
     def shares(self) -> StageShares:

@@ -6,16 +6,20 @@ pass belongs where the weights are that it uses, or else where the forward value
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
+from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Apply, Call, Module, Part, Site, TensorType, Type, names, operands
+from distir.diagnostics.core import Code
+from distir.diagnostics.quantities import show_bytes
+from distir.ir import DISCARD, Apply, Call, Constant, Module, Part, Site, TensorType, Type, names, operands
 from distir.ops import type_of
 from distir.transform.operands import with_operands
+from distir.transform.pipeline.balance import bytes_held, least_bytes, most_even, within
+from distir.transform.pipeline.holding import pieces
 from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.passes import Pass
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
@@ -34,6 +38,8 @@ class Stages:
     """Whether there is a backward pass."""
     anchors: Mapping[int, int]
     """By statement of the backward pass: the one of the forward pass that it belongs to."""
+    firsts: tuple[int, ...] = ()
+    """The place in the forward pass where each stage begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +56,32 @@ class Layers:
         return f"{len(self.begins)} {self.called.format('' if len(self.begins) == 1 else 's')}"
 
 
-def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages:
+@dataclass(frozen=True)
+class Limits:
+    """What stages are cut for that must fit, or are to hold little."""
+
+    homes: Sequence[int]
+    """By stage: its device."""
+    in_flight: Sequence[int]
+    """By stage: how many microbatches it has gone forward with and not yet back, at most."""
+    limit: float | None
+    """How many bytes a device holds at most; None: as many as it takes."""
+    machine: Hardware
+    bind: Mapping[str, Constant]
+    """The sizes of named dimensions."""
+    replicas: int = 1
+    """Of how many replicas the batch is."""
+    shards: int = 1
+    """Over how many devices weights and activations are split evenly."""
+
+
+def cut(reading: Reading, count: int, balance: str, cost: Cost | None, limits: Limits | None = None) -> Stages:
     """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
 
     `balance`: "uniform", equally many layers; "2,3,2", so many layers each; "cost", the slowest stage as fast as can be
-    by `cost`, or equally many layers where that is not known.
+    by `cost`, or equally many layers where that is not known; "memory", the stage that holds most holding as little as
+    can be. With `limits`, which "memory" needs, "cost" keeps to its limit. Raises ProgramError where there is no such
+    cut.
     """
     forward, backward = _directions(reading)
     if not forward:
@@ -64,11 +91,17 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
     again = {new: old for new, old in again.items() if old in once and new in twice}
     anchors = _anchors(reading, forward, backward, again)
     layers = _layers(reading, forward, count)
-    if balance == "cost" and cost is not None:
-        seconds = [cost(i) for i in forward]
+    if limits is not None or (balance == "cost" and cost is not None):
+        seconds = [cost(i) if cost else 0.0 for i in forward]
         for statement, anchor in anchors.items():
-            seconds[anchor] += cost(statement)
-        firsts = _by_cost(reading, forward, layers, count, seconds)
+            seconds[anchor] += cost(statement) if cost else 0.0
+        begins = _begins(reading, forward, layers, count)
+        if limits is None:
+            weights = [sum(seconds[begin:end]) for begin, end in pairwise([*begins, len(forward)])]
+            chosen = most_even(weights, count)
+        else:
+            chosen = _within(reading, forward, anchors, begins, seconds, balance, limits)
+        firsts = [begins[first] for first in chosen]
     else:
         firsts = _by_layers(reading, layers, count, "uniform" if balance == "cost" else balance)
     stage_of = [0] * len(forward)
@@ -82,7 +115,8 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
         stage = stage_of[anchors[statement]]
         passes.setdefault((stage, Pass.BACKWARD), []).append(statement)
         _take_what_was_sent(reading, statement, {new: old for new, old in again.items() if made[old] != stage})
-    return Stages(count, passes, bool(backward), {i: forward[place] for i, place in anchors.items()})
+    belongs = {i: forward[place] for i, place in anchors.items()}
+    return Stages(count, passes, bool(backward), belongs, tuple(firsts))
 
 
 def layer_count(module: Module, stages: int = 2) -> int:
@@ -274,61 +308,42 @@ def _by_layers(reading: Reading, layers: Layers, count: int, balance: str) -> li
     return [0, *(begins[start] for start in starts[1:])]
 
 
-def _by_cost(
-    reading: Reading, forward: Sequence[int], layers: Layers, count: int, seconds: Sequence[float]
-) -> list[int]:
-    """The first place of each stage, for stages that take equally long as far as they can.
+def _begins(reading: Reading, forward: Sequence[int], layers: Layers, count: int) -> list[int]:
+    """Where stages of unequal layers may begin.
 
-    They begin at layers, and at other statements with weights, such as those of an embedding or a head.
+    At layers, and at other statements with weights, such as those of an embedding or a head.
     """
     if len(layers.begins) < count:
         raise _too_few(reading, layers, count)
     weighty = [p for p, i in enumerate(forward) if _weights(reading, reading.statements[i][0])]
-    begins = [0, *(weighty or layers.begins)[1:]]
-    pieces = [sum(seconds[begin:end]) for begin, end in pairwise([*begins, len(forward)])]
-    return [begins[first] for first in _most_even(pieces, count)]
+    return [0, *(weighty or layers.begins)[1:]]
 
 
-def _most_even(weights: Sequence[float], count: int) -> list[int]:
-    """The starts of `count` runs, none empty: the heaviest is as light as can be, and all as even as that allows.
-
-    The heaviest one's weight is searched for by halving: runs that are filled up to a limit greedily are the fewest.
-    Below it the sum of squares is made least, run after run.
-    """
-    low, high = max(weights), sum(weights)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if len(_filled(weights, middle, count)) <= count else (middle, high)
-    before, ends = [0.0, *accumulate(weights)], len(weights)
-    widest = [bisect_left(before, total - high * (1 + 1e-9)) for total in before]  # where a run up to there may start
-    least, chosen = {0: 0.0}, list[dict[int, int]]()
-    for runs in range(1, count + 1):
-        found: dict[int, float] = {}
-        starts: dict[int, int] = {}
-        for end in range(runs, ends - (count - runs) + 1):
-            sums = [(least[i] + (before[end] - before[i]) ** 2, i) for i in range(widest[end], end) if i in least]
-            if sums:
-                found[end], starts[end] = min(sums)
-        least = found
-        chosen.append(starts)
-    cuts, end = list[int](), ends
-    for starts in reversed(chosen):
-        end = starts[end]
-        cuts.append(end)
-    return cuts[::-1]
-
-
-def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:
-    """The starts of runs that are no heavier than `limit`, at least `count` of them."""
-    starts, load = [0], 0.0
-    for i, weight in enumerate(weights):
-        left = len(weights) - i
-        full = load + weight > limit or left <= count - len(starts)
-        if i and full:
-            starts.append(i)
-            load = 0.0
-        load += weight
-    return starts
+def _within(
+    reading: Reading,
+    forward: Sequence[int],
+    anchors: Mapping[int, int],
+    begins: Sequence[int],
+    seconds: Sequence[float],
+    balance: str,
+    limits: Limits,
+) -> list[int]:
+    """The first piece of each stage, for stages that fit or hold as little as can be."""
+    cuttable = pieces(
+        reading, forward, anchors, begins, seconds, limits.machine, limits.bind, limits.replicas, limits.shards
+    )
+    least = least_bytes(cuttable, limits.in_flight)
+    if limits.limit is None:
+        return least
+    found = least if balance == "memory" else within(cuttable, limits.in_flight, limits.homes, limits.limit)
+    held = [0.0] * (max(limits.homes) + 1)
+    for home, count, (a, b) in zip(limits.homes, limits.in_flight, pairwise([*least, len(cuttable)]), strict=True):
+        held[home] += bytes_held(cuttable[a:b], count)
+    if not found or max(held) > limits.limit:
+        message = f"no cut of `@{{}}` has stages that fit into {show_bytes(limits.limit)}"
+        hint = f"about {show_bytes(max(held))} would do; or use more stages, `checkpoint`, or smaller microbatches"
+        raise _refused(reading, message, hint, codes.STAGES_TOO_LARGE)
+    return found
 
 
 def _too_few(reading: Reading, layers: Layers, count: int) -> ProgramError:
@@ -337,8 +352,8 @@ def _too_few(reading: Reading, layers: Layers, count: int) -> ProgramError:
     return _refused(reading, message, f"use at most {most} stage{'' if most == 1 else 's'}")
 
 
-def _refused(reading: Reading, message: str, hint: str) -> ProgramError:
+def _refused(reading: Reading, message: str, hint: str, code: Code = codes.TOO_FEW_LAYERS) -> ProgramError:
     if reading.postponed is not None:  # the layers are missing that follow this op
         return reading.postponed
     site = Site(reading.entry.name, None, Part("name"))
-    return ProgramError([Diagnostic(codes.TOO_FEW_LAYERS, site, message.format(reading.entry.name), help=hint)])
+    return ProgramError([Diagnostic(code, site, message.format(reading.entry.name), help=hint)])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from distir.cost import Hardware, load
+from distir.cost.units import UnitError, parse_bytes
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.spelling import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
@@ -16,13 +17,20 @@ from distir.ops import type_of
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.best import BestOrder, placements
-from distir.transform.pipeline.costs import statement_costs
+from distir.transform.pipeline.costs import pipeline_seconds, statement_costs
 from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
-from distir.transform.pipeline.passes import Lengths, Order, Pass, forward_only, stage_devices
+from distir.transform.pipeline.passes import (
+    Lengths,
+    Order,
+    Pass,
+    forward_only,
+    stage_devices,
+    stages_in_flight,
+)
 from distir.transform.pipeline.placement import Place, place
 from distir.transform.pipeline.prepared import Prepared, hundredths, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
@@ -30,14 +38,17 @@ from distir.transform.pipeline.schedules import SCHEDULES, Schedule, fit
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
-from distir.transform.pipeline.stages import Cost, Stages, cut
+from distir.transform.pipeline.stages import Cost, Limits, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
-from distir.transform.steps import StepError, is_heard, step, tell
+from distir.transform.steps import StepError, bound_sizes, is_heard, step, tell
 
 Made = TypeVar("Made")
 
 SECONDS = 5.0
 """For how long the solver seeks the order of a schedule that is fitted to what passes take."""
+
+BALANCES = ("uniform", "cost", "memory")
+"""What stages may be cut by."""
 
 SUMS = ("layer", "stage")
 """When gradients of microbatches are added up: those of each layer as they are made, or those of a stage together."""
@@ -56,6 +67,8 @@ def pp(
     hardware: str = "dgx-a100",
     sums: str = SUMS[0],
     in_flight: int = 0,
+    memory: str | None = None,
+    bind: tuple[str, ...] = (),
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
@@ -67,10 +80,15 @@ def pp(
     With many microbatches the steady state is a function, `round`, that is called repeatedly, and `rounds` calls it
     several times. The step `inline=rounds,round` inlines them.
 
-    `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included; `uniform`, equally
-    many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated by
-    the rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits
-    the backward pass.
+    `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included, unless equally
+    many layers are faster by a simulation; `memory`, what the stage holds that holds most: weights, gradients, an
+    optimizer's state, and activations of the microbatches that the schedule has in flight there; `uniform`, equally
+    many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated by the
+    rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits the
+    backward pass.
+
+    `memory`, such as `memory=70GB`: stages that take the least time of those which fit into so much, by the same
+    estimate. Sizes of named dimensions are given by `bind=B=64`.
 
     `sums`: with `layer` the gradients of a microbatch are added to their sums as soon as a layer has made them, as
     PyTorch and Megatron do it: a stage holds its gradients once, and those of one layer beside them; each takes a
@@ -83,7 +101,8 @@ def pp(
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
     count = count_of(module, microbatches, micro_batch)
-    made = pipeline_of(module, value, count, schedule, virtual, balance, hardware, sums, in_flight)
+    options = (value, count, schedule, virtual, balance, hardware, sums, in_flight)
+    made = pipeline_of(module, *options, memory, bind)
     if is_heard():
         for line in made.lines:
             tell(line)
@@ -133,10 +152,56 @@ def pipeline_of(
     hardware: str,
     sums: str = SUMS[0],
     in_flight: int = 0,
+    memory: str | None = None,
+    bind: tuple[str, ...] = (),
+    replicas: int = 1,
+    shards: int = 1,
 ) -> Prepared:
-    """The pipeline that `pp` makes with these options, and what is known of it. Raises ProgramError as `pp` does."""
-    chosen = _schedule(schedule)
-    return _prepared(module, devices, microbatches, chosen, virtual, balance, load(hardware), sums, in_flight)
+    """The pipeline that `pp` makes with these options, and what is known of it. Raises ProgramError as `pp` does.
+
+    `replicas`: over how many the batch is split later; `shards`: over how many weights are.
+    """
+    chosen, room = _schedule(schedule), None
+    if balance == "memory" or memory is not None:
+        if balance not in ("cost", "memory"):
+            raise StepError(f"`memory` expected `balance=cost` or `balance=memory`, found `balance={balance}`")
+        room = Room(_parsed(memory), bind, replicas, shards)
+    options = (module, devices, microbatches, chosen, virtual, balance, load(hardware), sums, in_flight, room)
+    made = _prepared(*options)
+    return _faster(*options) if balance == "cost" and room is None and not made.is_uniform else made
+
+
+@kept_per_thread(16)
+def _faster(
+    module: Module, devices: int, microbatches: int, chosen: Schedule, virtual: int, balance: str, *others: Any
+) -> Prepared:
+    """The pipeline with stages cut by `balance`, unless that with equally many layers is faster, messages and all."""
+    machine: Hardware = others[0]
+    tried = [_prepared(module, devices, microbatches, chosen, virtual, by, *others) for by in (balance, "uniform")]
+    seconds = [pipeline_seconds(made.written, microbatches, devices, machine) for made in tried]
+    # The words about stages are those of a cut by time: no other one between layers is better.
+    return tried[0] if seconds[0] <= seconds[1] else replace(tried[1], find_shares=lambda: _settled(tried[1].shares))
+
+
+def _settled(shares: StageShares) -> StageShares:
+    return replace(shares, by_cost=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What stages must fit into: so many bytes, for named dimensions of these sizes, over replicas and shards."""
+
+    limit: int | None
+    bind: tuple[str, ...]
+    replicas: int
+    shards: int
+
+
+def _parsed(memory: str | None) -> int | None:
+    try:
+        return None if memory is None else parse_bytes(memory)
+    except UnitError as error:
+        raise StepError(f"`memory={memory}`: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +235,8 @@ def steady(
     """
     if microbatches == 1:
         return None  # the batch is not cut
+    if balance == "memory":
+        return None  # stages depend on how many microbatches are in flight
     chosen = _schedule(schedule)
     try:
         stages = value * chosen.stages_per_device(virtual)
@@ -179,6 +246,8 @@ def steady(
         if few == microbatches:
             return None
         other = _prepared(module, value, few, chosen, virtual, balance, load(hardware), sums)
+        if not other.is_uniform:
+            return None  # which cut is faster depends on the number of microbatches
         more = other.more(microbatches)
         if more is not None:
             rounds = [f.name for f in other.written if f.name not in other.names]
@@ -199,6 +268,7 @@ def _prepared(
     machine: Hardware,
     sums: str = SUMS[0],
     in_flight: int = 0,
+    room: Room | None = None,
 ) -> Prepared:
     _check_options(devices, microbatches, virtual, balance)
     if in_flight and (in_flight < 0 or not chosen.fitted):
@@ -216,7 +286,13 @@ def _prepared(
     cost = _cost(reading, machine)
     order = _order(reading, chosen, devices, virtual)
     homes = stage_devices(order)
-    stages = cut(reading, len(homes), balance, cost)
+    limits = None
+    if room is not None:
+        limits = Limits(
+            homes, stages_in_flight(order), room.limit, machine, bound_sizes(room.bind), room.replicas, room.shards
+        )
+    stages = cut(reading, len(homes), balance, cost, limits)
+    is_uniform = balance != "cost" or stages.firsts == _uniform(module, microbatches, len(homes))
     lengths = _lengths(stages, chosen, cost)
     if chosen.fitted and stages.trained:
         homes = _fitted_homes(reading, homes, lengths, in_flight)
@@ -242,7 +318,13 @@ def _prepared(
     def fitted(count: int, lengths: Lengths) -> BestOrder:
         return _reported(reading, lambda: fit(homes, lengths, count, in_flight, SECONDS))
 
-    return Prepared(placement, devices, functions_left, rule, lengths, timed, shares, fitted if chosen.fitted else None)
+    return Prepared(
+        placement, devices, functions_left, rule, lengths, timed, shares, fitted if chosen.fitted else None, is_uniform
+    )
+
+
+def _uniform(module: Module, microbatches: int, stages: int) -> tuple[int, ...]:
+    return cut(read(module, microbatches), stages, "uniform", None).firsts
 
 
 def _fitted_homes(reading: Reading, homes: tuple[int, ...], lengths: Lengths, in_flight: int) -> tuple[int, ...]:
@@ -266,8 +348,9 @@ def _check_options(devices: int, microbatches: int, virtual: int, balance: str) 
     for name, number in (("pp", devices), ("microbatches", microbatches), ("virtual", virtual)):
         if number < 1:
             raise StepError(f"`{name}` expected 1 or more, found {number}")
-    if balance not in ("uniform", "cost") and not all(part.strip().isdecimal() for part in balance.split(",")):
-        raise StepError(f"`balance` expected `uniform`, `cost`, or numbers with commas between them, found `{balance}`")
+    if balance not in BALANCES and not all(part.strip().isdecimal() for part in balance.split(",")):
+        words = ", ".join(f"`{word}`" for word in BALANCES)
+        raise StepError(f"`balance` expected {words}, or numbers with commas between them, found `{balance}`")
 
 
 def _cost(reading: Reading, machine: Hardware) -> Cost | None:

@@ -40,8 +40,8 @@ def best_order(problem: OrderProblem, named: Iterable[Order], seconds: float) ->
     ValueError where no order fits: a device has less room than it has stages.
     """
     bound, fitting = lower_bound(problem), tuple(filter(problem.fits, named))
-    best: tuple[int, Order] | None = None
-    for order in _simple(problem, fitting):
+    best = min(((problem.span(order), order) for order in fitting), key=lambda found: found[0], default=None)
+    for order in _simple(problem, fitting) if best is None or best[0] > bound * (1 + CLOSE) else ():
         span = problem.span(order)
         if best is None or span < best[0]:
             best = span, order
@@ -58,7 +58,6 @@ def best_order(problem: OrderProblem, named: Iterable[Order], seconds: float) ->
 
 def _simple(problem: OrderProblem, named: Iterable[Order]) -> Iterator[Order]:
     for order in named:
-        yield order
         yield from filter(problem.fits, filled_orders(order, problem.lengths))
     for rule in rules(problem):
         order = played(problem, rule)

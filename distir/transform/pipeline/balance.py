@@ -1,0 +1,177 @@
+"""Where a chain of pieces is cut into runs: as equally heavy as can be, or within a limit. Pure: knows no programs.
+
+A run is the pieces from one number to another, that one not included; a cut is the first piece of each run.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+Weigh = Callable[[int, int, int], float]
+"""What the run of a number weighs, from one piece to another; infinite where it must not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What is not cut: the seconds that it takes, and the bytes that it holds, by what holds them.
+
+    What several pieces hold is held once by a run that has several of them.
+    """
+
+    seconds: float
+    throughout: dict[object, float]
+    """From beginning to end: weights, their gradients, and what an optimizer keeps of them."""
+    in_flight: dict[object, float]
+    """For each microbatch that has gone forward and not yet back."""
+    working: float = 0.0
+    """Beside these while it runs."""
+
+
+def bytes_held(pieces: Sequence[Piece], microbatches: float) -> float:
+    """What a run of pieces holds at most, with so many microbatches in flight."""
+    throughout: dict[object, float] = {}
+    in_flight: dict[object, float] = {}
+    for piece in pieces:
+        throughout |= piece.throughout
+        in_flight |= piece.in_flight
+    working = max((piece.working for piece in pieces), default=0.0)
+    return sum(throughout.values()) + microbatches * sum(in_flight.values()) + working
+
+
+def least_bytes(pieces: Sequence[Piece], microbatches: Sequence[float]) -> list[int]:
+    """The cut whose run that holds most holds as little as can be. `microbatches`: by run, how many are in flight."""
+    return lightest(_bytes(pieces, microbatches), len(pieces), len(microbatches))
+
+
+def within(pieces: Sequence[Piece], microbatches: Sequence[float], homes: Sequence[int], limit: float) -> list[int]:
+    """The cut whose slowest run is as fast as can be, of those in which no device holds more than the limit.
+
+    `homes`: by run, its device. What a device may hold is dealt out to its runs as in the cut that holds least. Empty
+    where no cut is within the limit.
+    """
+    held, before = _bytes(pieces, microbatches), [0.0, *accumulate(piece.seconds for piece in pieces)]
+    least = least_bytes(pieces, microbatches)
+    own = [held(run, begin, end) for run, (begin, end) in enumerate(pairwise([*least, len(pieces)]))]
+    of_device = dict.fromkeys(homes, 0.0)
+    for home, amount in zip(homes, own, strict=True):
+        of_device[home] += amount
+    if max(of_device.values()) > limit:
+        return []
+    limits = [limit * amount / of_device[home] if amount else limit for home, amount in zip(homes, own, strict=True)]
+
+    def seconds(run: int, begin: int, end: int) -> float:
+        return before[end] - before[begin] if held(run, begin, end) <= limits[run] * (1 + 1e-9) else math.inf
+
+    return lightest(seconds, len(pieces), len(microbatches))
+
+
+def _bytes(pieces: Sequence[Piece], microbatches: Sequence[float]) -> Weigh:
+    """What runs hold, each found once."""
+    tables: dict[int, list[tuple[float, float, float]]] = {}
+
+    def of(begin: int) -> list[tuple[float, float, float]]:
+        """By number of pieces from there on: what they hold throughout, per microbatch in flight, and as they run."""
+        if begin not in tables:
+            seen, throughout, in_flight, working = set[tuple[bool, object]](), 0.0, 0.0, 0.0
+            table = [(0.0, 0.0, 0.0)]
+            for piece in pieces[begin:]:
+                throughout += sum(b for name, b in piece.throughout.items() if (False, name) not in seen)
+                in_flight += sum(b for name, b in piece.in_flight.items() if (True, name) not in seen)
+                seen.update((False, name) for name in piece.throughout)
+                seen.update((True, name) for name in piece.in_flight)
+                working = max(working, piece.working)
+                table.append((throughout, in_flight, working))
+            tables[begin] = table
+        return tables[begin]
+
+    def weigh(run: int, begin: int, end: int) -> float:
+        throughout, in_flight, working = of(begin)[end - begin]
+        return throughout + microbatches[run] * in_flight + working
+
+    return weigh
+
+
+def lightest(weigh: Weigh, pieces: int, runs: int) -> list[int]:
+    """The cut whose heaviest run is as light as can be, and all as even as that allows; empty where there is none."""
+    heaviest = _chained(weigh, pieces, runs, max)
+    if heaviest is None:
+        return []
+    most = heaviest[0] * (1 + 1e-9)
+
+    def square(run: int, begin: int, end: int) -> float:
+        weight = weigh(run, begin, end)
+        return weight * weight if weight <= most else math.inf
+
+    found = _chained(square, pieces, runs, lambda a, b: a + b)
+    return (found or heaviest)[1]
+
+
+def _chained(
+    weigh: Weigh, pieces: int, runs: int, join: Callable[[float, float], float]
+) -> tuple[float, list[int]] | None:
+    """The cut for which what runs weigh, joined, is least, and how much that is; run after run."""
+    least: dict[int, float] = {0: 0.0}
+    chosen: list[dict[int, int]] = []
+    for run in range(runs):
+        found: dict[int, float] = {}
+        starts: dict[int, int] = {}
+        ends = (pieces,) if run == runs - 1 else range(run + 1, pieces - (runs - run - 1) + 1)
+        for end in ends:
+            best = min(((join(so_far, weigh(run, i, end)), i) for i, so_far in least.items() if i < end), default=None)
+            if best is not None and best[0] < math.inf:
+                found[end], starts[end] = best
+        least = found
+        chosen.append(starts)
+    if pieces not in least:
+        return None
+    cuts, end = list[int](), pieces
+    for starts in reversed(chosen):
+        end = starts[end]
+        cuts.append(end)
+    return least[pieces], cuts[::-1]
+
+
+def most_even(weights: Sequence[float], count: int) -> list[int]:
+    """The starts of `count` runs, none empty: the heaviest is as light as can be, and all as even as that allows.
+
+    The heaviest one's weight is searched for by halving: runs that are filled up to a limit greedily are the fewest.
+    Below it the sum of squares is made least, run after run.
+    """
+    low, high = max(weights), sum(weights)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if len(_filled(weights, middle, count)) <= count else (middle, high)
+    before, ends = [0.0, *accumulate(weights)], len(weights)
+    widest = [bisect_left(before, total - high * (1 + 1e-9)) for total in before]  # where a run up to there may start
+    least, chosen = {0: 0.0}, list[dict[int, int]]()
+    for runs in range(1, count + 1):
+        found: dict[int, float] = {}
+        starts: dict[int, int] = {}
+        for end in range(runs, ends - (count - runs) + 1):
+            sums = [(least[i] + (before[end] - before[i]) ** 2, i) for i in range(widest[end], end) if i in least]
+            if sums:
+                found[end], starts[end] = min(sums)
+        least = found
+        chosen.append(starts)
+    cuts, end = list[int](), ends
+    for starts in reversed(chosen):
+        end = starts[end]
+        cuts.append(end)
+    return cuts[::-1]
+
+
+def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:
+    """The starts of runs that are no heavier than `limit`, at least `count` of them."""
+    starts, load = [0], 0.0
+    for i, weight in enumerate(weights):
+        left = len(weights) - i
+        full = load + weight > limit or left <= count - len(starts)
+        if i and full:
+            starts.append(i)
+            load = 0.0
+        load += weight
+    return starts
