@@ -17,8 +17,9 @@ from dataclasses import replace
 from distir import models
 from distir.cost import load
 from distir.search.evaluate import evaluate
+from distir.search.plan import Plan
 from distir.search.searching import Search
-from distir.search.space import Plan, Space
+from distir.search.space import Space
 from distir.search.subject import Subject
 from distir.search.work import Workers
 

@@ -11,9 +11,10 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.search.annealing import Annealing
     from distir.search.log import Log, LogError, read_rows, write_rows
+    from distir.search.plan import MICROBATCHES, Plan
     from distir.search.rows import COLUMNS, Row, Table, pareto
     from distir.search.searching import Search, search
-    from distir.search.space import MICROBATCHES, Plan, Space, SpaceError
+    from distir.search.space import Space, SpaceError
     from distir.search.subject import Subject
     from distir.search.work import Workers
 
@@ -23,7 +24,8 @@ _HOMES = {
     "distir.search.log": ("Log", "LogError", "read_rows", "write_rows"),
     "distir.search.rows": ("COLUMNS", "Row", "Table", "pareto"),
     "distir.search.searching": ("Search", "search"),
-    "distir.search.space": ("MICROBATCHES", "Plan", "Space", "SpaceError"),
+    "distir.search.plan": ("MICROBATCHES", "Plan"),
+    "distir.search.space": ("Space", "SpaceError"),
     "distir.search.work": ("Workers",),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})

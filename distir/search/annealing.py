@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from distir.search.evaluate import evaluate
+from distir.search.plan import AXES, Plan
 from distir.search.rows import Row
-from distir.search.space import Plan, Space
+from distir.search.space import Space
 from distir.search.subject import Subject
 
 HOT, COLD = 0.1, 0.001
@@ -65,12 +66,11 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
     for count in (plan.microbatches // 2, plan.microbatches * 2):
         if min(counts) <= count <= max(counts):
             yield replace(plan, microbatches=count)
-    for overlap in space.overlap:
-        if overlap != plan.overlap and plan.devices > 1:
-            yield replace(plan, overlap=overlap)
-    for experts in space.experts or (1,):
-        if experts != plan.experts and plan.data % experts == 0:
-            yield replace(plan, experts=experts, skew=space.skew if experts > 1 else 0.0)
+    for at, axis in enumerate(AXES):
+        if axis.field not in ("microbatches", "stages"):
+            for value in axis.tried(space, plan):
+                if value != getattr(plan, axis.field):
+                    yield _settled(replace(plan, **{axis.field: value}), space, at + 1)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     for one, degree in degrees.items():
         for other in [name for name in degrees if name != one]:  # in order, for the seed to determine the path
@@ -78,11 +78,18 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
                 moved = {**degrees, one: degree // 2, other: degrees[other] * 2}
                 counts = space.counts(moved["pipeline"])
                 count = min(max(plan.microbatches, min(counts)), max(counts))
-                zero = plan.zero if moved["data"] > 1 else 0
                 experts = plan.experts if moved["data"] % plan.experts == 0 else 1
-                skew = plan.skew if experts > 1 else 0.0
-                moved |= {"microbatches": count, "experts": experts}
-                yield replace(plan, **moved, skew=skew, zero=zero, stages=())
+                yield _settled(replace(plan, **moved, microbatches=count, experts=experts, stages=()), space, 0)
+
+
+def _settled(plan: Plan, space: Space, first: int) -> Plan:
+    """The plan, where axes from the first on that do not admit their value have the first value that they admit."""
+    for axis in AXES[first:]:
+        if axis.field not in ("microbatches", "experts", "zero"):
+            values = axis.tried(space, plan)
+            if getattr(plan, axis.field) not in values:
+                plan = replace(plan, **{axis.field: values[0]})
+    return plan if plan.data > 1 else replace(plan, zero=0, shard=0)
 
 
 def equal_stages(layers: int, stages: int) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from distir.search.bounds import Load, load_of
 from distir.search.distributed import Distributed
+from distir.search.plan import Plan
 from distir.search.rows import Row
-from distir.search.space import Plan
 from distir.search.subject import Subject
 from distir.search.work import Workers, carry_out
 from distir.transform.all_steps import transform

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from distir.cost import Hardware
 from distir.cost.compute import DeviceKind, OpFigures, Rate
 from distir.ir import DType
-from distir.search.space import Plan
+from distir.search.plan import Plan
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation

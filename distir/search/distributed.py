@@ -16,7 +16,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject
-from distir.search.space import Plan
+from distir.search.plan import Plan
 from distir.search.subject import Subject, batch_dimension
 from distir.search.symmetry import interchangeable
 from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures, Pipeline, read
@@ -35,7 +35,8 @@ class Distributed:
         self.subject = subject
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
-        stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline, plan.experts)
+        degrees = plan.data, plan.tensor, plan.pipeline, plan.experts, plan.context
+        stands = interchangeable(subject.hardware, *degrees)
         try:
             made = self._made(plan, {"ends": False, "representative": stands} if stands or not plan.zero else {})
         except ProgramError:
@@ -57,7 +58,7 @@ class Distributed:
         """The program of the plan, with these options of the step `dtp`."""
         words = [word for word in plan.steps() if word != CHECKPOINT]
         self._steps = parse_steps(words, options)
-        first = replace(plan, zero=0, fuse=False, overlap=False)
+        first = replace(plan, zero=0, shard=0, fuse=False, overlap=False)
         made = _over_devices(_before(self.subject.module, plan), first, tuple(sorted(options.items())))
         for application in self._steps[1:]:
             made = application.unchecked(made)

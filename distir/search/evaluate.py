@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from distir.cost import step_cost
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out, extrapolated
-from distir.search.rows import Row
-from distir.search.space import Plan
+from distir.search.plan import Plan
+from distir.search.rows import Row, columns_of
 from distir.search.subject import Subject, fixed_batch
 from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures
 from distir.simulate.simulation import BindError, Simulation
@@ -20,11 +21,14 @@ from distir.transform.steps import StepError
 
 def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) -> Iterator[Row]:
     """A row for each batch size. Never raises for an infeasible configuration: its row says why."""
-    blank = Row(
-        subject.model, None, plan.data, plan.tensor, plan.pipeline, plan.microbatches, None, None, None, False,
-        plan.schedule, plan.zero, plan.checkpoint, ",".join(map(str, plan.stages)), subject.hardware.name,
-        sums=plan.sums, fuse=plan.fuse, overlap=plan.overlap, EP=plan.experts, skew=plan.skew,
-    )  # fmt: skip
+    none: dict[str, Any] = {
+        "batch_size": None,
+        "latency_s": None,
+        "throughput": None,
+        "peak_memory_bytes": None,
+        "fits": False,
+    }
+    blank = Row(model=subject.model, hardware=subject.hardware.name, **none, **columns_of(plan))
     blank = _with_shares(blank, subject)
     try:
         other = extrapolated(subject, plan)

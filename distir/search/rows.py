@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import overload
+from typing import Any, overload
 
-from distir.search.space import Plan
+from distir.search.plan import AXES, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,21 @@ class Row:
     """How many of the D replicas share the experts: each has 1/EP of them."""
     skew: float = 0.0
     """With EP > 1: the tokens of the busiest of them, as a multiple of the mean; 0: room for all."""
+    CP: int = 1
+    """How many devices share each sequence."""
+    cp_kind: str = ""
+    virtual: int = 0
+    """Stages of each device where the schedule leaves them open; 0: as many as it has by default."""
+    shard: int = 0
+    """How many replicas partition state among them; 0: all."""
+    sequence: bool = False
 
     @property
     def plan(self) -> Plan:
         """How the program is distributed."""
-        stages = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
-        degrees = self.D, self.T, self.P, self.K
-        how = self.schedule, self.zero, self.checkpoint, stages, self.sums, self.fuse, self.overlap
-        how = (*how, self.EP, self.skew)
-        return Plan(*degrees, *how)
+        own: dict[str, Any] = {axis.field: getattr(self, axis.column) for axis in AXES}
+        own["stages"] = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
+        return Plan(self.D, self.T, self.P, **own)
 
     @property
     def micro_batch(self) -> int | None:
@@ -71,6 +77,13 @@ class Row:
     def key(self) -> tuple[int | None, Plan]:
         """Identifies the row within its search."""
         return self.batch_size, self.plan
+
+
+def columns_of(plan: Plan) -> dict[str, Any]:
+    """What a row of the plan has in the columns of its degrees and axes."""
+    own = {axis.column: getattr(plan, axis.field) for axis in AXES}
+    degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
+    return {**degrees, **own, "stages": ",".join(map(str, plan.stages))}
 
 
 COLUMNS = tuple(f.name for f in fields(Row))

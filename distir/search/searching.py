@@ -12,8 +12,9 @@ from distir.cost import Hardware, load
 from distir.ir import Constant, Module
 from distir.search.annealing import Annealing, anneal
 from distir.search.bounded import bounded
+from distir.search.plan import Plan
 from distir.search.rows import Row, Table
-from distir.search.space import Plan, Space, SpaceError, check_batch_sizes
+from distir.search.space import Space, SpaceError, check_batch_sizes
 from distir.search.subject import Subject, batch_dimension, fixed_batch
 from distir.search.work import Workers, carry_out, units
 from distir.transform.pipeline import layer_count

@@ -9,26 +9,31 @@ from distir.cost import Hardware
 
 
 @lru_cache(maxsize=1 << 10)
-def interchangeable(machine: Hardware, data: int, tensor: int, pipeline: int, experts: int = 1) -> bool:
+def interchangeable(
+    machine: Hardware, data: int, tensor: int, pipeline: int, experts: int = 1, context: int = 1
+) -> bool:
     """Whether all replicas and shards of a pipeline are alike on a machine: of the same kinds, and linked alike.
 
-    Positions are laid out as the step `dtp` does by default: shards next to each other, then replicas, then stages.
-    Of the replicas, `experts` neighbours each share the experts of the model.
+    Positions are laid out as the step `dtp` does by default: shards next to each other, then those that share a
+    sequence, then replicas, then stages. Of the replicas, `experts` neighbours each share the experts of the model.
 
     Where they are alike, devices that do the same do it at the same times: by induction over the program, ops that
     begin at the same time take equally long, and those of a collective wait for each other anyway.
     """
-    count = data * tensor * pipeline
+    count = data * tensor * pipeline * context
     if count > machine.devices:
         return False
 
     def at(stage: int, replica: int, shard: int) -> int:
         return (stage * data + replica) * tensor + shard
 
+    data *= context  # those that share a sequence sum gradients as replicas do
     replicas, shards, stages = range(data), range(tensor), range(pipeline)
-    sharing = [range(first, first + experts) for first in range(0, data, experts)]
-    holding = [range(own, data, experts) for own in range(experts)]
-    over = [[replicas], *([sharing, holding] if experts > 1 else [])]
+    over = [[replicas]]
+    for few in (experts * context, context):
+        if few > 1:
+            over.append([range(first, first + few) for first in range(0, data, few)])
+            over.append([range(own, data, few) for own in range(few)])
     if not _alike(machine, ([at(p, d, t) for p in stages] for d in replicas for t in shards)):
         return False
     return all(

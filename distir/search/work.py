@@ -22,8 +22,8 @@ from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
 from distir.search import clusters
 from distir.search.evaluate import evaluate
+from distir.search.plan import Plan
 from distir.search.rows import Row
-from distir.search.space import Plan
 from distir.search.subject import Subject
 
 SMALL = 50_000

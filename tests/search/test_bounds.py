@@ -13,7 +13,7 @@ from distir.cost import load, profiles
 from distir.search import Annealing, Search, Space, SpaceError, Subject, Workers
 from distir.search.bounded import _load
 from distir.search.bounds import load_of
-from distir.search.space import Plan
+from distir.search.plan import Plan
 
 HERE = Workers(jobs=1)
 MACHINES = {name: load(name) for name in (*profiles(), CALIBRATED)}

@@ -7,7 +7,7 @@ import distir
 from distir.cost import load
 from distir.ir import Apply
 from distir.search import Subject, evaluate
-from distir.search.space import Plan
+from distir.search.plan import Plan
 from distir.simulate import simulate
 from distir.transform import transform
 from distir.transform.verification import verify

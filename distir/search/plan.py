@@ -1,0 +1,295 @@
+"""A plan: how a program is distributed; and the axes of the space of plans, each defined once.
+
+An *axis* says what of a plan it is, which values a space tries where the axes before it are chosen, which words it adds
+to the steps of `distir transform`, and how it is shown. Whatever enumerates, prints, stores or anneals plans goes
+through `AXES`: a new axis is one definition here, beside the field of `Plan`, of `Space` and of a row that hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypedDict
+
+from distir.ops.attention import CONTEXTS
+from distir.transform.pipeline import SCHEDULES, SUMS
+
+MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
+"""How many microbatches the paper's search tries for pipelines (section 5.1)."""
+
+
+class PipelineOptions(TypedDict, total=False):
+    """Options of the steps `dtp` and `pp`, by name."""
+
+    microbatches: int
+    schedule: str
+    virtual: int
+    balance: str
+    sums: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Plan:
+    """How a program is distributed, whatever the batch size: D replicas of P stages of T shards, K microbatches.
+
+    With one stage, K microbatches are run one after the other, and their gradients are accumulated.
+    `stages`: how many layers each stage has, if not equally many. `sums`: when a pipeline adds up the gradients of
+    microbatches, as the step `pp` says. `fuse`: whether ops become kernels. `overlap`: whether communication runs
+    beside computation, as by the step `overlap`. `experts`: how many of the replicas share the experts of a model, and
+    `skew` the load of the busiest of them, as the step `ep` says. `context`: how many devices share each sequence, and
+    `kind` how queries of one meet the keys of the others, as the step `cp` says. `virtual`: stages of each device, 0
+    for as many as the schedule has by itself. `shard`: how many replicas partition state among them by ZeRO, 0 for all.
+    `sequence`: whether what tensor parallelism leaves whole is split along the sequence. A row of a search is a plan
+    and a batch size.
+    """
+
+    data: int
+    tensor: int
+    pipeline: int
+    microbatches: int = 1
+    schedule: str = "1f1b"
+    zero: int = 0
+    checkpoint: bool = False
+    stages: tuple[int, ...] = ()
+    sums: str = SUMS[0]
+    fuse: bool = False
+    overlap: bool = False
+    experts: int = 1
+    skew: float = 0.0
+    context: int = 1
+    kind: str = ""
+    virtual: int = 0
+    shard: int = 0
+    sequence: bool = False
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @property
+    def pure(self) -> str | None:
+        """`D`, `T` or `P` where only that degree exceeds 1; None for mixtures."""
+        degrees = {"D": self.data, "T": self.tensor, "P": self.pipeline, "CP": self.context}
+        used = [name for name, degree in degrees.items() if degree > 1]
+        return used[0] if len(used) == 1 else None
+
+    @property
+    def stages_per_device(self) -> int:
+        """How many stages each device of a pipeline runs."""
+        known = SCHEDULES.get(self.schedule) if self.pipeline > 1 else None
+        return 1 if known is None else self.virtual or known.stages
+
+    @property
+    def pipeline_options(self) -> PipelineOptions:
+        """The options of the steps `dtp` and `pp` for this plan, without the degrees."""
+        found = PipelineOptions()
+        if self.microbatches > 1:
+            found["microbatches"] = self.microbatches
+        if self.pipeline > 1:
+            found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule, balance="uniform")
+            known = SCHEDULES.get(self.schedule)
+            if known is not None and known.virtual:
+                found["virtual"] = self.stages_per_device
+        if self.stages:
+            found["balance"] = ",".join(map(str, self.stages))
+        if self.sums != SUMS[0]:
+            found["sums"] = self.sums
+        return found
+
+    def steps(self) -> list[str]:
+        """The arguments of `distir transform` for this plan. ZeRO gives each replica as much, where that divides."""
+        before, after = self._words("before"), self._words("after")
+        own = [f"{name}={value}" for name, value in self.pipeline_options.items()]
+        degrees = f"dtp={self.data},{self.tensor},{self.pipeline}"
+        return [*before, degrees, *own, *self._words("dtp"), *after]
+
+    def _words(self, place: Place) -> Iterator[str]:
+        return (word for axis in AXES if axis.place == place for word in axis.words(self))
+
+    def __str__(self) -> str:
+        """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""
+        shown = (text for axis in AXES if (text := axis.shown(self)))
+        return " ".join([f"{self.data}/{self.tensor}/{self.pipeline}/{self.microbatches}", *shown])
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a space tries on each axis, by default the paper's. `Space` says more of each."""
+
+    devices: int
+    batch_sizes: tuple[int, ...] = ()
+    microbatches: tuple[int, ...] = MICROBATCHES
+    schedules: tuple[str, ...] = ("1f1b",)
+    zero: tuple[int, ...] = (0,)
+    checkpoint: tuple[bool, ...] = (False,)
+    all_divisors: bool = False
+    fixed: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], hash=False)
+    """The degrees that `D`, `T` and `P` are restricted to, by name. Those stated here need not be powers of two."""
+    micro_batches: tuple[int, ...] = ()
+    """Sizes that a replica's microbatches are restricted to; empty: any."""
+    sums: tuple[str, ...] = SUMS[:1]
+    """When pipelines add up the gradients of microbatches."""
+    fuse: bool | None = False
+    """Whether the step `fuse` follows each plan's steps; None: both are tried."""
+    accumulate: tuple[int, ...] = (1,)
+    """K where P is 1: in how many microbatches, one after the other, a replica runs its part of the batch."""
+    overlap: tuple[bool, ...] = (False,)
+    """Whether communication runs beside computation, where there are several devices."""
+    experts: tuple[int, ...] | None = None
+    """How many replicas share the experts of a model; None: as many as divide them, 1 for a model without experts."""
+    skew: float = 1.0
+    """The load of the busiest of these replicas, as a multiple of the mean; 0: room for all tokens on each."""
+    context: tuple[int, ...] = (1,)
+    """CP: how many devices share each sequence."""
+    kinds: tuple[str, ...] = CONTEXTS[:1]
+    """How queries of one of these devices meet the keys of the others: `cp_kind` of the step `cp`."""
+    virtual: tuple[int, ...] = (2,)
+    """Stages of each device, for the schedules that leave their number open."""
+    shard: tuple[int, ...] = ()
+    """Sizes of the groups of replicas that partition state by ZeRO, beside all replicas as one."""
+    sequence: tuple[bool, ...] = (False,)
+    """Whether what tensor parallelism leaves whole is split along the sequence."""
+
+    def counts(self, pipeline: int) -> tuple[int, ...]:
+        """K to try for so many stages."""
+        return self.microbatches if pipeline > 1 else self.accumulate
+
+
+Place = Literal["before", "dtp", "after"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What plans of equal degrees may differ in. `field` of `Plan` has its value, `column` of rows shows it.
+
+    `tried`: the values that a space tries for a plan, of which this axis and those after it have their defaults.
+    `words`: what it adds to the steps, at its `place`: before the step `dtp`, among its options, or after it.
+    """
+
+    field: str
+    column: str
+    tried: Callable[[Choices, Plan], Sequence[Any]]
+    words: Callable[[Plan], Sequence[str]] = lambda _: ()
+    place: Place = "dtp"
+    shown: Callable[[Plan], str] = lambda _: ""
+
+
+def _virtual(space: Choices, plan: Plan) -> Sequence[int]:
+    """Where the schedule leaves them open. As many as it has by default are 0: then equal plans are equal."""
+    known = SCHEDULES.get(plan.schedule) if plan.pipeline > 1 else None
+    if known is None or not known.virtual:
+        return (0,)
+    return tuple(0 if count == known.stages else count for count in space.virtual)
+
+
+def _counts(space: Choices, plan: Plan) -> Sequence[int]:
+    """Those that give microbatches of the stated sizes; one that does not where none does, to be counted."""
+    counts, sizes = space.counts(plan.pipeline), space.micro_batches
+    if not sizes or not space.batch_sizes:
+        return counts
+    exact = {batch // (plan.data * size) for batch in space.batch_sizes for size in sizes}
+    return [count for count in counts if count in exact] or counts[:1]
+
+
+def _shards(space: Choices, plan: Plan) -> Sequence[int]:
+    return [0, *(n for n in space.shard if 1 < n < plan.data and plan.data % n == 0)] if plan.zero else (0,)
+
+
+AXES: Final = (
+    Axis(
+        "experts",
+        "EP",
+        lambda space, _: space.experts or (1,),
+        lambda plan: [f"experts={plan.experts}"] if plan.experts > 1 else [],
+        shown=lambda plan: f"ep={plan.experts}" if plan.experts > 1 else "",
+    ),
+    Axis(
+        "skew",
+        "skew",
+        lambda space, plan: (space.skew if plan.experts > 1 else 0.0,),
+        lambda plan: [f"skew={plan.skew:g}"] if plan.experts > 1 and plan.skew else [],
+    ),
+    Axis(
+        "context",
+        "CP",
+        lambda _, plan: (plan.context,),  # a degree: the space chooses it with the others
+        lambda plan: [f"context={plan.context}"] if plan.context > 1 else [],
+        shown=lambda plan: f"cp={plan.context}" if plan.context > 1 else "",
+    ),
+    Axis(
+        "kind",
+        "cp_kind",
+        lambda space, plan: space.kinds if plan.context > 1 else ("",),
+        lambda plan: [f"cp_kind={plan.kind}"] if plan.kind else [],
+        shown=lambda plan: plan.kind,
+    ),
+    Axis(
+        "schedule",
+        "schedule",
+        lambda space, plan: space.schedules if plan.pipeline > 1 else space.schedules[:1],
+        shown=lambda plan: plan.schedule if plan.pipeline > 1 and plan.schedule != "1f1b" else "",
+    ),
+    Axis("virtual", "virtual", _virtual, shown=lambda plan: f"virtual={plan.virtual}" if plan.virtual else ""),
+    Axis(
+        "zero",
+        "zero",
+        lambda space, plan: tuple(stage for stage in space.zero if stage == 0 or plan.data > 1),
+        lambda plan: [f"zero={plan.zero}", "partition=split"] if plan.zero else [],
+        "after",
+        lambda plan: f"zero={plan.zero}" if plan.zero else "",
+    ),
+    Axis(
+        "shard",
+        "shard",
+        _shards,
+        lambda plan: [f"shard={plan.shard}"] if plan.shard else [],
+        "after",
+        lambda plan: f"shard={plan.shard}" if plan.shard else "",
+    ),
+    Axis(
+        "checkpoint",
+        "checkpoint",
+        lambda space, _: space.checkpoint,
+        lambda plan: ["checkpoint"] if plan.checkpoint else [],
+        "before",
+        lambda plan: "checkpoint" if plan.checkpoint else "",
+    ),
+    Axis("microbatches", "K", _counts),
+    Axis(
+        "stages",
+        "stages",
+        lambda _, plan: (plan.stages,),  # found by annealing
+        shown=lambda plan: f"stages={','.join(map(str, plan.stages))}" if plan.stages else "",
+    ),
+    Axis(
+        "sums",
+        "sums",
+        lambda space, plan: space.sums if plan.pipeline > 1 or plan.microbatches > 1 else SUMS[:1],
+        shown=lambda plan: f"sums={plan.sums}" if plan.sums != SUMS[0] else "",
+    ),
+    Axis(
+        "sequence",
+        "sequence",
+        lambda space, plan: space.sequence if plan.tensor > 1 else (False,),
+        lambda plan: ["sequence=true"] if plan.sequence else [],
+        shown=lambda plan: "sequence" if plan.sequence else "",
+    ),
+    Axis(
+        "overlap",
+        "overlap",
+        lambda space, plan: space.overlap if plan.devices > 1 else (False,),
+        lambda plan: ["overlap"] if plan.overlap else [],
+        "after",
+        lambda plan: "overlap" if plan.overlap else "",
+    ),
+    Axis(
+        "fuse",
+        "fuse",
+        lambda space, _: (False, True) if space.fuse is None else (space.fuse,),
+        lambda plan: ["fuse"] if plan.fuse else [],
+        "after",
+        lambda plan: "fuse" if plan.fuse else "",
+    ),
+)
+"""Every axis beside D, T, P and CP, in the order in which a space goes through them, the last one fastest."""
