@@ -131,7 +131,7 @@ class DeviceKind:
     figures by shape, by element type. `host`: how ops are issued to it; `interference`: the share of a collective's
     time by which it delays what is computed beside it, and `begin`: seconds by which it does so however long it takes,
     since it is begun there; `streams`: how many it runs beside that of compute, None for any
-    number.
+    number. `slowdown`: how many times as long as that it computes (see `Hardware.slowed`).
     """
 
     name: str
@@ -157,6 +157,7 @@ class DeviceKind:
     interference: float = 0.0
     begin: float = 0.0
     streams: int | None = None
+    slowdown: float = 1.0
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""

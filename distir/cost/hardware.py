@@ -5,6 +5,7 @@ Devices are *positions* from 0, each with a memory of its own.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -30,6 +31,10 @@ class Cost:
     seconds: float
     bound: Bound
     uncertainty: float = 0.0
+
+    def times(self, factor: float) -> Cost:
+        """What takes so many times as long."""
+        return self if factor == 1 else Cost(self.seconds * factor, self.bound, self.uncertainty)
 
 
 FREE = Cost(0.0, "free")
@@ -72,6 +77,18 @@ class PublishedErrors:
         return max(seconds, others) <= (1 + self.apart) * min(seconds, others)
 
 
+DeviceLink = tuple[int, int]
+"""What joins a device to the others of a level: its position, and the level's place among those of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What an op takes on a machine, in seconds: its communication, and what each position computes meanwhile."""
+
+    communication: float
+    computing: Mapping[int, float]
+
+
 _Reach = tuple[tuple[int, ...], int | None, Use]
 
 
@@ -94,6 +111,7 @@ class Hardware:
     """The level that joins nodes like this machine; None where its profile states none."""
     published: PublishedErrors | None = None
     """How far times were off in published runs; None where the profile does not say."""
+    slow_links: Mapping[DeviceLink, float] = field(default_factory=dict[DeviceLink, float])
     _blocks: BlocksByDevice = field(init=False, repr=False)
     _ranks: dict[_Reach, Ranks | None] = field(init=False, repr=False)
 
@@ -136,6 +154,33 @@ class Hardware:
             return self
         used = {d: self.kinds[d].running(nbytes) for d, nbytes in working_sets.items()}
         return replace(self, kinds=replace(self.kinds, others={**self.kinds.others, **used}))
+
+    def slowed(self, devices: Mapping[int, float], links: Mapping[DeviceLink, float] | None = None) -> Hardware:
+        """The machine on which some devices compute, and some links transfer, more slowly than others of their kind.
+
+        By position, and by link: how many times as long as now that takes. What several devices do together takes as
+        long as on the slowest of them; what crosses several links, as over the slowest. Hosts are as fast as they were.
+        """
+        slow = {d: replace(self.kinds[d], slowdown=factor * self.kinds[d].slowdown) for d, factor in devices.items()}
+        over = {link: factor * self.slow_links.get(link, 1.0) for link, factor in (links or {}).items()}
+        kinds = replace(self.kinds, others={**self.kinds.others, **slow})
+        return replace(self, kinds=kinds, slow_links={**self.slow_links, **over})
+
+    def crossed(self, positions: tuple[int, ...]) -> tuple[DeviceLink, ...]:
+        """The links that these devices communicate over: of each device, those of the levels where it meets others."""
+        members, found = sorted(set(positions)), list[DeviceLink]()
+        for device in members:
+            met = 1
+            for block in self._blocks[device]:
+                inside = bisect_left(members, block.devices.stop) - bisect_left(members, block.devices.start)
+                if inside > met:
+                    found.append((device, block.level))
+                met = inside
+        return tuple(found)
+
+    def node(self, position: int) -> range:
+        """The devices of a device's node: those of the innermost level; of a device that none joins, itself."""
+        return next((block.devices for block in self._blocks[position]), range(position, position + 1))
 
     def under(self, framework: str) -> Hardware | None:
         """The machine where hosts issue ops as a framework does; None where the profile does not say how fast."""
@@ -196,8 +241,10 @@ class Hardware:
         for device in positions:
             around = tuple((block.level, block.height, label(block.devices)) for block in self._blocks[device])
             kind = self.kinds[device]
+            over = self._blocks[device] if self.slow_links else ()
+            pace = kind.slowdown, *(self.slow_links.get((device, block.level), 1.0) for block in over)
             network = self._network(device, span, crossed, label)
-            entries.append((kind.name, kind.warmth, label(device), around, *network))
+            entries.append((kind.name, kind.warmth, pace, label(device), around, *network))
         return tuple(entries)
 
     def _network(
@@ -222,12 +269,25 @@ class Hardware:
         slowest decides. Raises ValueError for a root that is not among the positions.
         """
         cost = FREE if work.communication is None else self._communication(work.communication, positions)
-        if work.flops or work.bytes or (op is not None and work.communication is None and self.measured(op, positions)):
+        if self._computes(work, positions, op):
             computing = max((_computing(kind, work, op) for kind in self._kinds_at(positions)), key=_seconds)
             cost = max(cost, computing, key=_seconds)
         if self.edge:
             return Cost(cost.seconds * max(0.0, 1 + self.edge * cost.uncertainty), cost.bound, cost.uncertainty)
         return cost
+
+    def shares(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Shares:
+        """What the cost of an op consists of: the longest of these seconds. Raises ValueError as `cost` does."""
+        computing = positions if self._computes(work, positions, op) else ()
+        return Shares(
+            0.0 if work.communication is None else self._communication(work.communication, positions).seconds,
+            {position: _computing(self.kinds[position], work, op).seconds for position in computing},
+        )
+
+    def _computes(self, work: Work, positions: tuple[int, ...], op: str | None) -> bool:
+        if work.flops or work.bytes:
+            return True
+        return op is not None and work.communication is None and self.measured(op, positions)
 
     def measured(self, op: str, positions: tuple[int, ...]) -> bool:
         """Whether an op has figures of its own on these positions."""
@@ -236,9 +296,16 @@ class Hardware:
     def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[DeviceKind]:
         if len(positions) == 1:  # nearly all ops that compute
             return (self.kinds[positions[0]],)
-        return {(kind.name, kind.warmth): kind for kind in map(self.kind, positions)}.values()
+        return {(kind.name, kind.warmth, kind.slowdown): kind for kind in map(self.kind, positions)}.values()
 
     def _communication(self, communication: Communication, positions: tuple[int, ...]) -> Cost:
+        cost = self._at_pace(communication, positions)
+        if not self.slow_links:
+            return cost
+        return cost.times(max((self.slow_links.get(link, 1.0) for link in self.crossed(positions)), default=1.0))
+
+    def _at_pace(self, communication: Communication, positions: tuple[int, ...]) -> Cost:
+        """What it costs where no link is slower than others."""
         root = positions[0] if communication.root is None else communication.root
         if root not in positions:
             raise ValueError(f"the root {root} is not among the positions {positions}")
@@ -303,6 +370,10 @@ class Hardware:
 
 
 def _computing(kind: DeviceKind, work: Work, op: str | None) -> Cost:
+    return _at_pace(kind, work, op).times(kind.slowdown)
+
+
+def _at_pace(kind: DeviceKind, work: Work, op: str | None) -> Cost:
     figures = None if op is None or not kind.ops else kind.figures_of(op, work.dtype)
     if figures is not None:
         spent = figures.spent(work.flops, work.bytes, kind.warmth)
@@ -334,6 +405,7 @@ def _contents(hardware: Hardware) -> tuple[object, ...]:
         hardware.edge,
         hardware.network,
         hardware.published,
+        hardware.slow_links,
     )
 
 

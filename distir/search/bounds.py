@@ -39,7 +39,7 @@ class Load:
     def bound(self, plan: Plan, hardware: Hardware) -> float:
         """Seconds that a simulation of the plan takes at least."""
         parts = plan.data * plan.tensor * plan.microbatches
-        kinds = {kind.name: kind for kind in hardware.kinds.distinct}.values()
+        kinds = {(kind.name, kind.slowdown): kind for kind in hardware.kinds.distinct}.values()
         ops = (*sorted(HEAVY), *(["a kernel"] if plan.fuse else []))
         cut = plan.overlap and plan.tensor > 1
         total = sum(
@@ -82,7 +82,7 @@ def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float, ops
         [] if dtype is None else [table[dtype.name] for table in (kind.products, kind.experts) if dtype.name in table]
     )
     found += [shaped.at_least(flops) * max(0.0, 1 + edge * kind.uncertainty) for shaped in by_shape]
-    return min(found)
+    return min(found) * kind.slowdown
 
 
 def _fastest(rate: Rate, flops: float) -> float:

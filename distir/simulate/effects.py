@@ -338,15 +338,17 @@ class Effects:
 
     def cost(self, done: Work, devices: tuple[int, ...], op: str) -> Cost:
         """What the work of an op costs on devices of the program."""
-        if not devices:
-            return FREE
+        return self.hardware.cost(*self.placed(done, devices, op), op) if devices else FREE
+
+    def placed(self, done: Work, devices: tuple[int, ...], op: str) -> tuple[Work, tuple[int, ...]]:
+        """The work of an op as the machine sees it, and the positions that do it, represented ones too."""
         communication = done.communication
         if communication is not None and communication.root is not None:
             done = replace(done, communication=replace(communication, root=self.place[communication.root]))
         positions = tuple(self.place[d] for d in devices)
         if communication is not None and communication.group is not None:
             positions = self._standing_for(op, devices[0], *communication.group)
-        return self.hardware.cost(done, positions, op)
+        return done, positions
 
     def _standing_for(self, op: str, device: int, size: int, stride: int) -> Devices:
         """The positions of a device and of those that it represents. Raises Reject where the machine has too few."""

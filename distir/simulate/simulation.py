@@ -114,6 +114,11 @@ class Simulation:
         """The same program with another body."""
         return Simulation(self.module, self.instance, self.hardware, planned, self._effects)
 
+    @property
+    def effects(self) -> Effects:
+        """What ops do on the machine as the program's working set leaves its caches."""
+        return Effects(self._effects.domain, self.hardware.running(self.peaks), self._effects.place)
+
     def effect_of(self, op: Apply, vs: Sequence[Value]) -> Effect:
         """The effect of an op on these operands. Raises Reject where it cannot be determined."""
         effects = Effects(self._effects.domain, self.hardware, self._effects.place)

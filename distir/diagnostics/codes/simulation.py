@@ -266,6 +266,32 @@ machine that has the type, as `dgx-h100`, or another precision. Profiles state w
     severity=Severity.WARNING,
 )
 
+REPRESENTED_LATENESS = code(
+    "DIR514",
+    "represented-lateness",
+    """
+Steps are to be drawn on devices that are late by chance (`distir simulate --spread`), and a device of the program
+stands for others (`dtp` with `representative=true`). Each of those may be late by itself, and the program says of none
+but one when it is done: a collective of all of them would wait for the latest.
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768), 1]) {
+  %y = GroupAllreduce[size = 4](%x)
+  return %y
+}
+```
+
+Draw steps of the whole program, which has all devices:
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768), 1], %y: Tensor[Float32, (64, 768), 2]) {
+  %a, %b = MPIAllreduce(%x, %y)
+  return %a, %b
+}
+```
+""",
+)
+
 KERNEL_ALONE = code(
     "DIR511",
     "kernel-alone",

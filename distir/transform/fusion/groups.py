@@ -102,7 +102,7 @@ class Grouping:
             while waiting:
                 statement = self.body[waiting.pop()]
                 if behind:
-                    near = {i for name in results(statement) for i in self.users.get(name, ())}
+                    near = {i for name in results(statement) for i in self.users.get(name, [])}
                 else:
                     near = {self.maker[name] for name in names(operands(statement)) if name in self.maker}
                 passing = {i for i in near - found if self._is_cast_or_view(self.body[i])}

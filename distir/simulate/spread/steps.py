@@ -1,0 +1,175 @@
+"""Steps on a machine whose devices and links are late by chance: their quantiles, and whose lateness costs what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distir.analysis.size import refuse_beyond
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import simulation as codes
+from distir.ir import Part, Site
+from distir.simulate.simulation import Simulation
+from distir.simulate.spread.clocks import Factors, latencies
+from distir.simulate.spread.lateness import DRAWS, Lateness, Source, Sources, SpreadError, parse, sources
+from distir.simulate.spread.tape import Tape, Tapes
+
+if TYPE_CHECKING:
+    from distir.simulate.spread.lateness import Vector
+
+MOST_STEPS = 5_000_000
+"""So many steps are done for all draws: minutes."""
+
+LATER = 1.1
+"""By what factor a source alone is late, to see what that costs."""
+
+MOST_ON_TIME = 128
+"""Of so many sources, those whose lateness alone costs most, it is found what they cost in the draws."""
+
+MOST_NUMBERS = 1 << 23
+"""So many factors and moments are kept at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one source's lateness costs, in seconds of a step.
+
+    `alone_s`: by how much a step takes longer if it alone is 10 % late. `drawn_s`: by how much the mean step of the
+    draws would be shorter if it were never late, and all else as it is; None where that is not worked out.
+    """
+
+    source: str
+    alone_s: float
+    drawn_s: float | None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Draws of a step. `seconds`: of each; `plain_s`: where nothing is late. The same seed gives the same draws."""
+
+    plain_s: float
+    seconds: Vector
+    lateness: tuple[Lateness, ...]
+    seed: int
+    _tape: Tape = field(repr=False)
+    _sources: Sources = field(repr=False)
+    _numbers: Mapping[int, int] = field(repr=False)
+    """By position, what the program calls a device."""
+
+    @property
+    def draws(self) -> int:
+        """How many there are."""
+        return len(self.seconds)
+
+    @property
+    def mean_s(self) -> float:
+        """The mean step, in seconds."""
+        return float(np.mean(self.seconds))
+
+    def quantile(self, share: float) -> float:
+        """What this share of steps take at most, in seconds: 0.5 for the median. Raises ValueError beyond 0 to 1."""
+        return float(np.quantile(self.seconds, share))
+
+    def factors(self) -> dict[Source, Vector]:
+        """By source: how many times as long it takes, in each of the draws."""
+        return self._sources.drawn(self.seed).next(self.draws)
+
+    def late(self, draw: int) -> tuple[dict[int, float], dict[tuple[int, int], float]]:
+        """What `Hardware.slowed` takes to be the machine of one draw: the factors of positions, and of links."""
+        drawn = {source: factors[draw] for source, factors in self.factors().items()}
+        devices = {
+            position: float(np.prod([drawn[source] for source in self._sources.of_device(position)]))
+            for position in self._numbers
+        }
+        links = {(s.position, s.level): float(factor) for s, factor in drawn.items() if s.what == "link"}
+        return devices, links
+
+    @cached_property
+    def costs(self) -> tuple[Costs, ...]:
+        """Whose lateness costs what, the most in the draws first."""
+        known = list(self._sources.late)
+        alone = self._alone(known)
+        order = sorted(range(len(known)), key=lambda at: -alone[at])
+        chosen = order[:MOST_ON_TIME]
+        drawn = self._on_time([known[at] for at in chosen])
+        named = [(self._sources.label(known[at], self._numbers), float(alone[at])) for at in order]
+        found = [Costs(*one, drawn[place] if place < len(chosen) else None) for place, one in enumerate(named)]
+        return tuple(sorted(found, key=lambda c: (-1.0 if c.drawn_s is None else c.drawn_s, c.alone_s), reverse=True))
+
+    def _alone(self, known: Sequence[Source]) -> Vector:
+        """By source: by how many seconds a step takes longer where it is 10 % late, and nothing else is late."""
+        found: list[Vector] = []
+        each = _at_once(len(known), self._tape)
+        for first in range(0, len(known), each):
+            some = known[first : first + each]
+            factors = {source: np.where(np.arange(len(some)) == at, LATER, 1.0) for at, source in enumerate(some)}
+            found.append(_seconds(self._tape, Factors(self._sources, factors), len(some)))
+        return self.plain_s * (np.concatenate(found) / _plain(self._tape, self._sources) - 1) if found else np.zeros(0)
+
+    def _on_time(self, chosen: Sequence[Source]) -> list[float]:
+        """By source: what the first of the draws would take less, in the mean, if it were not late."""
+        if not chosen:
+            return []
+        count = max(1, min(self.draws, 10 * self.draws // len(chosen), _at_once(len(self._sources.late), self._tape)))
+        factors = self._sources.drawn(self.seed).next(count)
+        found: list[float] = []
+        for source in chosen:
+            prompt = {**factors, source: np.minimum(factors[source], 1.0)}
+            seconds = _seconds(self._tape, Factors(self._sources, prompt), count)
+            shorter = self.seconds[:count] - self.plain_s * (seconds / _plain(self._tape, self._sources))
+            found.append(float(np.mean(shorter)))
+        return found
+
+
+def spread(simulation: Simulation, lateness: Sequence[str | Lateness], draws: int = DRAWS, seed: int = 0) -> Spread:
+    """Draw steps of a simulated program on devices and links that are late by chance.
+
+    `lateness`: what is late, and by how much (`lateness.parse`). Raises SpreadError (a ValueError) for what the machine
+    lacks, and for fewer draws than one; ProgramError where devices of the program represent others, which may be late
+    one by one, and for programs of too many steps.
+    """
+    if draws < 1 or seed < 0:
+        raise SpreadError(f"expected draws from 1 and a seed from 0, found {draws} and {seed}")
+    stated = tuple([parse(one) if isinstance(one, str) else one for one in lateness])
+    effects = simulation.effects
+    if effects.represented:
+        message = "a device of the program stands for several, and each of them may be late by itself"
+        site = Site(simulation.function.name, None, Part("name"))
+        hint = "simulate the whole program, as `dtp` writes it without `representative=true`"
+        raise ProgramError([Diagnostic(codes.REPRESENTED_LATENESS, site, message, help=hint)])
+    tapes = Tapes(effects)
+    tape = tapes.of(simulation.body)
+    refuse_beyond(
+        tape.length, MOST_STEPS, simulation.function.name, "draws are simulated of", of="steps of devices and groups"
+    )
+    numbers = {position: device for device, position in effects.place.items()}
+    links = {link for timing in tapes.timings.values() for link in timing.links}
+    found = sources(effects.hardware, stated, numbers, links)
+    drawing = found.drawn(seed)
+    parts: list[Vector] = []
+    left, each = draws, _at_once(len(found.late), tape)
+    while left:
+        count = min(left, each)
+        parts.append(_seconds(tape, Factors(found, drawing.next(count)), count))
+        left -= count
+    plain, seconds = simulation.latency_s, np.concatenate(parts)
+    relative = seconds / _plain(tape, found) if plain else np.ones(draws)
+    return Spread(plain, plain * relative, stated, seed, tape, found, numbers)
+
+
+def _plain(tape: Tape, found: Sources) -> float:
+    """The step where nothing is late, as the draws are summed up: they relate to it, so that its rounding cancels."""
+    return float(_seconds(tape, Factors(found, {}), 1)[0]) or 1.0
+
+
+def _seconds(tape: Tape, factors: Factors, count: int) -> Vector:
+    return np.broadcast_to(np.asarray(latencies(tape, factors), dtype=np.float64), (count,))
+
+
+def _at_once(late: int, tape: Tape) -> int:
+    """How many draws are done at a time."""
+    return max(16, MOST_NUMBERS // (1 + late + 3 * len(tape.devices)))
