@@ -19,6 +19,7 @@ from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Local, Write
 
 
@@ -35,6 +36,11 @@ def Send(x: Array, *, device: int) -> Array:
     %y = Send[device = 2](%x: Tensor[Float32, (2, 3), 1])
     """
     return x
+
+
+@Send.pieces
+def _(p: Pieces, x: Piece, **_: object) -> list[Piece]:
+    return [x]
 
 
 @Send.checks
@@ -85,6 +91,11 @@ def MPIBroadcast(x: Array, *, devices: tuple[int, ...]) -> list[Array]:
     return [x for _ in devices]
 
 
+@MPIBroadcast.pieces
+def _(p: Pieces, x: Piece, **_: object) -> list[Piece]:
+    return [x] * p.count
+
+
 @MPIBroadcast.checks
 def _(x: TensorType, *, devices: tuple[int, ...]) -> None:
     _check_group("MPIBroadcast", devices, x)
@@ -120,6 +131,11 @@ def MPIScatter(x: Array, *, devices: tuple[int, ...], axis: int = 0) -> list[Arr
     return np.split(x, len(devices), axis=axis)
 
 
+@MPIScatter.pieces
+def _(p: Pieces, x: Piece, *, axis: int, **_: object) -> list[Piece]:
+    return p.split(x, axis, p.count)
+
+
 @MPIScatter.checks
 def _(x: TensorType, *, devices: tuple[int, ...], axis: int) -> None:
     _check_group("MPIScatter", devices, x)
@@ -153,6 +169,11 @@ def MPIGather(*xs: Array, root: int, axis: int = 0) -> Array:
     %y = MPIGather[root = 1, axis = 0](%x_1: Tensor[Float32, (2, 3), 1], %x_2: Tensor[Float32, (2, 3), 2])
     """
     return np.concatenate(xs, axis=axis)
+
+
+@MPIGather.pieces
+def _(p: Pieces, *xs: Piece, axis: int, **_: object) -> list[Piece]:
+    return [p.joined(xs, axis)]
 
 
 @MPIGather.checks
@@ -191,6 +212,11 @@ def MPIAllgather(*xs: Array, axis: int = 0) -> list[Array]:
     """
     whole = np.concatenate(xs, axis=axis)
     return [whole for _ in xs]
+
+
+@MPIAllgather.pieces
+def _(p: Pieces, *xs: Piece, axis: int) -> list[Piece]:
+    return [p.joined(xs, axis)] * len(xs)
 
 
 @MPIAllgather.grad
@@ -244,6 +270,11 @@ def MPIReduce(*xs: Array, root: int) -> Array:
     return _total(xs)
 
 
+@MPIReduce.pieces
+def _(p: Pieces, *xs: Piece, **_: object) -> list[Piece]:
+    return [p.sum(*((1.0, x) for x in xs))]
+
+
 @MPIReduce.checks
 def _(*xs: TensorType, root: int) -> None:
     _check_root("MPIReduce", root, xs)
@@ -280,6 +311,11 @@ def MPIAllreduce(*xs: Array) -> list[Array]:
     """
     total = _total(xs)
     return [total for _ in xs]
+
+
+@MPIAllreduce.pieces
+def _(p: Pieces, *xs: Piece) -> list[Piece]:
+    return [p.sum(*((1.0, x) for x in xs))] * len(xs)
 
 
 @MPIAllreduce.grad
@@ -324,6 +360,11 @@ def MPIReduceScatter(*xs: Array, axis: int = 0) -> list[Array]:
     %y_1, %y_2 = MPIReduceScatter[axis = 0](%x_1: Tensor[Float32, (4, 3), 1], %x_2: Tensor[Float32, (4, 3), 2])
     """
     return np.split(_total(xs), len(xs), axis=axis)
+
+
+@MPIReduceScatter.pieces
+def _(p: Pieces, *xs: Piece, axis: int) -> list[Piece]:
+    return p.split(p.sum(*((1.0, x) for x in xs)), axis, len(xs))
 
 
 @MPIReduceScatter.grad
@@ -373,6 +414,12 @@ def MPIAlltoall(
     """
     parts = [np.split(x, len(xs), axis=split_axis) for x in xs]
     return [np.concatenate([row[j] for row in parts], axis=concat_axis) for j in range(len(xs))]
+
+
+@MPIAlltoall.pieces
+def _(p: Pieces, *xs: Piece, split_axis: int, concat_axis: int, **_: object) -> list[Piece]:
+    parts = [p.split(x, split_axis, len(xs)) for x in xs]
+    return [p.joined([row[j] for row in parts], concat_axis) for j in range(len(xs))]
 
 
 @MPIAlltoall.shapes
@@ -455,6 +502,11 @@ def MPIShift(*xs: Array, by: int = 1) -> list[Array]:
     %y_1, %y_2 = MPIShift(%x_1: Tensor[Float32, (4, 6), 1], %x_2: Tensor[Float32, (4, 6), 2])
     %y_1, %y_2, %y_3 = MPIShift[by = -1](%x_1: Tensor[Float32, (2,), 1], %x_2: Tensor[Float32, (2,), 2], %x_3: Tensor[Float32, (2,), 3])
     """  # noqa: E501
+    return [xs[(i - by) % len(xs)] for i in range(len(xs))]
+
+
+@MPIShift.pieces
+def _(p: Pieces, *xs: Piece, by: int) -> list[Piece]:
     return [xs[(i - by) % len(xs)] for i in range(len(xs))]
 
 

@@ -184,6 +184,14 @@ class Op:
         """
         return self._register("parted", rule)
 
+    def pieces(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Register what the op makes of pieces of values, where its layout does not say it, for proofs.
+
+        Its arguments are a `pieces.Pieces`, the operands (None: omitted), and the attributes by keyword. It returns the
+        list of results.
+        """
+        return self._register("pieces", rule)
+
     def partial(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Register a rule that returns the result's value where not all operands are known.
 

@@ -18,6 +18,7 @@ from distir.ops.specs import BOOLEAN_RESULTS
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
 
 
@@ -28,6 +29,11 @@ def Add(a: Array, b: Array) -> Array:
     %c = Add(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3,), 1])
     """
     return a + b
+
+
+@Add.pieces
+def _(p: Pieces, a: Piece, b: Piece) -> Any:
+    return [p.sum((1.0, a), (1.0, b))]
 
 
 @Add.grad
@@ -45,6 +51,11 @@ def Sub(a: Array, b: Array) -> Array:
     %c = Sub(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (2, 3), 1])
     """
     return a - b
+
+
+@Sub.pieces
+def _(p: Pieces, a: Piece, b: Piece) -> Any:
+    return [p.sum((1.0, a), (-1.0, b))]
 
 
 @Sub.grad
@@ -66,6 +77,14 @@ def Mul(a: Array, b: Array) -> Array:
     return a * b
 
 
+@Mul.pieces
+def _(p: Pieces, a: Piece, b: Piece) -> Any:
+    for x, y in ((a, b), (b, a)):
+        if (number := p.number(y)) is not None:
+            return [p.sum((number, x), (0.0, y))]
+    return NotImplemented
+
+
 @Mul.grad
 def _(g: Backward) -> Gradients:
     a, b = g.x
@@ -85,6 +104,13 @@ def Div(a: Array, b: Array) -> Array:
     if "O" in (a.dtype.kind, b.dtype.kind):  # sizes, some of them symbolic
         return np.asarray(np.frompyfunc(_quotient_of_sizes, 2, 1)(a, b))
     return truncated_quotient(a, b) if a.dtype.kind in "iu" else a / b
+
+
+@Div.pieces
+def _(p: Pieces, a: Piece, b: Piece) -> Any:
+    if p.is_float(a) and (number := p.number(b)):
+        return [p.sum((1 / number, a), (0.0, b))]
+    return NotImplemented
 
 
 @Div.grad
@@ -240,6 +266,11 @@ def Sum(*data: Array) -> Array:
     return sum(data[1:], start=data[0])
 
 
+@Sum.pieces
+def _(p: Pieces, *data: Piece) -> Any:
+    return [p.sum(*((1.0, x) for x in data))]
+
+
 @Sum.grad
 def _(g: Backward) -> Gradients:
     return [g.sum_to(g.dy, x) for x in g.x]
@@ -258,6 +289,11 @@ def Mean(*data: Array) -> Array:
     """
     total = sum(map(wide, data[1:]), start=wide(data[0]))
     return (total / len(data)).astype(data[0].dtype, copy=False)
+
+
+@Mean.pieces
+def _(p: Pieces, *data: Piece) -> Any:
+    return [p.sum(*((1 / len(data), x) for x in data))]
 
 
 @Mean.grad
@@ -279,6 +315,11 @@ def Neg(x: Array) -> Array:
     %y = Neg(%x: Tensor[Float32, (2, 3), 1])
     """
     return -x
+
+
+@Neg.pieces
+def _(p: Pieces, x: Piece) -> Any:
+    return [p.sum((-1.0, x))]
 
 
 @Neg.grad
@@ -690,6 +731,11 @@ def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
     return input.astype(numpy_dtype(to))
 
 
+@Cast.pieces
+def _(p: Pieces, input: Piece, *, to: DType, **_: Any) -> Any:
+    return [input] if p.dtype(input) == to else NotImplemented
+
+
 @Cast.grad
 def _(g: Backward) -> Gradients:
     return [g("Cast", g.dy, to=g.dtype(g.x[0]))] if g.dtype(g.y[0]).kind == "float" else [None]
@@ -717,6 +763,11 @@ def Identity(input: Array) -> Array:
     %y = Identity(%x: Tensor[Float32, (2, 3), 1])
     """
     return input
+
+
+@Identity.pieces
+def _(p: Pieces, input: Piece) -> Any:
+    return [input]
 
 
 @Identity.grad

@@ -21,6 +21,7 @@ from distir.ops.unify import Reject, broadcast
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
 
 
@@ -149,6 +150,22 @@ def Gemm(
     scaled = product if alpha == 1 else alpha * product
     whole = scaled if c is None else scaled + (wide(c) if beta == 1 else beta * wide(c))
     return whole.astype(a.dtype, copy=False)
+
+
+@Gemm.pieces
+def _(
+    p: Pieces,
+    a: Piece,
+    b: Piece,
+    c: Piece | None = None,
+    *,
+    alpha: float,
+    beta: float,
+    transA: bool,
+    transB: bool,
+) -> list[Piece]:
+    first, second = p.transposed(a, (1, 0)) if transA else a, p.transposed(b, (1, 0)) if transB else b
+    return [p.sum((alpha, p("MatMul", first, second)), *(() if c is None else ((beta, c),)))]
 
 
 @Gemm.shapes

@@ -28,6 +28,7 @@ from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -522,6 +523,11 @@ def Assign(w: Array, source: Array) -> Array:
     %w_new = Assign(%w: Tensor[BFloat16, (2, 3), 1], %master: Tensor[Float32, (2, 3), 1])
     """
     return source.astype(w.dtype)
+
+
+@Assign.pieces
+def _(p: Pieces, w: Piece, source: Piece) -> list[Piece]:
+    return [p.cast(source, p.dtype(w))]
 
 
 @Assign.torch(fresh=True)

@@ -13,6 +13,7 @@ from distir.ops.numeric import Array
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
 
 
@@ -28,6 +29,11 @@ def After(value: Array, *events: Array) -> Array:
     %y = After(%x: Tensor[Float32, (2, 3), 1], %a: Tensor[Float32, (4,), 1], %b: Tensor[Int64, (5, 6), 1])
     """
     return value
+
+
+@After.pieces
+def _(p: Pieces, value: Piece, *events: Piece) -> list[Piece]:
+    return [value]
 
 
 @After.sharding

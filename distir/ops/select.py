@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
@@ -17,6 +18,7 @@ from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -42,6 +44,12 @@ def Split(
     """
     sizes = cast("list[int]", _parts(input.shape[axis], num_outputs or count) if split is None else split.tolist())
     return np.split(input, np.cumsum(sizes[:-1], dtype=np.int64), axis=axis)
+
+
+@Split.pieces
+def _(p: Pieces, input: Piece, split: Piece | None = None, *, axis: int, **_: Any) -> list[Piece]:
+    ends = list(accumulate(shape[axis] for shape in p.shapes))
+    return [p.cut(input, axis, start, end) for start, end in pairwise([0, *ends])]
 
 
 @Split.shapes
@@ -96,6 +104,11 @@ def Concat(*inputs: Array, axis: int) -> Array:
     %y = Concat[axis = 0](%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (4, 3), 1])
     """
     return np.concatenate(inputs, axis=axis)
+
+
+@Concat.pieces
+def _(p: Pieces, *inputs: Piece, axis: int) -> Any:
+    return [p.joined(inputs, axis)]
 
 
 @Concat.sharding
@@ -410,6 +423,19 @@ def Slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, st
         taken = _positions(data.shape[axis], start, end, step)
         window[axis] = slice(taken.start, taken.stop if taken.stop >= 0 else None, step) if taken else slice(0)
     return np.array(data[tuple(window)])
+
+
+@Slice.pieces
+def _(
+    p: Pieces, data: Piece, starts: Piece, ends: Piece, axes: Piece | None = None, steps: Piece | None = None
+) -> Any:
+    named = range(len(p.ints(starts))) if axes is None else p.ints(axes)
+    if steps is not None and set(p.ints(steps)) != {1}:
+        return NotImplemented
+    for axis, start, end in zip(named, p.ints(starts), p.ints(ends), strict=True):
+        taken = _positions(p.shape(data)[axis], start, end, 1)
+        data = p.cut(data, axis, taken.start, max(taken.start, taken.stop))
+    return [data]
 
 
 @Slice.shapes

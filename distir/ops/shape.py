@@ -16,6 +16,7 @@ from distir.ops.unify import Reject, broadcast, normal_axis
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
 
 
@@ -30,6 +31,11 @@ def Reshape(data: Array, shape: Array, *, allowzero: bool = False) -> Array:
     %y = Reshape(%x: Tensor[Float32, (2, 3, 4), 1], [0, -1])
     """
     return data.reshape(cast("tuple[int, ...]", _reshaped(data.shape, shape.tolist(), allowzero)))
+
+
+@Reshape.pieces
+def _(p: Pieces, data: Piece, shape: Piece, *, allowzero: bool) -> Any:
+    return [p.reshaped(data, p.shapes[0], () if allowzero else p.ints(shape))]
 
 
 @Reshape.shapes
@@ -60,6 +66,11 @@ def Flatten(input: Array, *, axis: int = 1) -> Array:
     return input.reshape(cast(int, rows), cast(int, columns))
 
 
+@Flatten.pieces
+def _(p: Pieces, input: Piece, *, axis: int) -> Any:
+    return [p.flattened(input, axis)]
+
+
 @Flatten.shapes
 def _(input: Operand, *, axis: int) -> Shape:
     return (None, None) if input.shape is None else _flattened(input.shape, axis)
@@ -81,6 +92,11 @@ def Squeeze(data: Array, axes: Array | None = None) -> Array:
     %y = Squeeze(%x: Tensor[Float32, (1, 3, 1), 1])
     """
     return np.squeeze(data, None if axes is None else tuple(axes.tolist()))
+
+
+@Squeeze.pieces
+def _(p: Pieces, data: Piece, axes: Piece | None = None) -> Any:
+    return [p.squeezed(data, p.ints(axes))] if axes is not None else [p.reshaped(data, p.shapes[0])]
 
 
 @Squeeze.shapes
@@ -124,6 +140,11 @@ def Unsqueeze(data: Array, axes: Array) -> Array:
     return np.expand_dims(data, tuple(axes.tolist()))
 
 
+@Unsqueeze.pieces
+def _(p: Pieces, data: Piece, axes: Piece) -> Any:
+    return [p.unsqueezed(data, p.ints(axes))]
+
+
 @Unsqueeze.shapes
 def _(data: Operand, axes: Operand) -> Shape | None:
     count = length(axes)
@@ -158,6 +179,11 @@ def Transpose(data: Array, *, perm: tuple[int, ...] | None = None) -> Array:
     %y = Transpose[perm = [0, 2, 1]](%x: Tensor[Float32, (2, 3, 4), 1])
     """
     return np.transpose(data, perm)
+
+
+@Transpose.pieces
+def _(p: Pieces, data: Piece, *, perm: tuple[int, ...] | None = None) -> Any:
+    return [p.transposed(data, range(len(p.shape(data)))[::-1] if perm is None else perm)]
 
 
 @Transpose.shapes

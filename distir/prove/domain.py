@@ -1,0 +1,260 @@
+"""The domain of relations: one more domain for Algorithm 1.
+
+A value is a `Piece`, or a tuple of values; None is an operand that is left out. Types and known values come from the
+mixed domain, statement by statement. Where no rule applies a result is an atom of its own, `unknown`, with the reason:
+it equals nothing of the sequential program, so that no proof rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from distir.analysis.domains import Mixed, Types
+from distir.analysis.interpreter import Domain, algorithm_1
+from distir.analysis.known_ops import lookup
+from distir.analysis.parameters import parameters
+from distir.ir import Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
+from distir.ir.deep import Deep
+from distir.ops import Op, Value, bind, type_of
+from distir.prove import runs as places
+from distir.prove.lifting import lift
+from distir.prove.pieces import Algebra, Piece, Unproved, elements, shape_of
+
+Related = Any
+"""A piece, a tuple of values, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A statement of a function."""
+
+    function: str
+    statement: Apply
+    sequential: bool
+
+
+@dataclass
+class Relations(Domain):
+    """What values are of the terms of the sequential program."""
+
+    module: Module
+    algebra: Algebra
+    unknown: Any = None
+    place: Place | None = None
+    """The statement that is being interpreted."""
+    _function: str = ""
+    _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
+    _steps: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
+
+    def __post_init__(self) -> None:
+        self.mixed: Types = Mixed(self.module)
+
+    def apply(self, op: Apply, vs: tuple[Related, ...]) -> Sequence[Related]:
+        """The pieces that an op's results are."""
+        key = (op.op, op.attrs, vs, len(op.results))
+        found = self._steps.get(key)
+        if found is None:
+            self.place = Place(self._function, op, self.algebra.sequential)
+            found = self._steps[key] = self._applied(op, vs)
+        return found
+
+    def _applied(self, op: Apply, vs: tuple[Related, ...]) -> tuple[Related, ...]:
+        definition, count = lookup(op.op), len(op.results)
+        if op.op == "MakeTuple":
+            return (vs,)
+        if op.op == "UnpackTuple":
+            return tuple(vs[0])
+        if any(isinstance(v, tuple) for v in vs):
+            leaves = max(len(cast("tuple[Related, ...]", v)) for v in vs if isinstance(v, tuple))
+            of_leaf = [tuple([v[k] if isinstance(v, tuple) else v for v in vs]) for k in range(leaves)]
+            made = [self.apply(op, leaf) for leaf in of_leaf]
+            return tuple(tuple([leaf[j] for leaf in made]) for j in range(count))
+        return self.of_op(definition, op.attrs, vs, count)
+
+    def of_op(self, op: Op, attrs: Attributes, vs: tuple[Piece | None, ...], count: int) -> tuple[Piece, ...]:
+        """The same for an op of which no operand is a tuple."""
+        values = tuple([None if v is None else v.value for v in vs])
+        results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
+        if all(isinstance(w, (Dense, Literal)) for w in results):
+            return tuple(map(self.algebra.of_value, results))
+        try:
+            rule = op.rule("pieces")
+            if rule is not None:
+                writer = Writer(self, results)
+                found = rule(writer, *vs, **writer.keywords(rule, bind(op, attrs)))
+                if found is not NotImplemented:
+                    return tuple([_valued(piece, w) for piece, w in zip(found, results, strict=True)])
+            return tuple(lift(self.algebra, op, attrs, vs, results))
+        except Unproved as reason:
+            return self._unknown(op, attrs, vs, results, str(reason))
+
+    def _unknown(
+        self, op: Op, attrs: Attributes, vs: tuple[Piece | None, ...], results: Sequence[Value], reason: str
+    ) -> tuple[Piece, ...]:
+        """Atoms of which nothing is known but how they were computed."""
+        operands = tuple([None if v is None else (type_of(v.value), v.whole, v.runs, v.terms) for v in vs])
+        found: list[Piece] = []
+        for j, w in enumerate(results):
+            shape = shape_of(w)
+            atom = self.algebra.terms.atom("unknown", shape, details=(op.name, attrs, operands, j), reason=reason)
+            found.append(Piece(w, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),)))
+        return tuple(found)
+
+    def called(self, call: Call, vs: tuple[Related, ...]) -> Deep[Sequence[Related]]:
+        """What the function returns, interpreted once for equal arguments."""
+        key = call.function, vs
+        found = self._calls.get(key)
+        if found is None:
+            function = self.module.functions[call.function]
+            args, _ = parameters(function, tuple(map(value_of, vs)))
+            given = tuple(map(_valued, vs, args))
+            outer, self._function = self._function, call.function
+            try:
+                final = yield algorithm_1(function, given, self)
+            finally:
+                self._function = outer
+            found = self._calls[key] = final.returned
+        return found
+
+    def constant(self, arg: Arg) -> Related:
+        """A literal, or an operand that is left out."""
+        assert isinstance(arg, Literal)
+        return None if arg.value is None else self.algebra.of_value(arg)
+
+
+class Writer:
+    """What `pieces` rules are written with (`ops/pieces.py`)."""
+
+    def __init__(self, domain: Relations, results: Sequence[Value]) -> None:
+        self._domain, self._algebra, self._results = domain, domain.algebra, results
+        self.count = len(results)
+        self.shapes = tuple(map(shape_of, results))
+
+    def keywords(self, rule: Callable[..., Any], bound: Attributes) -> dict[str, Any]:
+        """The attributes that a rule takes."""
+        return dict(bound)
+
+    def __call__(self, op: str, *operands: Piece | None, **attrs: Constant) -> Piece:
+        """The result of an op, by its own rule or its layout."""
+        values = tuple([v if v is None or isinstance(v, Piece) else self._algebra.of_value(v) for v in operands])
+        return self._domain.of_op(lookup(op), Attributes(attrs), values, 1)[0]
+
+    def sum(self, *addends: tuple[float, Piece]) -> Piece:
+        """The sum of pieces, each with a factor, which may broadcast."""
+        return self._shaped(self._algebra.added(None, addends), addends[0][1])
+
+    def joined(self, pieces: Sequence[Piece], axis: int) -> Piece:
+        """The concatenation along an axis."""
+        if len({piece.value for piece in pieces if isinstance(piece.value, (Dense, Literal))}) > 1:
+            raise Unproved("constants are joined")
+        return self._shaped(self._algebra.joined(None, pieces, axis % len(pieces[0].whole)), pieces[0])
+
+    def cut(self, x: Piece, axis: int, start: int, stop: int) -> Piece:
+        """The places from `start` to `stop` of an axis."""
+        return self._shaped(self._algebra.cut(None, x, axis % len(x.whole), start, stop), x)
+
+    def split(self, x: Piece, axis: int, count: int) -> list[Piece]:
+        """So many equal parts along an axis."""
+        width = x.shape[axis % len(x.whole)] // count
+        return [self.cut(x, axis, k * width, (k + 1) * width) for k in range(count)]
+
+    def shape(self, x: Piece) -> tuple[int, ...]:
+        """The shape of a piece."""
+        return x.shape
+
+    def dtype(self, x: Piece) -> Any:
+        """The element type of a piece."""
+        found = type_of(x.value)
+        return found.dtype if isinstance(found, TensorType) else None
+
+    def is_float(self, x: Piece) -> bool:
+        """Whether the elements are floating-point numbers, which can be divided."""
+        dtype = self.dtype(x)
+        return dtype is not None and dtype.kind == "float"
+
+    def cast(self, x: Piece, to: Any) -> Piece:
+        """In another element type."""
+        return x if self.dtype(x) == to else self("Cast", x, to=to)
+
+    def reshaped(self, x: Piece, shape: tuple[int, ...], spelled: Sequence[int] = ()) -> Piece:
+        """The elements in another shape; `spelled`: as the program says it, with 0 and -1."""
+        return self._algebra.reshaped(_typed(x, shape), x, spelled)
+
+    def flattened(self, x: Piece, axis: int) -> Piece:
+        """As a matrix, the dimensions before `axis` and those from it on as one each."""
+        axis = axis if axis >= 0 else axis + len(x.whole)
+        whole = (_product(x.whole[:axis]), _product(x.whole[axis:]))
+        own = (_product(x.shape[:axis]), _product(x.shape[axis:]))
+        return self._algebra.reshaped(_typed(x, own), x, whole=whole)
+
+    def transposed(self, x: Piece, perm: Sequence[int]) -> Piece:
+        """The dimensions in another order."""
+        return self._shaped(self._algebra.transposed(None, x, tuple(perm)), x)
+
+    def unsqueezed(self, x: Piece, axes: Sequence[int]) -> Piece:
+        """With dimensions of size 1 at `axes` of the result."""
+        rank = len(x.whole) + len(axes)
+        at = {axis % rank for axis in axes}
+        inner, own = iter(x.whole), iter(x.shape)
+        whole = tuple([1 if k in at else next(inner) for k in range(rank)])
+        shape = tuple([1 if k in at else next(own) for k in range(rank)])
+        return self._algebra.reshaped(_typed(x, shape), x, whole=whole)
+
+    def squeezed(self, x: Piece, axes: Sequence[int]) -> Piece:
+        """Without these dimensions of size 1."""
+        at = {axis % len(x.whole) for axis in axes}
+        whole = tuple([n for k, n in enumerate(x.whole) if k not in at])
+        own = tuple([n for k, n in enumerate(x.shape) if k not in at])
+        return self._algebra.reshaped(_typed(x, own), x, whole=whole)
+
+    def number(self, x: Piece) -> float | None:
+        """The number that all elements are, where they are one that is known."""
+        if not x.terms:
+            return 0.0
+        atom = x.constant
+        if atom is None or atom.kind != "fill" or len(x.terms) > 1:
+            return None
+        return float(atom.details) * x.terms[0][1]
+
+    def ints(self, x: Piece | None) -> tuple[int, ...]:
+        """The elements of a host value that is known. Raises Unproved where it is not."""
+        held = elements(x.value) if x is not None and isinstance(x.value, (Dense, Literal)) else None
+        if held is None:
+            raise Unproved("an operand that must be known is not")
+        return tuple(map(int, held))
+
+    @staticmethod
+    def _shaped(piece: Piece, x: Piece) -> Piece:
+        """The piece with its type, made of `x`."""
+        return replace(piece, value=_typed(x, piece.shape))
+
+
+def _typed(x: Piece, shape: tuple[int, ...]) -> TensorType:
+    """The type of `x` with another shape."""
+    found = type_of(x.value)
+    assert isinstance(found, TensorType)
+    return TensorType(found.dtype, shape, found.device)
+
+
+def value_of(v: Related) -> Value:
+    """The type of a value, or what is known of it."""
+    return tuple(map(value_of, v)) if isinstance(v, tuple) else None if v is None else v.value  # type: ignore[return-value]
+
+
+def _valued(v: Related, value: Value) -> Related:
+    """The same piece of a value whose type is known better."""
+    if isinstance(v, tuple):
+        items = value.items if isinstance(value, TupleType) else value
+        return tuple(map(_valued, v, items))  # type: ignore[arg-type]
+    if v is None or v.value is value:
+        return v
+    return Piece(value, v.whole, v.runs, v.terms)
+
+
+def _product(sizes: Sequence[int]) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found

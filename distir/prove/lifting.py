@@ -1,0 +1,307 @@
+"""What an op makes of pieces, by its layout: the piece of what it makes of the wholes.
+
+An op on rows 0 to 3 of a value gives rows 0 to 3 of the op on the value, if its layout has one letter for both. Along
+a letter that a result lacks, the result is a sum, of which a part of the operands gives a partial sum. A partial sum of
+an operand in which the op is linear gives one of the result. The layouts are those that sharding uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distir.ir import Attributes, Dense, DimensionError, Literal, TensorType
+from distir.ir.literals import identity
+from distir.ops import Op, Reject, Value, bind, infer_types, type_of
+from distir.ops.layout import Layout, Letters
+from distir.ops.splitting import layout, linear_operands
+from distir.prove import runs as places
+from distir.prove.pieces import Addends, Algebra, Piece, Term, Unproved, elements, shape_of
+from distir.prove.runs import Runs
+from distir.prove.terms import Form, Shape, factor, scaled_out
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """An op on wholes, and which piece of each of its results the op on pieces gives."""
+
+    attrs: Attributes
+    wholes: tuple[Shape, ...]
+    """The whole shapes of the results."""
+    runs: tuple[tuple[Runs, ...], ...]
+    contracted: tuple[tuple[tuple[str, int, Runs], ...], ...]
+    """By result: letters along which it is a sum, the number of addends, and which of them the operands have."""
+    scale: float
+    """What a mean over a part is a multiple of, for it is divided by fewer."""
+    operands: tuple[Piece | None, ...]
+    """With constants as parts of those of the sequential program."""
+    stated: Mapping[int, Shape]
+    """Host operands that state the shape of a result, with that of the whole."""
+
+
+def lift(
+    algebra: Algebra, op: Op, attrs: Attributes, operands: Sequence[Piece | None], results: Sequence[Value]
+) -> list[Piece]:
+    """The results of an op on pieces; `results` are their types or values. Raises Unproved."""
+    bound = bind(op, attrs)
+    if all(piece is None or piece.has_all_places for piece in operands):
+        shapes = tuple(map(shape_of, results))
+        full = tuple([tuple(map(places.full, shape)) for shape in shapes])
+        lifted = Lifted(bound, shapes, full, ((),) * len(results), 1.0, tuple(operands), {})
+    else:
+        lifted = _lifted(algebra, op, bound, operands, results)
+    return _made(algebra, op, lifted, operands, results)
+
+
+def _made(
+    algebra: Algebra, op: Op, lifted: Lifted, operands: Sequence[Piece | None], results: Sequence[Value]
+) -> list[Piece]:
+    """The pieces of the op's results. Raises Unproved for a partial sum where the sum is needed."""
+    values = [None if piece is None else piece.value for piece in operands]
+    linear = _linear(op, values)
+    partial = [i for i, piece in enumerate(lifted.operands) if piece is not None and piece.is_partial]
+    if len(partial) > 1 or (partial and partial[0] not in linear):
+        raise Unproved(_needs_sum(op, partial))
+    forms: list[Form] = []
+    scale = lifted.scale
+    for i, piece in enumerate(lifted.operands):
+        if i in lifted.stated:
+            form = _stated(algebra, values[i], lifted.stated[i], shape_of(results[0]))
+        else:
+            form = () if piece is None else piece.form
+        if i in linear and i not in partial and len(values) > 1 and _is_float(values[i]):
+            form, c = scaled_out(form)
+            scale *= c
+        forms.append(form)
+    dtypes = tuple([None if v is None else _dtype(v) for v in values])
+    shapes = tuple([None if piece is None else piece.whole for piece in lifted.operands])
+    key = tuple(sorted((name, identity(value)) for name, value in lifted.attrs.items()))
+    groups: dict[Addends, list[Term]] = {(): []}
+    if partial:
+        groups = {}
+        piece = lifted.operands[partial[0]]
+        assert piece is not None
+        for term in piece.terms:
+            groups.setdefault(term[2], []).append(term)
+    found: list[Piece] = []
+    for j, result in enumerate(results):
+        terms: list[Term] = []
+        for addends, group in groups.items():
+            own, c = list(forms), scale
+            if partial:
+                inner, d = scaled_out(tuple((atom, e) for atom, e, _ in group))
+                own[partial[0]], c = inner, c * d
+            if linear and any(not own[i] for i in linear if lifted.operands[i] is not None):
+                continue  # linear in zeros
+            whole = lifted.wholes[j]
+            details = (j, key, dtypes, shapes, len(results))
+            atom = algebra.terms.atom(op.name, whole, tuple(own), details, tuple(sorted(linear)))
+            sums = [
+                (algebra.sum_number((atom, letter), size), at) for letter, size, at in lifted.contracted[j]
+            ]
+            for number, at in addends:  # of an operand: the sum over the op on the addends
+                head = (op.name, partial[0], tuple(own[: partial[0]]), tuple(own[partial[0] + 1 :]), details, number)
+                sums.append((algebra.sum_number(head, algebra.sizes[number]), at))
+            terms.append((atom, factor(c), tuple(sorted(sums))))
+        found.append(Piece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms)))
+    return found
+
+
+def _lifted(
+    algebra: Algebra, op: Op, bound: Attributes, operands: Sequence[Piece | None], results: Sequence[Value]
+) -> Lifted:
+    """The op on wholes. Raises Unproved where pieces do not belong together, or the layout does not tell."""
+    values = [None if piece is None else piece.value for piece in operands]
+    types = [type_of(v) for v in results]
+    try:
+        near = layout(op, values, types, bound)
+    except Reject:
+        near = None
+    if near is None:
+        raise Unproved(f"`{op.name}` has no layout: nothing says what it does to parts of its operands")
+    attrs = _whole_attributes(near, bound, operands)
+    found = _of_wholes(op, attrs, operands, len(results)) or near
+    letters = _letters(algebra, op, found, operands)
+    fitted = tuple([
+        None if piece is None else _fitted(algebra, piece, own, letters)
+        for piece, own in zip(operands, found.operands, strict=True)
+    ])
+    split = {letter: at for letter, at in letters.items() if at[1] != places.full(at[0])}
+    _check(op, found, split, bound, attrs)
+    scale = 1.0
+    for letter, (size, at) in split.items():
+        if letter in found.averaged:
+            scale *= size / places.length(at)
+    wholes: list[Shape] = []
+    runs: list[tuple[Runs, ...]] = []
+    contracted: list[tuple[tuple[str, int, Runs], ...]] = []
+    for j, (result, own) in enumerate(zip(results, found.results, strict=True)):
+        shape = shape_of(result)
+        if len(own) != len(shape):
+            raise Unproved(f"the layout of `{op.name}` does not tell the dimensions of its results")
+        dims = [_dimension(op, n, split.get(letter) if letter else None) for n, letter in zip(shape, own, strict=True)]
+        wholes.append(tuple([size for size, _ in dims]))
+        runs.append(tuple([at for _, at in dims]))
+        sums = [(letter, size, at) for letter, (size, at) in sorted(split.items()) if letter not in own]
+        if sums and j in found.whole:
+            raise Unproved(f"result {j + 1} of `{op.name}` is no sum over parts of its operands")
+        contracted.append(tuple(sums))
+    stated = {} if found.stated is None else {found.stated: wholes[0]}
+    return Lifted(attrs, tuple(wholes), tuple(runs), tuple(contracted), scale, fitted, stated)
+
+
+def _of_wholes(op: Op, attrs: Attributes, operands: Sequence[Piece | None], count: int) -> Layout | None:
+    """The layout for the wholes, in which a dimension of 1 is one that broadcasts; None where it cannot be found."""
+    values: list[Value] = []
+    for piece in operands:
+        known = type_of(piece.value) if piece is not None else None
+        if piece is None or isinstance(piece.value, (Dense, Literal)) or not isinstance(known, TensorType):
+            values.append(None if piece is None else piece.value)
+        else:
+            values.append(TensorType(known.dtype, piece.whole, known.device))
+    try:
+        found = layout(op, values, infer_types(op, values, attrs, count), attrs)
+    except (Reject, DimensionError, AssertionError, IndexError, ValueError):
+        return None
+    if found is None or found.stated is not None:
+        return None
+    return found
+
+
+def _whole_attributes(found: Layout, bound: Attributes, operands: Sequence[Piece | None]) -> Attributes:
+    """The attributes on wholes: those that say how many of something are in a part, multiplied."""
+    changed: dict[str, Any] = dict(bound)
+    for letter, names in found.divided.items():
+        for piece, own in zip(operands, found.operands, strict=True):
+            if piece is None or letter not in own:
+                continue
+            axis = own.index(letter)
+            part = places.part(piece.runs[axis], piece.whole[axis])
+            if piece.runs[axis] == places.full(piece.whole[axis]):
+                continue
+            if part is None:
+                raise Unproved(f"an operand has {places.shown(piece.runs[axis])} of {piece.whole[axis]}, no equal part")
+            for name in names:
+                changed[name] = bound[name] * part[1]  # type: ignore[operator]
+            break
+    return Attributes(changed)
+
+
+def _letters(
+    algebra: Algebra, op: Op, found: Layout, operands: Sequence[Piece | None]
+) -> dict[str, tuple[int, Runs]]:
+    """Which places of each letter the operands have. Raises Unproved where they differ, or a dimension has none."""
+    letters: dict[str, tuple[int, Runs]] = {}
+    for i, (piece, own) in enumerate(zip(operands, found.operands, strict=True)):
+        if piece is None or piece.constant is not None:
+            continue
+        if len(own) != len(piece.whole):
+            if not piece.has_all_places:
+                raise Unproved(f"the layout of `{op.name}` does not tell the dimensions of `{op.operand_name(i)}`")
+            continue
+        for axis, letter in enumerate(own):
+            at = piece.whole[axis], piece.runs[axis]
+            if letter is None:
+                if at[1] != places.full(at[0]):
+                    message = f"`{op.name}` needs all of dimension {axis} of `{op.operand_name(i)}`, "
+                    raise Unproved(f"{message}which has the places {places.shown(at[1])} of {at[0]}")
+                continue
+            known = letters.setdefault(letter, at)
+            if known == at:
+                continue
+            one, other = places.part(known[1], known[0]), places.part(at[1], at[0])
+            if known[0] == at[0] or one is None or one != other:
+                raise Unproved(f"`{op.name}`: {algebra.at_odds(axis, known, at)}")
+    return letters
+
+
+def _fitted(algebra: Algebra, piece: Piece, own: Letters, letters: Mapping[str, tuple[int, Runs]]) -> Piece:
+    """A constant as the part that is due of one of the sequential program."""
+    atom = piece.constant
+    if atom is None or len(own) != len(piece.whole):
+        return piece
+    dims = [letters.get(x, (n, places.full(n))) if x else (n, places.full(n)) for x, n in zip(own, piece.whole)]
+    whole, runs = tuple([size for size, _ in dims]), tuple([at for _, at in dims])
+    if whole == piece.whole and runs == piece.runs:
+        return piece
+    if tuple(map(places.length, runs)) != piece.whole:
+        raise Unproved("a constant has another size than the part that is due")
+    if atom.kind == "fill":
+        larger = algebra.terms.atom("fill", whole, details=atom.details)
+    else:
+        larger = algebra.containing(atom, whole, runs)
+    if larger is None:
+        raise Unproved("a constant is not the part of one of the sequential program that is due here")
+    return replace(piece, whole=whole, runs=runs, terms=((larger, piece.terms[0][1], ()),))
+
+
+def _check(
+    op: Op, found: Layout, split: Mapping[str, tuple[int, Runs]], bound: Attributes, attrs: Attributes
+) -> None:
+    """Raises Unproved for a letter along which the op is not the same on parts."""
+    for letter, (size, at) in split.items():
+        if letter in found.parted or letter in found.located or letter == found.apart:
+            raise Unproved(f"`{op.name}` on the places {places.shown(at)} of {size} depends on where they are")
+        blocks = [*found.operand_blocks, *((-1 - j, axis) for j, axis in found.result_blocks)]
+        for i, axis in blocks:
+            own = found.operands[i] if i >= 0 else found.results[-1 - i]
+            if own[axis] == letter:
+                raise Unproved(f"`{op.name}` cuts or joins the dimension of which there are {places.shown(at)}")
+        if letter in found.contiguous and places.part(at, size) is None:
+            raise Unproved(f"`{op.name}` needs one of equal parts, found {places.shown(at)} of {size}")
+        if found.divided_operands.get(letter):
+            raise Unproved(f"`{op.name}` states a size that depends on the part")
+        for name in found.divided.get(letter, ()):
+            part = places.part(at, size)
+            whole, own = attrs[name], bound[name]
+            if part is None or not isinstance(whole, int) or not isinstance(own, int) or own * part[1] != whole:
+                raise Unproved(f"`{name}` of `{op.name}` does not fit the part {places.shown(at)} of {size}")
+
+
+def _dimension(op: Op, n: int, at: tuple[int, Runs] | None) -> tuple[int, Runs]:
+    """The whole size and the places of a result's dimension of size `n`."""
+    if at is None:
+        return n, places.full(n)
+    if places.length(at[1]) == n:
+        return at
+    part = places.part(at[1], at[0])
+    if part is None:
+        raise Unproved(f"`{op.name}` gives {n} places for {places.shown(at[1])} of {at[0]}")
+    return part[1] * n, ((part[0] * n, (part[0] + 1) * n),)
+
+
+def _linear(op: Op, values: Sequence[Value]) -> frozenset[int]:
+    """The operands in each of which the op is linear by itself."""
+    if op.linear == "jointly":
+        devices = [i for i, v in enumerate(values) if v is not None and not isinstance(v, (Dense, Literal))]
+        return frozenset(devices) if len(devices) == 1 else frozenset()
+    names = linear_operands(op, values)
+    return frozenset(i for i in range(len(values)) if values[i] is not None and op.operand_name(i) in names)
+
+
+def _stated(algebra: Algebra, value: Value, whole: Shape, own: Shape) -> Form:
+    """A host operand that states the shape of a part, as it states that of the whole."""
+    held = elements(value) if isinstance(value, (Dense, Literal)) else None
+    if held is None or len(held) > len(own):
+        raise Unproved("the shape that an operand states is not known")
+    behind = len(own) - len(held)
+    wanted = tuple([whole[behind + k] if n == own[behind + k] else n for k, n in enumerate(held)])
+    return algebra.of_value(Literal(wanted)).form
+
+
+def _needs_sum(op: Op, partial: Sequence[int]) -> str:
+    names = " and ".join(f"`{op.operand_name(i)}`" for i in partial)
+    if len(partial) > 1:
+        return f"{names} are partial sums; `{op.name}` of both is none of the sum: an all-reduce is missing"
+    return f"{names} is a partial sum; `{op.name}` needs the sum: an all-reduce is missing"
+
+
+def _is_float(value: Value) -> bool:
+    found = type_of(value)
+    return isinstance(found, TensorType) and found.dtype is not None and found.dtype.kind == "float"
+
+
+def _dtype(value: Value) -> str:
+    found = type_of(value)
+    return found.dtype.name if isinstance(found, TensorType) and found.dtype is not None else "?"

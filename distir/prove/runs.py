@@ -1,0 +1,111 @@
+"""Sets of places along one dimension, as runs: ordered, of whole numbers, neighbours joined. Nothing but arithmetic.
+
+The rows 0 to 3 and 8 to 11 of a dimension are `((0, 4), (8, 12))`. One representation serves every split, however
+nested: contiguous parts, microbatches of replicas, blocks of a fused weight, zig-zag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Runs = tuple[tuple[int, int], ...]
+"""Pairs of first place and the place behind the last."""
+
+
+def full(size: int) -> Runs:
+    """All places of a dimension."""
+    return ((0, size),) if size else ()
+
+
+def length(runs: Runs) -> int:
+    """How many places."""
+    return sum([stop - start for start, stop in runs])
+
+
+def joined(parts: Iterable[Runs]) -> Runs:
+    """One after the other, in this order."""
+    found: list[tuple[int, int]] = []
+    for runs in parts:
+        for start, stop in runs:
+            if start == stop:
+                continue
+            if found and found[-1][1] == start:
+                found[-1] = (found[-1][0], stop)
+            else:
+                found.append((start, stop))
+    return tuple(found)
+
+
+def taken(runs: Runs, start: int, stop: int) -> Runs:
+    """Those from the `start`-th place on, up to the `stop`-th."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for first, last in runs:
+        low, high = max(start - at, 0), min(stop - at, last - first)
+        if low < high:
+            found.append((first + low, first + high))
+        at += last - first
+    return joined([tuple(found)])
+
+
+def shifted(runs: Runs, by: int) -> Runs:
+    """Each place moved."""
+    return tuple([(start + by, stop + by) for start, stop in runs])
+
+
+def union(sets: Iterable[Runs]) -> Runs | None:
+    """The places of sets that have none in common, in ascending order; None where they have."""
+    ordered = sorted(run for runs in sets for run in runs)
+    if any(before[1] > after[0] for before, after in zip(ordered, ordered[1:], strict=False)):
+        return None
+    return joined([tuple(ordered)])
+
+
+def part(runs: Runs, size: int) -> tuple[int, int] | None:
+    """(k, n) of runs that are the k-th of n equal parts of a dimension, from 0; None of others."""
+    if len(runs) != 1:
+        return None
+    start, stop = runs[0]
+    width = stop - start
+    return (start // width, size // width) if not size % width and not start % width else None
+
+
+def merged(outer: tuple[int, Runs], inner: tuple[int, Runs]) -> tuple[int, Runs]:
+    """Two dimensions, each with its size, as one in row-major order."""
+    (n, rows), (m, columns) = outer, inner
+    if columns == full(m):
+        return n * m, tuple([(start * m, stop * m) for start, stop in rows])
+    return n * m, joined(shifted(columns, i * m) for start, stop in rows for i in range(start, stop))
+
+
+def parted(runs: Runs, size: int, inner: int, count: int) -> tuple[Runs, Runs] | None:
+    """Places of a dimension as those of two, the inner one of size `inner`, of which there are `count`.
+
+    None where they are no product of two sets.
+    """
+    if not inner or size % inner:
+        return None
+    if count == inner:
+        if any(start % inner or stop % inner for start, stop in runs):
+            return None
+        return tuple([(start // inner, stop // inner) for start, stop in runs]), full(inner)
+    rows: list[tuple[int, list[tuple[int, int]]]] = []
+    for start, stop in runs:
+        while start < stop:
+            row, end = start // inner, min(stop, (start // inner + 1) * inner)
+            if not rows or rows[-1][0] != row or length(tuple(rows[-1][1])) == count:
+                rows.append((row, []))
+            rows[-1][1].append((start - row * inner, end - row * inner))
+            start = end
+    if not rows:
+        return None
+    columns = joined([tuple(rows[0][1])])
+    if length(columns) != count or any(joined([tuple(own)]) != columns for _, own in rows):
+        return None
+    return joined([tuple([(row, row + 1) for row, _ in rows])]), columns
+
+
+def shown(runs: Runs) -> str:
+    """As text, for people: `0–63, 128–191`, the last place included."""
+    words = [f"{start}" if stop == start + 1 else f"{start}–{stop - 1}" for start, stop in runs[:4]]
+    return ", ".join(words) + (f" and {len(runs) - 4} more runs" if len(runs) > 4 else "")

@@ -1,0 +1,190 @@
+"""Terms: what values of the sequential program are, at their real sizes, each one object however often it is made.
+
+An atom is an op on whole operands, a parameter, or a constant. A whole value is a linear combination of atoms: sums,
+differences and factors are not atoms, so that their order does not matter. Equal terms are equal values: two atoms are
+the same only if op, attributes, element types and operands are. Nothing here knows of devices or of pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+DIGITS = 12
+"""To so many digits factors are computed: 1/3 three times is 1."""
+
+Shape = tuple[int, ...]
+
+Form = tuple[tuple["Atom", float], ...]
+"""A linear combination: atoms with their factors, in the order in which the atoms were first made. Empty: zeros."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Atom:
+    """A whole value that is no linear combination. Compared by identity."""
+
+    number: int
+    kind: str
+    """The op's name, or what it is instead: `parameter`, `constant`, `fill`, `unknown`, or a movement of another."""
+    shape: Shape
+    operands: tuple[Form, ...] = ()
+    details: Any = None
+    """All else that distinguishes it."""
+    linear: tuple[int, ...] = ()
+    """The operands in each of which it is linear by itself."""
+    origin: Any = None
+    """Where it was first made, and in which program."""
+    reason: str | None = None
+    """Why nothing is known of it but how it was computed."""
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.number < other.number
+
+    def __repr__(self) -> str:
+        return f"{self.kind}#{self.number}"
+
+
+def factor(value: float) -> float:
+    """A factor, rounded as all are."""
+    return float(f"{value:.{DIGITS - 1}e}")
+
+
+def combined(parts: Sequence[tuple[Atom, float]]) -> Form:
+    """The linear combination of these."""
+    if len(parts) == 1 and parts[0][1]:
+        return tuple(parts)
+    totals: dict[Atom, float] = {}
+    for atom, c in parts:
+        totals[atom] = totals.get(atom, 0.0) + c
+    return tuple(sorted(((atom, factor(c)) for atom, c in totals.items() if factor(c)), key=lambda part: part[0]))
+
+
+@dataclass
+class Terms:
+    """The table of all atoms of one proof."""
+
+    origin: Callable[[], Any] = lambda: None
+    """Gives the place at which an atom is being made."""
+    _known: dict[Any, Atom] = field(default_factory=dict[Any, Atom])
+
+    def atom(
+        self,
+        kind: str,
+        shape: Shape,
+        operands: tuple[Form, ...] = (),
+        details: Any = None,
+        linear: tuple[int, ...] = (),
+        reason: str | None = None,
+    ) -> Atom:
+        """The atom with these; made where it is new."""
+        key = (kind, shape, operands, details)
+        found = self._known.get(key)
+        if found is None:
+            number = len(self._known)
+            found = self._known[key] = Atom(number, kind, shape, operands, details, linear, self.origin(), reason)
+        return found
+
+    def fill(self, value: float, shape: Shape) -> Atom:
+        """A tensor all of whose elements are one number."""
+        return self.atom("fill", shape, details=repr(float(value)))
+
+    def reshaped(self, atom: Atom, shape: Shape) -> Atom:
+        """The elements in another shape, in row-major order."""
+        if atom.shape == shape:
+            return atom
+        if atom.kind == "fill":
+            return self.atom("fill", shape, details=atom.details)
+        if atom.kind == "reshape":
+            return self.reshaped(atom.operands[0][0][0], shape)
+        return self.atom("reshape", shape, (((atom, 1.0),),), linear=(0,))
+
+    def transposed(self, atom: Atom, perm: tuple[int, ...]) -> Atom:
+        """The dimensions in another order."""
+        if perm == tuple(range(len(perm))):
+            return atom
+        shape = tuple([atom.shape[axis] for axis in perm])
+        if atom.kind == "fill":
+            return self.atom("fill", shape, details=atom.details)
+        if atom.kind == "transpose":
+            inner = atom.operands[0][0][0]
+            return self.transposed(inner, tuple([atom.details[axis] for axis in perm]))
+        return self.atom("transpose", shape, (((atom, 1.0),),), perm, linear=(0,))
+
+    def spread(self, atom: Atom, shape: Shape) -> Atom:
+        """Broadcast to a shape."""
+        if atom.shape == shape:
+            return atom
+        if atom.kind == "fill":
+            return self.atom("fill", shape, details=atom.details)
+        if atom.kind == "spread":
+            return self.spread(atom.operands[0][0][0], shape)
+        return self.atom("spread", shape, (((atom, 1.0),),), linear=(0,))
+
+    def window(self, atom: Atom, axis: int, start: int, stop: int) -> Atom | None:
+        """The places from `start` to `stop` of a dimension; None where these are zeros of a padded one."""
+        size = atom.shape[axis]
+        if (start, stop) == (0, size):
+            return atom
+        shape = (*atom.shape[:axis], stop - start, *atom.shape[axis + 1 :])
+        if atom.kind == "fill":
+            return self.atom("fill", shape, details=atom.details)
+        if atom.kind == "window" and atom.details[0] == axis:
+            first = atom.details[1]
+            return self.window(atom.operands[0][0][0], axis, first + start, first + stop)
+        if atom.kind == "padded" and atom.details[0] == axis:
+            inner = atom.operands[0][0][0]
+            first, last = atom.details[1], atom.details[1] + inner.shape[axis]
+            if stop <= first or start >= last:
+                return None
+            if first <= start and stop <= last:
+                return self.window(inner, axis, start - first, stop - first)
+        return self.atom("window", shape, (((atom, 1.0),),), (axis, start, stop), linear=(0,))
+
+    def padded(self, atom: Atom, axis: int, start: int, size: int) -> Atom:
+        """The value from place `start` on of a dimension of `size`, which is zero elsewhere."""
+        if atom.shape[axis] == size:
+            return atom
+        shape = (*atom.shape[:axis], size, *atom.shape[axis + 1 :])
+        return self.atom("padded", shape, (((atom, 1.0),),), (axis, start), linear=(0,))
+
+    def factored(self, form: Form) -> Form:
+        """The combination with what is linear in a sum taken of the sum: f(a) + f(b) is f(a + b)."""
+        if len(form) < 2:
+            return form
+        for place in (0, 1):
+            heads: dict[Any, list[tuple[Atom, float]]] = {}
+            for atom, c in form:
+                if place in atom.linear and atom.kind not in MOVEMENTS:
+                    others = (*atom.operands[:place], *atom.operands[place + 1 :])
+                    heads.setdefault((atom.kind, atom.shape, others, atom.details), []).append((atom, c))
+            groups = [group for group in heads.values() if len(group) > 1]
+            if not groups:
+                continue
+            rest = dict(form)
+            for group in groups:
+                for atom, _ in group:
+                    del rest[atom]
+                first = group[0][0]
+                inner = combined([(a, factor(c * d)) for atom, c in group for a, d in atom.operands[place]])
+                inner = self.factored(inner)
+                if not inner:
+                    continue
+                whole, scale = scaled_out(inner)
+                operands = (*first.operands[:place], whole, *first.operands[place + 1 :])
+                made = self.atom(first.kind, first.shape, operands, first.details, first.linear)
+                rest[made] = rest.get(made, 0.0) + scale
+            return self.factored(combined(list(rest.items())))
+        return form
+
+
+MOVEMENTS = frozenset({"reshape", "transpose", "spread", "window", "padded"})
+"""Kinds of atoms that move elements and compute nothing: of a combination, each of its atoms is moved."""
+
+
+def scaled_out(form: Form) -> tuple[Form, float]:
+    """A combination whose first factor is 1, and what to multiply it by."""
+    if not form or form[0][1] == 1.0:
+        return form, 1.0
+    c = form[0][1]
+    return tuple([(atom, factor(d / c)) for atom, d in form]), c
