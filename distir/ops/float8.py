@@ -1,10 +1,12 @@
 """Products of 8-bit floats with scales: per tensor, or per block of rows and columns.
 
 A quantised tensor is its elements in an 8-bit type and scales in Float32: an element is worth its value times the
-scale of its block. Blocks are over the last two dimensions; `block = []` is one scale for the whole tensor. The scale
-is the greatest magnitude of a block divided by the largest number of the type (448 for Float8E4M3FN, 57344 for
-Float8E5M2), 1 for a block of zeros, as in torchao and Transformer Engine ("current scaling"). DeepSeek-V3
-(arXiv:2412.19437, section 3.3) has blocks of 1 x 128 for activations and gradients, 128 x 128 for weights.
+scale of its block. Blocks are over the last two dimensions, or over as many as `block` has sizes, where 0 is the whole
+of a dimension; `block = []` is one scale for the whole tensor. The scale is the greatest magnitude of a block divided
+by the largest number of the type (448 for Float8E4M3FN, 57344 for Float8E5M2), 1 for a block of zeros, as in torchao
+and Transformer Engine ("current scaling"). DeepSeek-V3 (arXiv:2412.19437, section 3.3) has blocks of 1 x 128 for
+activations and gradients, 128 x 128 for weights. Current scaling in a step of microbatches and replicas, each of which
+has a scale of its own, is `block = [4, 0, 0]`: one for each 4 examples of (example, place, feature).
 
 With delayed scaling (Micikevicius et al., arXiv:2209.05433; Transformer Engine) the scale of a tensor follows from the
 greatest magnitudes that it had in the last steps, its history, which is state of the training step: `ScaleToFloat8`
@@ -17,7 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import DTYPES, Arg, Dim, DType, Literal, Shape, TensorType
+from distir.ir import DTYPES, Arg, Dim, DType, Literal, Shape, SymbolicDim, TensorType, dims
 from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np, numpy_dtype
@@ -33,51 +35,57 @@ E4M3, E5M2, FLOAT32 = DTYPES["Float8E4M3FN"], DTYPES["Float8E5M2"], DTYPES["Floa
 LARGEST = {E4M3: 448.0, E5M2: 57344.0}
 """The 8-bit types that products take, with their largest numbers."""
 
-MEASURES = {"DequantizeFloat8": (1,), "ScaleToFloat8": (1,), "ScaledMatMul": (2, 3, 4)}
+MEASURES = {"QuantizeFloat8": (1,), "DequantizeFloat8": (1,), "ScaleToFloat8": (1,), "ScaledMatMul": (2, 3, 4)}
 """By op: its operands that are scales or greatest magnitudes, which are Float32 in any precision."""
 
 ROWS, COLUMNS, SQUARES = (1, 128), (128, 1), (128, 128)
 
 
 @op(
-    "Tensor[t:float, s, d] -> Tensor[to, s, d], Tensor[Float32, _, d]",
+    "Tensor[t:float, s, d], Optional[Tensor[h:float, _, d]] -> Tensor[to, s, d], Tensor[Float32, _, d]",
     flops=lambda s, **_: 4 * s,
 )
-def QuantizeFloat8(x: Array, *, to: DType = E4M3, block: tuple[int, ...] = ROWS) -> tuple[Array, Array]:
-    """`x` in an 8-bit float type, and the scale of each block of its last two dimensions.
+def QuantizeFloat8(
+    x: Array, greatest: Array | None = None, *, to: DType = E4M3, block: tuple[int, ...] = ROWS
+) -> tuple[Array, Array]:
+    """`x` in an 8-bit float type, and the scale of each block of its last dimensions, two as a rule.
 
-    A scale is the greatest magnitude in the block divided by the largest number of the type. With `block = []` there is
-    one. Blocks at an end may be smaller. The gradient takes no notice of the rounding.
+    A scale is the greatest magnitude in the block divided by the largest number of the type; `greatest` gives what that
+    is where `x` is a part of what has a scale in common. A size of 0 is the whole of a dimension; with `block = []`
+    there is one scale. Blocks at an end may be smaller. The gradient takes no notice of the rounding.
 
     %q, %scale = QuantizeFloat8[block = [1, 2]](%x: Tensor[Float32, (2, 4), 1])
+    %q, %scale = QuantizeFloat8[block = [2, 0, 0]](%x: Tensor[Float32, (4, 3, 2), 1])
     %q, %scale = QuantizeFloat8[to = Float8E5M2, block = []](%x: Tensor[Float32, (2, 4), 1])
     """
     values, largest = wide(x).astype(np.float32), LARGEST[to]
-    tiles = _tiles(np.abs(values), block)
-    axes = None if not block else (-3, -1)
-    greatest = np.max(tiles, axis=axes, initial=0.0)
-    scale = np.where(greatest > 0, greatest / np.float32(largest), np.float32(1)).astype(np.float32)
+    found = _greatest(values, block) if greatest is None else greatest.astype(np.float32)
+    scale = np.where(found > 0, found / np.float32(largest), np.float32(1)).astype(np.float32)
     scaled = values / _spread(scale, values.shape, block)
     return np.clip(scaled, -largest, largest).astype(numpy_dtype(to)), scale
 
 
-def _tiles(x: Array, block: tuple[int, ...]) -> Array:
-    """The last two dimensions as (blocks, rows, blocks, columns), filled with zeros."""
+def _greatest(x: Array, block: tuple[int, ...]) -> Array:
+    """The greatest magnitude of each block; of a whole tensor without blocks."""
     if not block:
-        return x
-    (m, k), (rows, columns) = x.shape[-2:], block
-    padding = [(0, 0)] * (x.ndim - 2) + [(0, -m % rows), (0, -k % columns)]
-    whole = np.pad(x, padding)
-    return whole.reshape((*x.shape[:-2], -(-m // rows), rows, -(-k // columns), columns))
+        return np.asarray(np.max(np.abs(x), initial=0.0))
+    leading = x.ndim - len(block)
+    ends = [(0, -n % size if size else 0) for size, n in zip(block, x.shape[leading:], strict=True)]
+    whole = np.pad(np.abs(x), [(0, 0)] * leading + ends)
+    tiles = [
+        n for size, m in zip(block, whole.shape[leading:], strict=True) for n in ((m // size, size) if size else (1, m))
+    ]
+    axes = tuple(range(leading + 1, leading + 2 * len(block), 2))
+    return np.max(whole.reshape((*x.shape[:leading], *tiles)), axis=axes, initial=0.0)
 
 
 def _spread(scale: Array, shape: tuple[int, ...], block: tuple[int, ...]) -> Array:
-    """The scale of each element."""
+    """The scale of each element, as far as it does not broadcast."""
     scale = scale.astype(np.float32)
-    if not block:
-        return scale
-    wide_scale = np.repeat(np.repeat(scale, block[0], axis=-2), block[1], axis=-1)
-    return wide_scale[..., : shape[-2], : shape[-1]]
+    for axis, size in enumerate(block, len(shape) - len(block)):
+        if size > 1:
+            scale = np.take(np.repeat(scale, size, axis=axis), range(shape[axis]), axis=axis)
+    return scale
 
 
 def _check_type(name: str, dtype: DType | None, part: str) -> None:
@@ -87,83 +95,166 @@ def _check_type(name: str, dtype: DType | None, part: str) -> None:
 
 
 def _check_block(name: str, block: tuple[int, ...], shape: Shape | None, part: str = "block") -> None:
-    if len(block) not in (0, 2) or any(size < 1 for size in block):
+    if len(block) == 1 or any(size < 0 for size in block):
         message = f"`{name}` expected a block of rows and columns, as in `[1, 128]`, or `[]`, found {list(block)}"
         raise Reject(codes.BAD_VALUE, message, part)
-    if block and shape is not None and len(shape) < 2:
-        raise Reject(codes.BAD_VALUE, f"`{name}` expected two dimensions or more for blocks, found {len(shape)}", part)
+    if shape is None:
+        return
+    if len(shape) < len(block):
+        least = "two" if len(block) == 2 else len(block)
+        message = f"`{name}` expected {least} dimensions or more for blocks, found {len(shape)}"
+        raise Reject(codes.BAD_VALUE, message, part)
+    for axis, size in enumerate(block, len(shape) - len(block)) if 0 in block else ():  # blocks of whole examples
+        if size > 1 and isinstance(dim := shape[axis], int) and dim % size:
+            message = f"`{name}` expected a multiple of {size} in dimension {axis}, as its blocks are, found {dim}"
+            raise Reject(codes.SHAPE_MISMATCH, message, part)
 
 
 def scale_shape(shape: Shape | None, block: tuple[int, ...]) -> Shape | None:
     """The shape of the scales."""
     if not block or shape is None:
         return () if not block else None
+    leading = len(shape) - len(block)
+    return (*shape[:leading], *map(_blocks, shape[leading:], block))
 
-    def blocks(dim: Dim, size: int) -> Dim:
-        return dim if size == 1 else -(-dim // size) if isinstance(dim, int) else None
 
-    return (*shape[:-2], blocks(shape[-2], block[0]), blocks(shape[-1], block[1]))
+def _blocks(dim: Dim, size: int) -> Dim:
+    """How many blocks of a size a dimension has; 0 is its own."""
+    if size < 2:
+        return dim if size else 1
+    return dims.divide_up(dim, size) if isinstance(dim, int) or _is_multiple(dim, size) else None
+
+
+def _is_multiple(dim: Dim, size: int) -> bool:
+    """Whether a dimension is known to fall into whole blocks."""
+    if isinstance(dim, SymbolicDim):
+        return all(coefficient % (size * dim.denominator) == 0 for _, coefficient in dim.terms)
+    return dim is not None and dim % size == 0
 
 
 def _of_scale(letters: Letters, shape: Shape | None, block: tuple[int, ...]) -> tuple[Letters, Letters]:
-    """The letters of a tensor, and of its scales: those of dimensions that fall into whole blocks."""
+    """The letters of a tensor, and of its scales: those of dimensions that fall into whole blocks.
+
+    A dimension that is one block has a letter in the tensor alone.
+    """
     if not block or shape is None:
-        return (None,) * len(letters), ()
-    kept = list(letters)
-    for at, size in ((-2, block[0]), (-1, block[1])):
-        dim = shape[at]
-        if size > 1 and not (isinstance(dim, int) and dim % size == 0):
-            kept[at] = None
-    return tuple(kept), tuple(kept)
-
-
-@QuantizeFloat8.checks
-def _(x: TensorType, *, to: DType, block: tuple[int, ...]) -> None:
-    _check_type("QuantizeFloat8", to, "to")
-    _check_block("QuantizeFloat8", block, x.shape)
-
-
-@QuantizeFloat8.shapes
-def _(x: TensorType, *, to: DType, block: tuple[int, ...]) -> list[Shape | None]:
-    return [x.shape, scale_shape(x.shape, block)]
-
-
-@QuantizeFloat8.sharding
-def _(x: TensorType, *, results: Sequence[Shape | None], to: DType, block: tuple[int, ...]) -> Layout:
-    letters, scale = _of_scale(_letters(x), x.shape, block)
-    every = frozenset(filter(None, letters))
-    if not block:
-        return Layout(
-            (_letters(x),), (_letters(x), ()), contiguous=every, parted=frozenset(_letters(x)), whole=frozenset({1})
-        )
-    return Layout((letters,), (letters, scale), contiguous=every)
-
-
-@QuantizeFloat8.parted
-def _(w: Parts, x: Arg, *, to: DType, block: tuple[int, ...]) -> list[Arg]:
-    """One scale of all parts: the greatest magnitude of each device's, and the greatest of these."""
-    axes = Literal(tuple(range(len(w.type(x).shape or ()))))
-    wide_x = w("Cast", w("Abs", x), to=FLOAT32)
-    greatest = w.greatest(w("ReduceMax", wide_x, axes), 0)
-    greatest = w("Squeeze", greatest, axes)
-    q, scale, _ = w.several("ScaleToFloat8", 3, x, w("Unsqueeze", greatest, Literal((0,))), to=to)
-    return [q, scale]
+        return (letters if not block else (None,) * len(letters)), ()
+    kept, scale = list(letters), list(letters)
+    for axis, size in enumerate(block, len(shape) - len(block)):
+        if size > 1 and not _is_multiple(shape[axis], size):
+            kept[axis] = None
+        scale[axis] = kept[axis] if size else None
+    return tuple(kept), tuple(scale)
 
 
 def _letters(x: TensorType) -> tuple[str, ...]:
     return tuple(f"s{k}" for k in range(len(x.shape or ())))
 
 
+@QuantizeFloat8.checks
+def _(x: TensorType, greatest: TensorType | None = None, *, to: DType, block: tuple[int, ...]) -> None:
+    _check_type("QuantizeFloat8", to, "to")
+    _check_block("QuantizeFloat8", block, x.shape)
+    if greatest is not None:
+        _check_scale("QuantizeFloat8", x, greatest, block, "greatest")
+
+
+@QuantizeFloat8.shapes
+def _(x: TensorType, greatest: TensorType | None = None, *, to: DType, block: tuple[int, ...]) -> list[Shape | None]:
+    return [x.shape, scale_shape(x.shape, block)]
+
+
+@QuantizeFloat8.sharding
+def _(
+    x: TensorType,
+    greatest: TensorType | None = None,
+    *,
+    results: Sequence[Shape | None],
+    to: DType,
+    block: tuple[int, ...],
+) -> Layout:
+    letters, scale = _of_scale(_letters(x), x.shape, block)
+    every = frozenset(filter(None, letters))
+    if greatest is not None:
+        return Layout((letters, scale), (letters, scale), contiguous=every, whole=frozenset({1}))
+    return Layout(
+        (letters,),
+        (letters, scale),
+        contiguous=every,
+        parted=every - {*scale},
+        instead="give each microbatch a scale of its own: `fp8=tensor micro_batch=N`, of N examples",
+        whole=frozenset({1}),
+    )
+
+
+@QuantizeFloat8.parted
+def _(w: Parts, x: Arg, *, to: DType, block: tuple[int, ...]) -> list[Arg]:
+    """Scales that all parts have in common: of the greatest magnitude that each device finds, the greatest."""
+    greatest = _greatest_of_parts(w, x, block)
+    q, scale = w.several("QuantizeFloat8", 2, x, greatest, to=to, block=block)
+    return [q, scale]
+
+
 @QuantizeFloat8.grad
 def _(g: Backward) -> Gradients:
     given = g.dtype(g.x[0])
-    return [g.dy if g.dtype(g.dy) == given else g("Cast", g.dy, to=given)]
+    dx = g.dy if g.dtype(g.dy) == given else g("Cast", g.dy, to=given)
+    return [dx, *[None] * (len(g.x) - 1)]
 
 
 @QuantizeFloat8.torch(fresh=True)
-def _(write: Write, x: Expr, *, to: DType, block: tuple[int, ...]) -> Unpacked:
-    given = f"{x}, {write.dtype(to)}, {LARGEST[to]}, {write.items(block) if block else '()'}"
+def _(write: Write, x: Expr, greatest: Expr | None = None, *, to: DType, block: tuple[int, ...]) -> Unpacked:
+    given = f"{x}, {greatest}, {write.dtype(to)}, {LARGEST[to]}, {write.items(block) if block else '()'}"
     return write.unpacked(f"{write.kernel('quantize_float8')}({given})")
+
+
+@op(
+    "Tensor[t:float, s, d] -> Tensor[Float32, _, d]",
+    flops=lambda s, **_: s,
+    non_differentiable="it is what scales follow from",
+)
+def GreatestOfBlocks(x: Array, *, block: tuple[int, ...] = ROWS) -> Array:
+    """The greatest magnitude in each block of `x`, of which `QuantizeFloat8` has a scale; blocks are as there.
+
+    %greatest = GreatestOfBlocks[block = [1, 2]](%x: Tensor[Float32, (2, 4), 1])
+    %greatest = GreatestOfBlocks[block = []](%x: Tensor[Float32, (2, 4), 1])
+    """
+    return _greatest(wide(x).astype(np.float32), block)
+
+
+@GreatestOfBlocks.checks
+def _(x: TensorType, *, block: tuple[int, ...]) -> None:
+    _check_block("GreatestOfBlocks", block, x.shape)
+
+
+@GreatestOfBlocks.shapes
+def _(x: TensorType, *, block: tuple[int, ...]) -> Shape | None:
+    return scale_shape(x.shape, block)
+
+
+@GreatestOfBlocks.sharding
+def _(x: TensorType, *, results: Sequence[Shape | None], block: tuple[int, ...]) -> Layout:
+    letters, scale = _of_scale(_letters(x), x.shape, block)
+    every = frozenset(filter(None, letters))
+    return Layout((letters,), (scale,), contiguous=every, parted=every - {*scale}, whole=frozenset({0}))
+
+
+@GreatestOfBlocks.parted
+def _(w: Parts, x: Arg, *, block: tuple[int, ...]) -> list[Arg]:
+    return [_greatest_of_parts(w, x, block)]
+
+
+def _greatest_of_parts(w: Parts, x: Arg, block: tuple[int, ...]) -> Arg:
+    """The greatest in each block, of what each device finds in its part."""
+    own, first = w("GreatestOfBlocks", x, block=block), Literal((0,))
+    if block:
+        return w.greatest(own, _letters(w.type(x)).index(w.letter))
+    return w("Squeeze", w.greatest(w("Unsqueeze", own, first), 0), first)
+
+
+@GreatestOfBlocks.torch(fresh=True)
+def _(write: Write, x: Expr, *, block: tuple[int, ...]) -> str:
+    return f"{write.kernel('greatest_of_blocks')}({x}, {write.items(block) if block else '()'})"
 
 
 @op(
@@ -216,7 +307,7 @@ def _(write: Write, q: Expr, scale: Expr, *, to: DType, block: tuple[int, ...]) 
 
 def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, **_: Any) -> MatrixProduct:
     rows = k if transA else s * m
-    return MatrixProduct(rows, elements // rows, m if transA else k)
+    return MatrixProduct(rows, elements // rows, s * m if transA else k)
 
 
 @op(
@@ -373,9 +464,9 @@ def _(write: Write, history: Expr, greatest: Expr, *, slot: int) -> str:
 
 
 @op(
-    "Tensor[t:float, (*s, m, k), d], Tensor[u:float, (_, _), d], Tensor[v:float, _, d], Tensor[w:float, _, d],"
+    "Tensor[t:float, (*s, m, k), d], Tensor[u:float, _, d], Tensor[v:float, _, d], Tensor[w:float, _, d],"
     " Optional[Tensor[h:float, (_,), d]] -> Tensor[to, _, d]",
-    flops=lambda s, m, k, elements, transA, **_: 2 * (m if transA else k) * elements,
+    flops=lambda s, m, k, elements, transA, **_: 2 * (s * m if transA else k) * elements,
     contraction=_scaled_product,
 )
 def ScaledMatMul(
@@ -395,15 +486,17 @@ def ScaledMatMul(
     """The product of quantised tensors, `a' @ b'`, summed in Float32, in the element type `to`.
 
     A prime is a transposition if `transA` or `transB` is set; blocks are those before it. Leading dimensions of `a` are
-    rows; with `transA` there are none. Its gradient quantises `dy` to Float8E5M2 in the blocks of `a`; for that of `b`,
-    whose sums are over rows, both factors are quantised again in blocks of rows, as in DeepSeek-V3. With `greatest`, the
-    greatest magnitudes expected, that of `dy` in `slot`, its scale follows from it.
+    rows; with `transA` those of both are summed over, too. Its gradient quantises `dy` to Float8E5M2 in the blocks of `a`; for that of `b`,
+    whose sums are over rows, both factors are quantised again in blocks of rows, as in DeepSeek-V3, unless blocks are
+    whole examples. With `greatest`, the greatest magnitudes expected, that of `dy` in `slot`, its scale follows from it.
 
     %y = ScaledMatMul[block_a = [1, 2], block_b = [2, 2]](%a: Tensor[Float8E4M3FN, (3, 4), 1], %b: Tensor[Float8E4M3FN, (4, 2), 1], %a_scale: Tensor[Float32, (3, 2), 1], %b_scale: Tensor[Float32, (2, 1), 1])
     """  # noqa: E501 - an example is one line
     left = a.astype(np.float32) * _spread(a_scale, a.shape, block_a)
     right = b.astype(np.float32) * _spread(b_scale, b.shape, block_b)
-    product = np.matmul(left.T if transA else left, right.T if transB else right)
+    if transA:
+        left, right = left.reshape(-1, a.shape[-1]).T, right.reshape(-1, b.shape[-1])
+    product = np.matmul(left, right.T if transB else right)
     return product.astype(numpy_dtype(to))
 
 
@@ -425,21 +518,27 @@ def _(
         _check_type("ScaledMatMul", x.dtype, name)
         _check_block("ScaledMatMul", attrs[f"block_{name}"], x.shape, f"block_{name}")
         _check_scale("ScaledMatMul", x, scale, attrs[f"block_{name}"], f"{name}_scale")
-    if transA and a.shape is not None and len(a.shape) != 2:
-        message = f"`ScaledMatMul` expected a matrix with `transA`, found {len(a.shape)} dimensions"
-        raise Reject(codes.BAD_VALUE, message, "a")
+    if b.shape is None or (transA and a.shape is None):
+        return
+    rank = len(a.shape or ()) if transA else 2
+    if len(b.shape) != rank or (rank != 2 and attrs["transB"]):
+        expected = (
+            "2 dimensions in both with `transA` and `transB`" if rank != 2 and attrs["transB"] else f"{rank} dimensions"
+        )
+        raise Reject(codes.BAD_VALUE, f"`ScaledMatMul` expected {expected}, found {len(b.shape)}", "b")
 
 
 @ScaledMatMul.shapes
 def _(a: TensorType, b: TensorType, *_: TensorType, transA: bool, transB: bool, **attrs: Any) -> Shape | None:
     if a.shape is None or b.shape is None:
         return None
-    m, k = a.shape[-1 if transA else -2], a.shape[-2 if transA else -1]
-    inner, n = b.shape[::-1] if transB else b.shape
-    if None not in (k, inner) and k != inner:
-        message = f"`ScaledMatMul` operands disagree on the dimension that is summed: {k} and {inner}"
-        raise Reject(codes.SHAPE_MISMATCH, message, "b")
-    return (*a.shape[:-2], m, n)
+    rows, summed = ((a.shape[-1],), a.shape[:-1]) if transA else (a.shape[:-1], a.shape[-1:])
+    columns, inner = (b.shape[0], b.shape[1:]) if transB else (b.shape[-1], b.shape[:-1])
+    for n, own in zip(summed, inner, strict=True):
+        if None not in (n, own) and n != own:
+            message = f"`ScaledMatMul` operands disagree on the dimension that is summed: {n} and {own}"
+            raise Reject(codes.SHAPE_MISMATCH, message, "b")
+    return (*rows, columns)
 
 
 @ScaledMatMul.sharding
@@ -456,18 +555,17 @@ def _(
 ) -> Layout:
     leading = tuple(f"s{i}" for i in range(len(a.shape or ()) - 2))
     left = (*leading, "k", "m") if transA else (*leading, "m", "k")
-    right = ("n", "k") if transB else ("k", "n")
-    # One scale is the same for all parts of a tensor.
-    (first, a_scale), (second, b_scale) = (
-        (own, ()) if not block else _of_scale(own, shape, block)
-        for own, shape, block in ((left, a.shape, block_a), (right, b.shape, block_b))
-    )
-    shared = {letter for letter in ("k",) if (letter in first) != (letter in second)}
+    summed = left[:-1] if transA else left[-1:]
+    right = ("n", *summed) if transB else (*summed, "n")
+    first, a_scale = _of_scale(left, a.shape, block_a)
+    second, b_scale = _of_scale(right, b.shape, block_b)
+    shared = {letter for letter in summed if (letter in first) != (letter in second)}
     first, second, a_scale, b_scale = (
         tuple(None if letter in shared else letter for letter in own) for own in (first, second, a_scale, b_scale)
     )
     kept = {*first, *second}
-    result = tuple(letter if letter in kept else None for letter in (*leading, "m", "n"))
+    of_result = ("m", "n") if transA else (*left[:-1], "n")
+    result = tuple(letter if letter in kept else None for letter in of_result)
     expected: tuple[Letters, ...] = ((None,),) * (len(others) - 2)
     return Layout((first, second, a_scale, b_scale, *expected), (result,), contiguous=frozenset(filter(None, kept)))
 
@@ -489,11 +587,11 @@ def _(g: Backward) -> Gradients:
         blocks = {"block_a": block_a, "block_b": block_b}
         da = g("ScaledMatMul", dy, b, dy_scale, b_scale, to=to, transB=not flip_b, **blocks)
     if g.wants(1):
-        down = block_a[::-1]
-        wide_a = g("DequantizeFloat8", a, a_scale, to=to, block=block_a) if block_a else a
-        flat = g.rank(a) > 2
-        rows, drows = (g("Flatten", x, axis=g.rank(a) - 1) if flat else x for x in (wide_a, g.dy if block_a else dy))
-        if block_a:
+        down, rows, drows = block_a, a, dy  # an example, and a whole tensor, has one scale however it is summed
+        if any(block_a[1:]):
+            down = block_a[::-1]
+            wide_a = g("DequantizeFloat8", a, a_scale, to=to, block=block_a)
+            rows, drows = (g("Flatten", x, axis=g.rank(a) - 1) if g.rank(a) > 2 else x for x in (wide_a, g.dy))
             rows, a_scale = g.several("QuantizeFloat8", 2, rows, to=g.dtype(a), block=down)
             drows, dy_scale = g.several("QuantizeFloat8", 2, drows, to=E5M2, block=down)
         blocks = {"to": to, "transA": True, "block_a": down, "block_b": down}

@@ -89,6 +89,8 @@ class Layout:
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
     parted: frozenset[str] = frozenset()
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
+    instead: str | None = None
+    """What a user can do where microbatches would split such a letter."""
     positions: int | None = None
     """The operand with positions along such a letter, as of rows or classes."""
     whole: frozenset[int] = frozenset()

@@ -5,7 +5,7 @@ Before gradients: those of the new ops quantise what comes back, to Float8E5M2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, State
@@ -42,6 +42,9 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
+from distir.transform.pipeline import count_of
+from distir.transform.sharding.batch import Places, tokens
+from distir.transform.sharding.classes import Place
 from distir.transform.steps import StepError, step
 
 SCALINGS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -58,7 +61,9 @@ WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 
 
 @step(after=("cse", "seeded"), choices={"value": SCALINGS})
-def fp8(module: Module, value: str = "block", *, block: int = 128, history: int = HISTORY) -> Module:
+def fp8(
+    module: Module, value: str = "block", *, block: int = 128, history: int = HISTORY, micro_batch: int = 0
+) -> Module:
     """Products with weights in 8-bit floats: `fp8=tensor`, `fp8=block` or `fp8=delayed`. Apply it before `grad`.
 
     Activations and weights are quantised to Float8E4M3FN before each product, gradients to Float8E5M2 in the backward
@@ -74,9 +79,12 @@ def fp8(module: Module, value: str = "block", *, block: int = 128, history: int 
     that is called, such as a layer. Products of the entry function itself stay, those of first layers and heads; where
     it calls no function, all but the first and the last are changed.
 
-    With `tensor`, a scale is that of the whole batch: the greatest over devices is found for it before the product, and
-    microbatches are refused, as the first would need the last. Scales of blocks are the same for shards, replicas and
-    microbatches of whole blocks, and so are delayed ones: what was greatest is added up at the end of a step.
+    With `tensor`, a scale is that of the whole batch: devices find the greatest over all of them before the product,
+    and microbatches are refused, as the first would need the last. `micro_batch=4` is what frameworks do: each 4
+    examples have a scale of their own, as a microbatch of one replica has. The program on one device means that then,
+    and microbatches and replicas of as many examples, or a multiple, give the same; shards find the greatest over all.
+    Scales of blocks are the same for shards, replicas and microbatches of whole blocks, and so are delayed ones: what
+    was greatest is added up at the end of a step.
 
     Raises ProgramError where there is no such product.
     """
@@ -88,8 +96,12 @@ def fp8(module: Module, value: str = "block", *, block: int = 128, history: int 
         raise StepError(f"`history` expected 1 step or more, found {history}")
     if value != "delayed" and history != HISTORY:
         raise StepError("`history` is an option of `fp8=delayed`: other scales are of one step")
+    if value != "tensor" and micro_batch:
+        raise StepError("`micro_batch` is an option of `fp8=tensor`: other scales do not depend on microbatches")
     left, right = ((1, block), (block, block)) if value == "block" else SCALINGS[value]
     entry, analysis = entry_of(module), checked(module)
+    groups = count_of(module, 1, micro_batch) if micro_batch else 1
+    batch: Mapping[str, Places] = tokens(analysis, entry) if groups > 1 else {}
     weights = _weights(analysis, entry)
     found = {name: [*_products(module.functions[name], own)] for name, (own, _) in weights.items()}
     if any(found[name] for name in found if name != entry.name):
@@ -110,7 +122,9 @@ def fp8(module: Module, value: str = "block", *, block: int = 128, history: int 
     for function in callees_first(module):
         if function.name in weights:
             own, state = weights[function.name]
-            changes = _Changes(state, {*found[function.name]}, left, right, own, whole)
+            own_batch = batch.get(function.name, {})
+            lefts = {i: _of_examples(function, i, state, own_batch, groups) or left for i in found[function.name]}
+            changes = _Changes(state, lefts, right, own, whole)
             whole.made[function.name] = changes.made(function)
     return Module(whole.made[f.name].function if f.name in whole.made else f for f in module)
 
@@ -147,6 +161,29 @@ def _products(function: Function, weights: set[str]) -> Iterator[int]:
             of_weights.update(results(statement))
         elif statement.op in ("MatMul", "Gemm") and _is_dense(statement, of_weights):
             yield index
+
+
+def _of_examples(function: Function, index: int, state: State, batch: Container[Place], groups: int) -> tuple[int, ...]:
+    """The block of an activation that a product takes where the batch falls into groups with a scale each.
+
+    Empty where it has nothing to do with the batch. Raises ProgramError where its examples are not next to each other.
+    """
+    statement = function.body[index]
+    assert isinstance(statement, Apply)
+    x = statement.args[0]
+    assert isinstance(x, str)
+    found = type_of(state[x])
+    shape = found.shape if isinstance(found, TensorType) else None
+    axes = [axis for axis in range(len(shape or ())) if (x, (), axis) in batch]
+    if groups == 1 or shape is None or not axes:
+        return ()
+    (axis, *_), size = axes, shape[axes[0]]
+    if axis or not isinstance(size, int) or size % groups:
+        message = f"`%{x}` is `{found}`, in which the examples of a microbatch are not the first rows"
+        site = Site(function.name, index, Part("arg", 0))
+        hint = "let the batch be the first dimension, or choose `fp8=block` or `fp8=delayed`"
+        raise ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, site, message, (), hint)])
+    return (size // groups, *[0] * (len(shape) - 1))
 
 
 def _is_dense(statement: Apply, weights: set[str]) -> bool:
@@ -194,7 +231,9 @@ class _Whole:
 
 
 class _Changes:
-    """The products of one function that are `chosen`, changed: `left` and `right` are the blocks of their operands.
+    """The products of one function that are `chosen`, changed.
+
+    `chosen` has the block of the activation of each, by statement; `right` is that of weights.
 
     Weights that the function takes as parameters are quantised by its callers, in the end by the entry function: once
     in a step, however many microbatches there are. `own`: its values that are weights.
@@ -203,13 +242,12 @@ class _Changes:
     def __init__(
         self,
         state: State,
-        chosen: set[int],
-        left: tuple[int, ...],
+        chosen: Mapping[int, tuple[int, ...]],
         right: tuple[int, ...],
         own: set[str],
         whole: _Whole,
     ) -> None:
-        self.state, self.chosen, self.left, self.right, self.own, self.whole = state, chosen, left, right, own, whole
+        self.state, self.chosen, self.right, self.own, self.whole = state, chosen, right, own, whole
         self.slots = 0
         self.body: list[Statement] = []
         self.quantised: dict[tuple[str, tuple[int, ...]], tuple[str, str]] = {}
@@ -229,7 +267,7 @@ class _Changes:
                 self._call(statement)
             elif index in self.chosen and _fits(statement, self.state):
                 assert isinstance(statement, Apply)
-                self._product(statement)
+                self._product(statement, self.chosen[index])
             else:
                 self.body.append(statement)
         first: list[Statement] = []
@@ -302,15 +340,15 @@ class _Changes:
         self.slots += 1
         return self.slots - 1
 
-    def _product(self, statement: Apply) -> None:
+    def _product(self, statement: Apply, left: tuple[int, ...]) -> None:
         (a, b), more = statement.args[:2], statement.args[2:]
         assert isinstance(a, str)
         assert isinstance(b, str)
-        (x, x_scale), (w, w_scale) = self._pair(a, self.left), self._pair(b, self.right)
+        (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
         made = type_of(self.state[statement.results[0]])
         assert isinstance(made, TensorType)
         attrs: dict[str, Constant] = {"to": made.dtype or DTYPES["Float32"]}
-        attrs |= {"block_a": self.left, "block_b": self.right}
+        attrs |= {"block_a": left, "block_b": self.right}
         if statement.attrs.get("transB"):
             attrs["transB"] = True
         if self.expected:

@@ -49,6 +49,12 @@ def test_a_training_step_in_8_bit_floats_runs_on_several_processes(distir, tmp_p
     assert found["max_abs_error"] < 1e-5
 
 
+def test_microbatches_with_scales_of_their_own_run_on_several_processes(distir, tmp_path):
+    module = gpt2(1, 16, 4, 8, batch=8, vocabulary=32, positions=8, dtype="Float32")
+    step = api.transform(module, "fp8=tensor", "micro_batch=2", "grad", "dtp=2,2,1", "microbatches=2")
+    assert launched(distir, tmp_path, step)["max_abs_error"] < 1e-5
+
+
 def test_a_training_step_with_delayed_scaling_runs_on_several_processes(distir, tmp_path):
     module = gpt2(1, 16, 4, 8, batch=4, vocabulary=32, positions=8, dtype="Float32")
     step = api.transform(module, "fp8=delayed", "history=4", "grad", "tp=2", "dp=2")

@@ -9,7 +9,7 @@ import distir
 from distir.analysis import check, execute, random_inputs
 from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, Call
-from distir.models import gpt2
+from distir.models import gpt2, named
 from distir.ops import OPS, run
 from distir.simulate import simulate
 from distir.transform import transform, verify
@@ -28,12 +28,17 @@ def quantised(x, block, to=E4M3):
 
 
 @pytest.mark.parametrize(("to", "largest"), [(E4M3, 448.0), (E5M2, 57344.0)])
-@pytest.mark.parametrize("block", [(), (1, 4), (4, 1), (3, 5), (128, 128)])
+@pytest.mark.parametrize("block", [(), (1, 4), (4, 1), (3, 5), (128, 128), (7, 0), (1, 0, 0), (2, 0, 0)])
 def test_a_scale_is_the_greatest_of_its_block_by_the_largest_number(to, largest, block):
     x = np.random.default_rng(0).normal(size=(2, 7, 10)).astype(np.float32)
     x[0, :, :5] = 0
     q, scale = quantised(x, block, to)
-    rows, columns = block or x.shape[-2:]
+    if len(block) == 3:  # whole examples
+        expected = np.abs(x).reshape(-1, block[0], 7, 10).max((1, 2, 3)) / np.float32(largest)
+        assert (scale.ravel() == expected).all()
+        assert scale.shape == (2 // block[0], 1, 1)
+        return
+    rows, columns = (size or n for size, n in zip(block or x.shape[-2:], x.shape[-2:], strict=True))
     for k in range(2):
         for i in range(0, 7, rows):
             for j in range(0, 10, columns):
@@ -72,6 +77,17 @@ CHAINS = {
         "checkpoint dp=2",
     ],
     "fp8=tensor": ["dp=2", "tp=2", "tp=2 dp=2 zero=3"],
+    "fp8=tensor micro_batch=2": [
+        "dp=4",
+        "tp=2",
+        "tp=2 sequence=true",
+        "tp=2 dp=2 zero=3",
+        "pp=2 microbatches=2",
+        "pp=2 microbatches=4 schedule=zb-h1",
+        "accumulate=2 dp=2 zero=2",
+        "dtp=2,2,2 microbatches=2",
+        "checkpoint dp=2",
+    ],
     "fp8=delayed history=4": [
         "dp=2",
         "tp=2",
@@ -203,7 +219,47 @@ def test_one_scale_per_tensor_is_no_scale_per_microbatch():
     step = transform(gpt(), "fp8=tensor", "grad")
     with pytest.raises(ProgramError) as caught:
         transform(step, "pp=2", "microbatches=2")
-    assert "`QuantizeFloat8` cannot be computed by microbatches" in str(caught.value.diagnostics[0].notes)
+    (note,) = caught.value.diagnostics[0].notes
+    assert "`QuantizeFloat8` cannot be computed by microbatches" in str(note)
+    assert "`fp8=tensor micro_batch=N`" in str(caught.value.diagnostics[0])
+
+
+def test_microbatches_of_their_own_scales_are_steps_by_themselves():
+    """The gradients are the means of those of each microbatch alone, which has one scale per tensor."""
+    words = ("grad", "optimizer=none")
+    together = transform(gpt(), "fp8=tensor", "micro_batch=2", *words, "accumulate=2", "dp=2")
+    whole = transform(gpt(), "fp8=tensor", "micro_batch=2", *words)
+    alone = transform(gpt(batch=2), "fp8=tensor", *words)
+    assert verify(whole, together).equal
+    inputs = random_inputs(whole, 0, {})
+    batch = {p.name for p in whole.entry().params if "batch" in p.roles}
+    parts = [inputs | {name: inputs[name][k : k + 2] for name in batch} for k in range(0, 8, 2)]
+    each = [[output.value for output in execute(alone, part)] for part in parts]
+    for found, own in zip(execute(whole, inputs), zip(*each, strict=True), strict=True):
+        np.testing.assert_allclose(found.value, np.mean(own, axis=0), rtol=1e-4, atol=1e-6)
+    other = execute(transform(gpt(), "fp8=tensor", *words), inputs)
+    assert any(np.abs(a.value - b.value).max() > 1e-4 for a, b in zip(execute(whole, inputs), other, strict=True))
+
+
+def test_microbatches_of_their_own_scales_are_those_of_a_sequence_and_of_experts():
+    sizes = {"width": 16, "heads": 4, "kv_heads": 2, "head_size": 4, "vocabulary": 32, "sequence": 8, "experts": 4}
+    model = named("mixtral-8x7b", layers=2, batch=8, expert_ffn=16, top_k=2, dtype="Float32", **sizes)
+    step = transform(model, "fp8=tensor", "micro_batch=2", "grad", "precision=mixed")
+    for chain in ("cp=2", "dtp=2,1,1 microbatches=2 context=2", "dtp=2,2,1 microbatches=2 experts=2"):
+        assert verify(step, transform(step, *chain.split())).equal, chain
+
+
+def test_replicas_of_their_own_scales_exchange_nothing_for_them():
+    step = transform(gpt(), "fp8=tensor", "micro_batch=2", "grad")
+    for chain in (["dp=4"], ["accumulate=2", "dp=2"]):
+        program = transform(step, *chain, "inline")
+        assert not statements(program, "MPIAllgather")
+    sharded = transform(step, "tp=2", "inline")
+    checked = check(sharded)
+    own = {s.results[0] for s in statements(sharded, "GreatestOfBlocks")}
+    gathers = [s for s in statements(sharded, "MPIAllgather") if own & {*s.args}]
+    found = {checked.states["main"][s.results[0]].elements for s in gathers}
+    assert found == {2 * 4}  # of each microbatch a number of each shard
 
 
 def test_layers_are_changed_and_the_head_stays():
@@ -262,6 +318,13 @@ def test_what_it_cannot_do_is_said():
         transform(gpt(), "fp8=delayed", "history=0")
     with pytest.raises(StepError, match="`history` is an option of `fp8=delayed`"):
         transform(gpt(), "fp8", "history=4")
+    with pytest.raises(StepError, match="`micro_batch` is an option of `fp8=tensor`"):
+        transform(gpt(), "fp8", "micro_batch=2")
+    with pytest.raises(ProgramError, match="does not divide into microbatches of 3"):
+        transform(gpt(), "fp8=tensor", "micro_batch=3")
+    with pytest.raises(ProgramError) as refused:
+        transform(gpt(), "fp8=tensor", "micro_batch=2", "grad", "accumulate=8")
+    assert "expected a multiple of 2 in dimension 0" in str(refused.value.diagnostics[0].notes)
     short = "func @main(%x: Tensor[Float32, (8, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n"
     with pytest.raises(ProgramError) as caught:
         transform(distir.parse(short), "fp8")

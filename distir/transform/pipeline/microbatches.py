@@ -283,7 +283,7 @@ def _part_rule(
     if letter in blocks:
         raise _cannot(op, "it takes the batch apart, or joins several")
     if letter in found.parted:
-        raise _cannot(op, "what it gives depends on all examples of the batch")
+        raise _cannot(op, "what it gives depends on all examples of the batch", found.instead)
     if letter in found.located:
         raise Unlocated(op, [Share(own.index(letter)) if letter in own else WHOLE for own in found.results])
     scale = _scale(definition, op, args, shares)
@@ -333,5 +333,5 @@ def _letter(values: Sequence[Sequence[str | None]], place: tuple[int, int]) -> s
     return values[value][axis] if axis < len(values[value]) else None
 
 
-def _cannot(op: Apply, reason: str) -> Reject:
-    return Reject(codes.NOT_IN_MICROBATCHES, f"`{op.op}` cannot be computed by microbatches: {reason}")
+def _cannot(op: Apply, reason: str, help: str | None = None) -> Reject:
+    return Reject(codes.NOT_IN_MICROBATCHES, f"`{op.op}` cannot be computed by microbatches: {reason}", help=help)
