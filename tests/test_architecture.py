@@ -19,7 +19,7 @@ FLOORS = [
     {"ir", "diagnostics", "files"},
     {"syntax", "ops", "config"},
     {"analysis", "cost"},
-    {"simulate"},
+    {"simulate", "prove"},
     {"transform", "lower"},
     {"ide", "search", "importers", "models"},
     {"validate"},

@@ -32,6 +32,7 @@ from distir.cli.lsp import lsp
 from distir.cli.model import model
 from distir.cli.ops import ops
 from distir.cli.project import project
+from distir.cli.prove import prove
 from distir.cli.run import run
 from distir.cli.search import search
 from distir.cli.show import show
@@ -49,6 +50,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     simulate,
     run,
     transform,
+    prove,
     diff,
     search,
     project,

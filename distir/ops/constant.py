@@ -37,6 +37,7 @@ from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
 
 
@@ -253,6 +254,17 @@ def OneHot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Ar
     places = np.arange(size).reshape((size,) + (1,) * (indices.ndim - position))
     on: Array = np.expand_dims(wanted, position) == places
     return values[on.astype(np.intp)]
+
+
+@OneHot.pieces
+def _(p: Pieces, indices: Piece, depth: Piece, values: Piece, *, axis: int) -> Any:
+    """Of indices that count from the first class of a part: the columns of these classes."""
+    own, rank = p.own(indices), len(p.shape(indices)) + 1
+    if own is None or p.ints(depth) != (own.count,) or p.zero_first(values) is False:
+        return NotImplemented
+    whole = p("OneHot", own.positions, Literal(own.size), values, axis=axis)
+    mine = p.cut(whole, axis, own.first, own.first + own.count)
+    return [p.guarded(mine, own, [k for k in range(rank) if k != axis % rank], absorbed=True)]
 
 
 @OneHot.shapes

@@ -663,6 +663,12 @@ def Where(condition: Array, x: Array, y: Array) -> Array:
     return np.where(condition, x, y)
 
 
+@Where.pieces
+def _(p: Pieces, condition: Piece, x: Piece, y: Piece) -> Any:
+    own = p.where_own(condition, x) if p.is_float(x) and p.number(y) == 0 else None
+    return NotImplemented if own is None else [own]
+
+
 @Where.grad
 def _(g: Backward) -> Gradients:
     condition, x, y = g.x

@@ -21,6 +21,7 @@ from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients, Rewrite
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -85,6 +86,28 @@ def SoftmaxCrossEntropyLoss(
     label_weights = _label_weights("SoftmaxCrossEntropyLoss", log_prob, labels, weights, ignore_index)
     loss = _likelihood_loss(log_prob, labels, label_weights, reduction)
     return [loss.astype(scores.dtype, copy=False), log_prob.astype(scores.dtype, copy=False)][:count]
+
+
+@SoftmaxCrossEntropyLoss.pieces
+def _(
+    p: Pieces,
+    scores: Piece,
+    labels: Piece,
+    weights: Piece | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str,
+) -> Any:
+    """The logarithm of the sum of exponentials, less the logits at the labels."""
+    if weights is not None or ignore_index is not None:
+        return NotImplemented
+    shifted, logarithm = _softmax_of_pieces(p, scores)
+    at_labels = p("GatherElements", shifted, p.unsqueezed(labels, (1,)), axis=1)
+    loss = p.squeezed(p.sum((1.0, logarithm), (-1.0, at_labels)), (1,))
+    if reduction != "none":
+        loss = p("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
+    found = [loss, p.sum((1.0, shifted), (-1.0, logarithm))]
+    return [p.cast(x, p.dtype(scores)) for x in found[: p.count]]
 
 
 @SoftmaxCrossEntropyLoss.shapes
@@ -201,6 +224,39 @@ def SoftmaxCrossEntropyLossGrad(
     slope = np.exp(log_prob) - _at_labels(log_prob, labels)
     scale = np.expand_dims(_loss_gradient(dy, label_weights, reduction), 1)
     return (scale * slope).astype(scores.dtype, copy=False)
+
+
+@SoftmaxCrossEntropyLossGrad.pieces
+def _(
+    p: Pieces,
+    dy: Piece,
+    scores: Piece,
+    labels: Piece,
+    weights: Piece | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str,
+) -> Any:
+    """The softmax less 1 at the labels, times the gradient of the loss."""
+    if weights is not None or ignore_index is not None or reduction == "mean":
+        return NotImplemented
+    shifted, logarithm = _softmax_of_pieces(p, scores)
+    ends = dense((0.0, 1.0), p.dtype(shifted))
+    at_labels = p("OneHot", labels, Literal(p.shape(scores)[1]), ends, axis=1)
+    slope = p.sum((1.0, p("Exp", p.sum((1.0, shifted), (-1.0, logarithm)))), (-1.0, at_labels))
+    scale = p.cast(dy, p.dtype(shifted))
+    scale = p.unsqueezed(scale, (1,)) if reduction == "none" else scale
+    return [p.cast(p("Mul", slope, scale), p.dtype(scores))]
+
+
+def _softmax_of_pieces(p: Pieces, scores: Piece) -> tuple[Piece, Piece]:
+    """The logits less their maximum, and the logarithm of the sum of their exponentials, at least in Float32."""
+    dtype = p.dtype(scores)
+    narrow = dtype is not None and dtype.bytes < DTYPES["Float32"].bytes
+    wide = p.cast(scores, DTYPES["Float32"]) if narrow else scores
+    along = Literal((1,))
+    shifted = p("Sub", wide, p("ReduceMax", wide, along))
+    return shifted, p("Log", p("ReduceSum", p("Exp", shifted), along))
 
 
 SoftmaxCrossEntropyLossGrad.checks(_labelled_check("SoftmaxCrossEntropyLossGrad"))

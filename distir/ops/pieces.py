@@ -15,6 +15,30 @@ Piece = Any
 """What a value of the distributed program is of values of the sequential one."""
 
 
+class PositionsOfPart(Protocol):
+    """Indices counted from where a part of a dimension begins, and 0 for those outside of the part."""
+
+    @property
+    def positions(self) -> Piece:
+        """The indices in the whole dimension."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """Where the part begins."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """The size of the part."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """That of the dimension."""
+        ...
+
+
 class Pieces(Protocol):
     """What `pieces` rules are written with. Raises where nothing can be said, with the reason."""
 
@@ -77,6 +101,37 @@ class Pieces(Protocol):
 
     def is_float(self, x: Piece) -> bool:
         """Whether the elements are floating-point numbers, which can be divided."""
+        ...
+
+    def whole(self, x: Piece, axis: int) -> Piece:
+        """What `x` is a part of, with all of an axis; `x` where it has all of it."""
+        ...
+
+    def own(self, indices: Piece) -> PositionsOfPart | None:
+        """What indices are that count from where a part begins (`Parts.own`); None for others."""
+        ...
+
+    def has_rows(self, x: Piece, axis: int, own: PositionsOfPart) -> bool:
+        """Whether `x` has along an axis just the part that indices count from the beginning of."""
+        ...
+
+    def zero_first(self, x: Piece) -> bool:
+        """Whether the first element of a known value is 0."""
+        ...
+
+    def guarded(self, x: Piece, own: PositionsOfPart, axes: Sequence[int], *, absorbed: bool = False) -> Piece:
+        """What equals `x` where indices are in the part, of which nothing is said elsewhere; `axes`: theirs in `x`.
+
+        `absorbed`: where they are not, `x` is zero.
+        """
+        ...
+
+    def where_own(self, condition: Piece, x: Piece) -> Piece | None:
+        """`x` where indices are in a part, and else zero; None for other conditions."""
+        ...
+
+    def greatest(self, x: Piece, axis: int) -> Piece | None:
+        """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         ...
 
     def number(self, x: Piece) -> float | None:

@@ -20,6 +20,7 @@ from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -165,6 +166,13 @@ def ReduceMax(
     least = _bounds(data)[0]
     along = _along(data, axes, noop_with_empty_axes)
     return np.max(wide(data), axis=along, keepdims=keepdims, initial=least).astype(data.dtype, copy=False)
+
+
+@ReduceMax.pieces
+def _(p: Pieces, data: Piece, axes: Piece | None = None, *, keepdims: bool, **_: Any) -> Any:
+    along = () if axes is None else p.ints(axes)
+    found = p.greatest(data, along[0]) if len(along) == 1 else None
+    return NotImplemented if found is None else [found if keepdims else p.squeezed(found, along)]
 
 
 ReduceMax.torch(_along_axes("{data}.clone()")(_extreme_form("amax")), fresh=True)

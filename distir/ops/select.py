@@ -159,6 +159,16 @@ def Gather(data: Array, indices: Array, *, axis: int = 0) -> Array:
     return np.take(data, indices.astype(np.intp), axis=axis)
 
 
+@Gather.pieces
+def _(p: Pieces, data: Piece, indices: Piece, *, axis: int) -> Any:
+    """Of some rows of a table, for indices that count from the first of them."""
+    own, first = p.own(indices), axis % len(p.shape(data))
+    if own is None or not p.has_rows(data, first, own):
+        return NotImplemented
+    found = p("Gather", p.whole(data, axis), own.positions, axis=axis)
+    return [p.guarded(found, own, range(first, first + len(p.shape(indices))))]
+
+
 @Gather.checks
 def _(data: Operand, indices: Operand, *, axis: int) -> None:
     _check_range("Gather", data, indices, axis)
@@ -228,6 +238,15 @@ def GatherElements(data: Array, indices: Array, *, axis: int = 0) -> Array:
     %y = GatherElements[axis = 1](%x: Tensor[Float32, (2, 4), 1], %i: Tensor[Int64, (2, 3), 1])
     """
     return data[_element_places(indices, data.shape, axis)]
+
+
+@GatherElements.pieces
+def _(p: Pieces, data: Piece, indices: Piece, *, axis: int) -> Any:
+    own = p.own(indices)
+    if own is None or not p.has_rows(data, axis % len(p.shape(data)), own):
+        return NotImplemented
+    found = p("GatherElements", p.whole(data, axis), own.positions, axis=axis)
+    return [p.guarded(found, own, range(len(p.shape(indices))))]
 
 
 @GatherElements.checks
@@ -426,9 +445,7 @@ def Slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, st
 
 
 @Slice.pieces
-def _(
-    p: Pieces, data: Piece, starts: Piece, ends: Piece, axes: Piece | None = None, steps: Piece | None = None
-) -> Any:
+def _(p: Pieces, data: Piece, starts: Piece, ends: Piece, axes: Piece | None = None, steps: Piece | None = None) -> Any:
     named = range(len(p.ints(starts))) if axes is None else p.ints(axes)
     if steps is not None and set(p.ints(steps)) != {1}:
         return NotImplemented

@@ -1,4 +1,16 @@
 """Proof: whether a distributed program computes what a sequential one does, for all values, at the real sizes.
 
-One more domain for Algorithm 1, in which a value stands for what it is of the sequential program.
+One more domain for Algorithm 1, in which a value stands for what it is of the sequential program: all of a term, some
+places of its dimensions, a partial sum.
+
+- `terms.py`: what values of the sequential program are;
+- `pieces.py`: what a value of the distributed program is of terms, and arithmetic on that;
+- `lifting.py`: what an op makes of pieces, by its layout; `own.py`, `greatest.py`: of rows of a table, of maxima;
+- `domain.py`: the domain; `proving.py`: both programs in it; `words.py`: pieces in words.
+
+Ops have rules of their own beside their definitions (`@Op.pieces`, `ops/pieces.py`) where a layout does not tell.
 """
+
+from distir.prove.proving import Failure, Proof, ProveError, prove
+
+__all__ = ["Failure", "Proof", "ProveError", "prove"]

@@ -7,7 +7,8 @@ it equals nothing of the sequential program, so that no proof rests on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -17,9 +18,12 @@ from distir.analysis.known_ops import lookup
 from distir.analysis.parameters import parameters
 from distir.ir import Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
-from distir.ops import Op, Value, bind, type_of
+from distir.ops import Op, Reject, Value, bind, type_of
+from distir.prove import own
 from distir.prove import runs as places
+from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
+from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, Piece, Unproved, elements, shape_of
 
 Related = Any
@@ -27,7 +31,7 @@ Related = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MadeBy:
     """A statement of a function."""
 
     function: str
@@ -42,7 +46,7 @@ class Relations(Domain):
     module: Module
     algebra: Algebra
     unknown: Any = None
-    place: Place | None = None
+    place: MadeBy | None = None
     """The statement that is being interpreted."""
     _function: str = ""
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
@@ -50,14 +54,36 @@ class Relations(Domain):
 
     def __post_init__(self) -> None:
         self.mixed: Types = Mixed(self.module)
+        self.algebra.operand = self._operand
+
+    def _operand(self, op: Op, index: int) -> str:
+        """What the statement calls an operand of its op; that of another op, in a rule, has the op's name for it."""
+        statement = self.place.statement if self.place is not None else None
+        if statement is None or statement.op != op.name or index >= len(statement.args):
+            return op.operand_name(index)
+        arg = statement.args[index]
+        return f"%{arg}" if isinstance(arg, str) else op.operand_name(index)
+
+    @contextmanager
+    def inside(self, function: str) -> Generator[None]:
+        """While a function's body is interpreted."""
+        outer, self._function = self._function, function
+        try:
+            yield
+        finally:
+            self._function = outer
 
     def apply(self, op: Apply, vs: tuple[Related, ...]) -> Sequence[Related]:
         """The pieces that an op's results are."""
         key = (op.op, op.attrs, vs, len(op.results))
         found = self._steps.get(key)
         if found is None:
-            self.place = Place(self._function, op, self.algebra.sequential)
+            self.place = MadeBy(self._function, op, self.algebra.sequential)
             found = self._steps[key] = self._applied(op, vs)
+            if self.algebra.sequential:
+                for name, piece in zip(op.results, found, strict=True):
+                    if name and isinstance(piece, Piece):
+                        self.algebra.name(piece, name)
         return found
 
     def _applied(self, op: Apply, vs: tuple[Related, ...]) -> tuple[Related, ...]:
@@ -66,10 +92,15 @@ class Relations(Domain):
             return (vs,)
         if op.op == "UnpackTuple":
             return tuple(vs[0])
-        if any(isinstance(v, tuple) for v in vs):
-            leaves = max(len(cast("tuple[Related, ...]", v)) for v in vs if isinstance(v, tuple))
-            of_leaf = [tuple([v[k] if isinstance(v, tuple) else v for v in vs]) for k in range(leaves)]
-            made = [self.apply(op, leaf) for leaf in of_leaf]
+        if op.op == "After":
+            return (vs[0],)
+        tuples = [cast("tuple[Related, ...]", v) for v in vs if isinstance(v, tuple)]
+        if tuples:
+            leaves: list[tuple[Related, ...]] = [
+                tuple([cast("tuple[Related, ...]", v)[k] if isinstance(v, tuple) else v for v in vs])
+                for k in range(len(tuples[0]))
+            ]
+            made = [self._applied(op, leaf) for leaf in leaves]
             return tuple(tuple([leaf[j] for leaf in made]) for j in range(count))
         return self.of_op(definition, op.attrs, vs, count)
 
@@ -82,23 +113,27 @@ class Relations(Domain):
         try:
             rule = op.rule("pieces")
             if rule is not None:
-                writer = Writer(self, results)
+                writer = PieceWriter(self, results)
                 found = rule(writer, *vs, **writer.keywords(rule, bind(op, attrs)))
                 if found is not NotImplemented:
-                    return tuple([_valued(piece, w) for piece, w in zip(found, results, strict=True)])
+                    return tuple([valued(piece, w) for piece, w in zip(found, results, strict=True)])
             return tuple(lift(self.algebra, op, attrs, vs, results))
         except Unproved as reason:
             return self._unknown(op, attrs, vs, results, str(reason))
+        except Reject as reject:  # of an op that a rule wrote
+            return self._unknown(op, attrs, vs, results, reject.message)
 
     def _unknown(
         self, op: Op, attrs: Attributes, vs: tuple[Piece | None, ...], results: Sequence[Value], reason: str
     ) -> tuple[Piece, ...]:
         """Atoms of which nothing is known but how they were computed."""
         operands = tuple([None if v is None else (type_of(v.value), v.whole, v.runs, v.terms) for v in vs])
+        forms = tuple([() if v is None else v.form for v in vs])
         found: list[Piece] = []
         for j, w in enumerate(results):
             shape = shape_of(w)
-            atom = self.algebra.terms.atom("unknown", shape, details=(op.name, attrs, operands, j), reason=reason)
+            details = op.name, attrs, operands, j
+            atom = self.algebra.terms.atom("unknown", shape, forms, details, reason=reason)
             found.append(Piece(w, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),)))
         return tuple(found)
 
@@ -109,22 +144,19 @@ class Relations(Domain):
         if found is None:
             function = self.module.functions[call.function]
             args, _ = parameters(function, tuple(map(value_of, vs)))
-            given = tuple(map(_valued, vs, args))
-            outer, self._function = self._function, call.function
-            try:
+            given = tuple(map(valued, vs, args))
+            with self.inside(call.function):
                 final = yield algorithm_1(function, given, self)
-            finally:
-                self._function = outer
             found = self._calls[key] = final.returned
         return found
 
     def constant(self, arg: Arg) -> Related:
         """A literal, or an operand that is left out."""
         assert isinstance(arg, Literal)
-        return None if arg.value is None else self.algebra.of_value(arg)
+        return self.algebra.of_value(arg)
 
 
-class Writer:
+class PieceWriter:
     """What `pieces` rules are written with (`ops/pieces.py`)."""
 
     def __init__(self, domain: Relations, results: Sequence[Value]) -> None:
@@ -136,9 +168,9 @@ class Writer:
         """The attributes that a rule takes."""
         return dict(bound)
 
-    def __call__(self, op: str, *operands: Piece | None, **attrs: Constant) -> Piece:
+    def __call__(self, op: str, *operands: Piece | Dense | Literal | None, **attrs: Constant) -> Piece:
         """The result of an op, by its own rule or its layout."""
-        values = tuple([v if v is None or isinstance(v, Piece) else self._algebra.of_value(v) for v in operands])
+        values = tuple([self._algebra.of_value(v) if isinstance(v, (Dense, Literal)) else v for v in operands])
         return self._domain.of_op(lookup(op), Attributes(attrs), values, 1)[0]
 
     def sum(self, *addends: tuple[float, Piece]) -> Piece:
@@ -209,14 +241,46 @@ class Writer:
         own = tuple([n for k, n in enumerate(x.shape) if k not in at])
         return self._algebra.reshaped(_typed(x, own), x, whole=whole)
 
+    def whole(self, x: Piece, axis: int) -> Piece:
+        """What `x` is a part of, with all of an axis; `x` where it has all of it."""
+        axis %= len(x.whole)
+        at = (*x.runs[:axis], places.full(x.whole[axis]), *x.runs[axis + 1 :])
+        return x if at == x.runs else self._shaped(replace(x, runs=at), x)
+
+    def own(self, indices: Piece) -> OwnPositions | None:
+        """What indices are that count from where a part begins; None for others."""
+        return own.own(self._algebra, indices)
+
+    def has_rows(self, x: Piece, axis: int, own_indices: OwnPositions) -> bool:
+        """Whether `x` has along an axis just the part that indices count from the beginning of."""
+        return (x.whole[axis], x.runs[axis]) == (own_indices.size, own_indices.runs)
+
+    def zero_first(self, x: Piece) -> bool:
+        """Whether the first element of a known value is 0."""
+        held = elements(x.value) if isinstance(x.value, (Dense, Literal)) else None
+        return held is not None and next(iter(held), None) == 0
+
+    def guarded(self, x: Piece, own_indices: OwnPositions, axes: Sequence[int], *, absorbed: bool = False) -> Piece:
+        """What equals `x` where indices are in the part; `axes`: theirs in `x`."""
+        return own.guarded(self._algebra, x, own_indices, tuple(axes), absorbed)
+
+    def where_own(self, condition: Piece, x: Piece) -> Piece | None:
+        """`x` where indices are in a part, and else zero; None for other conditions."""
+        return own.where(self._algebra, condition, x)
+
+    def greatest(self, x: Piece, axis: int) -> Piece | None:
+        """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
+        return greatest(self, self._algebra, x, axis % len(x.whole))
+
     def number(self, x: Piece) -> float | None:
         """The number that all elements are, where they are one that is known."""
         if not x.terms:
             return 0.0
         atom = x.constant
-        if atom is None or atom.kind != "fill" or len(x.terms) > 1:
+        if atom is None or atom.kind != "fill":
             return None
-        return float(atom.details) * x.terms[0][1]
+        ((_, c, _),) = x.terms
+        return float(atom.details) * c
 
     def ints(self, x: Piece | None) -> tuple[int, ...]:
         """The elements of a host value that is known. Raises Unproved where it is not."""
@@ -243,11 +307,11 @@ def value_of(v: Related) -> Value:
     return tuple(map(value_of, v)) if isinstance(v, tuple) else None if v is None else v.value  # type: ignore[return-value]
 
 
-def _valued(v: Related, value: Value) -> Related:
+def valued(v: Related, value: Value) -> Related:
     """The same piece of a value whose type is known better."""
     if isinstance(v, tuple):
         items = value.items if isinstance(value, TupleType) else value
-        return tuple(map(_valued, v, items))  # type: ignore[arg-type]
+        return tuple(map(valued, v, items))  # type: ignore[arg-type]
     if v is None or v.value is value:
         return v
     return Piece(value, v.whole, v.runs, v.terms)

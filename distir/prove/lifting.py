@@ -17,9 +17,9 @@ from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
 from distir.prove import runs as places
-from distir.prove.pieces import Addends, Algebra, Piece, Term, Unproved, elements, shape_of
+from distir.prove.pieces import FACTORS, Addends, Algebra, Piece, Term, Unproved, elements, shape_of
 from distir.prove.runs import Runs
-from distir.prove.terms import Form, Shape, factor, scaled_out
+from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ def lift(
 ) -> list[Piece]:
     """The results of an op on pieces; `results` are their types or values. Raises Unproved."""
     bound = bind(op, attrs)
+    if algebra.sequential:
+        algebra.attributes.setdefault(op.name, {})[bound] = None
     if all(piece is None or piece.has_all_places for piece in operands):
         shapes = tuple(map(shape_of, results))
         full = tuple([tuple(map(places.full, shape)) for shape in shapes])
@@ -62,7 +64,7 @@ def _made(
     linear = _linear(op, values)
     partial = [i for i, piece in enumerate(lifted.operands) if piece is not None and piece.is_partial]
     if len(partial) > 1 or (partial and partial[0] not in linear):
-        raise Unproved(_needs_sum(op, partial))
+        raise Unproved(_needs_sum(algebra, op, partial))
     forms: list[Form] = []
     scale = lifted.scale
     for i, piece in enumerate(lifted.operands):
@@ -72,6 +74,8 @@ def _made(
             form = () if piece is None else piece.form
         if i in linear and i not in partial and len(values) > 1 and _is_float(values[i]):
             form, c = scaled_out(form)
+            if c != 1.0:
+                algebra.laws[FACTORS] = None
             scale *= c
         forms.append(form)
     dtypes = tuple([None if v is None else _dtype(v) for v in values])
@@ -95,11 +99,9 @@ def _made(
             if linear and any(not own[i] for i in linear if lifted.operands[i] is not None):
                 continue  # linear in zeros
             whole = lifted.wholes[j]
-            details = (j, key, dtypes, shapes, len(results))
+            details = OpDetails(j, key, dtypes, shapes, len(results))
             atom = algebra.terms.atom(op.name, whole, tuple(own), details, tuple(sorted(linear)))
-            sums = [
-                (algebra.sum_number((atom, letter), size), at) for letter, size, at in lifted.contracted[j]
-            ]
+            sums = [(algebra.sum_number((atom, letter), size), at) for letter, size, at in lifted.contracted[j]]
             for number, at in addends:  # of an operand: the sum over the op on the addends
                 head = (op.name, partial[0], tuple(own[: partial[0]]), tuple(own[partial[0] + 1 :]), details, number)
                 sums.append((algebra.sum_number(head, algebra.sizes[number]), at))
@@ -120,13 +122,34 @@ def _lifted(
         near = None
     if near is None:
         raise Unproved(f"`{op.name}` has no layout: nothing says what it does to parts of its operands")
-    attrs = _whole_attributes(near, bound, operands)
-    found = _of_wholes(op, attrs, operands, len(results)) or near
+    reason: Unproved | None = None
+    for attrs in _whole_attributes(algebra, op, near, bound, operands):
+        try:
+            found = _of_wholes(op, attrs, operands, len(results)) or near
+            return _of_layout(algebra, op, found, bound, attrs, operands, results)
+        except Unproved as unproved:
+            reason = reason or unproved
+    assert reason is not None
+    raise reason
+
+
+def _of_layout(
+    algebra: Algebra,
+    op: Op,
+    found: Layout,
+    bound: Attributes,
+    attrs: Attributes,
+    operands: Sequence[Piece | None],
+    results: Sequence[Value],
+) -> Lifted:
+    """The same by one layout, for these attributes on wholes."""
     letters = _letters(algebra, op, found, operands)
-    fitted = tuple([
-        None if piece is None else _fitted(algebra, piece, own, letters)
-        for piece, own in zip(operands, found.operands, strict=True)
-    ])
+    fitted = tuple(
+        [
+            None if piece is None else _fitted(algebra, piece, own, letters)
+            for piece, own in zip(operands, found.operands, strict=True)
+        ]
+    )
     split = {letter: at for letter, at in letters.items() if at[1] != places.full(at[0])}
     _check(op, found, split, bound, attrs)
     scale = 1.0
@@ -169,8 +192,10 @@ def _of_wholes(op: Op, attrs: Attributes, operands: Sequence[Piece | None], coun
     return found
 
 
-def _whole_attributes(found: Layout, bound: Attributes, operands: Sequence[Piece | None]) -> Attributes:
-    """The attributes on wholes: those that say how many of something are in a part, multiplied."""
+def _whole_attributes(
+    algebra: Algebra, op: Op, found: Layout, bound: Attributes, operands: Sequence[Piece | None]
+) -> list[Attributes]:
+    """What the attributes on wholes may be: those that count what is in a part, multiplied; or as they were seen."""
     changed: dict[str, Any] = dict(bound)
     for letter, names in found.divided.items():
         for piece, own in zip(operands, found.operands, strict=True):
@@ -178,19 +203,14 @@ def _whole_attributes(found: Layout, bound: Attributes, operands: Sequence[Piece
                 continue
             axis = own.index(letter)
             part = places.part(piece.runs[axis], piece.whole[axis])
-            if piece.runs[axis] == places.full(piece.whole[axis]):
-                continue
-            if part is None:
-                raise Unproved(f"an operand has {places.shown(piece.runs[axis])} of {piece.whole[axis]}, no equal part")
-            for name in names:
-                changed[name] = bound[name] * part[1]  # type: ignore[operator]
-            break
-    return Attributes(changed)
+            if part is not None:
+                changed.update({name: bound[name] * part[1] for name in names})  # type: ignore[operator]
+                break
+    first = Attributes(changed)
+    return [first, *(seen for seen in algebra.attributes.get(op.name, ()) if seen != first)]
 
 
-def _letters(
-    algebra: Algebra, op: Op, found: Layout, operands: Sequence[Piece | None]
-) -> dict[str, tuple[int, Runs]]:
+def _letters(algebra: Algebra, op: Op, found: Layout, operands: Sequence[Piece | None]) -> dict[str, tuple[int, Runs]]:
     """Which places of each letter the operands have. Raises Unproved where they differ, or a dimension has none."""
     letters: dict[str, tuple[int, Runs]] = {}
     for i, (piece, own) in enumerate(zip(operands, found.operands, strict=True)):
@@ -198,13 +218,13 @@ def _letters(
             continue
         if len(own) != len(piece.whole):
             if not piece.has_all_places:
-                raise Unproved(f"the layout of `{op.name}` does not tell the dimensions of `{op.operand_name(i)}`")
+                raise Unproved(f"the layout of `{op.name}` does not tell the dimensions of `{algebra.label(op, i)}`")
             continue
         for axis, letter in enumerate(own):
             at = piece.whole[axis], piece.runs[axis]
             if letter is None:
                 if at[1] != places.full(at[0]):
-                    message = f"`{op.name}` needs all of dimension {axis} of `{op.operand_name(i)}`, "
+                    message = f"`{op.name}` needs all of dimension {axis} of `{algebra.label(op, i)}`, "
                     raise Unproved(f"{message}which has the places {places.shown(at[1])} of {at[0]}")
                 continue
             known = letters.setdefault(letter, at)
@@ -221,7 +241,9 @@ def _fitted(algebra: Algebra, piece: Piece, own: Letters, letters: Mapping[str, 
     atom = piece.constant
     if atom is None or len(own) != len(piece.whole):
         return piece
-    dims = [letters.get(x, (n, places.full(n))) if x else (n, places.full(n)) for x, n in zip(own, piece.whole)]
+    dims = [
+        letters.get(x, (n, places.full(n))) if x else (n, places.full(n)) for x, n in zip(own, piece.whole, strict=True)
+    ]
     whole, runs = tuple([size for size, _ in dims]), tuple([at for _, at in dims])
     if whole == piece.whole and runs == piece.runs:
         return piece
@@ -236,10 +258,11 @@ def _fitted(algebra: Algebra, piece: Piece, own: Letters, letters: Mapping[str, 
     return replace(piece, whole=whole, runs=runs, terms=((larger, piece.terms[0][1], ()),))
 
 
-def _check(
-    op: Op, found: Layout, split: Mapping[str, tuple[int, Runs]], bound: Attributes, attrs: Attributes
-) -> None:
+def _check(op: Op, found: Layout, split: Mapping[str, tuple[int, Runs]], bound: Attributes, attrs: Attributes) -> None:
     """Raises Unproved for a letter along which the op is not the same on parts."""
+    counted = {name for letter in split for name in found.divided.get(letter, ())}
+    if any(attrs[name] != bound[name] for name in bound if name not in counted):
+        raise Unproved(f"the attributes of `{op.name}` do not fit the parts of its operands")
     for letter, (size, at) in split.items():
         if letter in found.parted or letter in found.located or letter == found.apart:
             raise Unproved(f"`{op.name}` on the places {places.shown(at)} of {size} depends on where they are")
@@ -290,11 +313,11 @@ def _stated(algebra: Algebra, value: Value, whole: Shape, own: Shape) -> Form:
     return algebra.of_value(Literal(wanted)).form
 
 
-def _needs_sum(op: Op, partial: Sequence[int]) -> str:
-    names = " and ".join(f"`{op.operand_name(i)}`" for i in partial)
+def _needs_sum(algebra: Algebra, op: Op, partial: Sequence[int]) -> str:
+    names = " and ".join(f"`{algebra.label(op, i)}`" for i in partial)
     if len(partial) > 1:
-        return f"{names} are partial sums; `{op.name}` of both is none of the sum: an all-reduce is missing"
-    return f"{names} is a partial sum; `{op.name}` needs the sum: an all-reduce is missing"
+        return f"{names} are partial sums, of which `{op.name}` gives no part of the result: an all-reduce is missing"
+    return f"{names} is a partial sum, and `{op.name}` needs the sum: an all-reduce is missing"
 
 
 def _is_float(value: Value) -> bool:

@@ -8,20 +8,24 @@ it is a partial sum. `Pieces` does the arithmetic, at the programs' real sizes; 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from distir.ir import Dense, External, Literal, TensorType
-from distir.ops import Value, type_of
+from distir.ir import Attributes, Dense, External, Literal, TensorType
+from distir.ops import Op, Value, type_of
 from distir.ops.numeric import np
 from distir.prove import runs as places
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom, Form, Shape, Terms, combined, factor
+from distir.prove.terms import DIGITS, Atom, Form, Shape, Terms, combined, factor
 
 MOST_EXACT = 10**11
 """The greatest integer that is a factor: factors are rounded."""
+
+SUMS = "a sum is the sum of its parts, in any order"
+LINEAR = "what is linear in a sum is the sum of what it is of the addends"
+FACTORS = f"factors may be taken out of what is linear, and are rounded to {DIGITS} digits"
 
 Addends = tuple[tuple[int, Runs], ...]
 """Which addends of a sum: by the sum's number, in ascending order. Empty: all."""
@@ -84,7 +88,7 @@ class Algebra:
 
     terms: Terms
     sequential: bool = True
-    """Whether the sequential program is being interpreted, which gives advice, or the distributed one, which uses it."""
+    """Which program is being interpreted: the sequential one gives advice, the distributed one uses it."""
     sums: dict[Any, int] = field(default_factory=dict[Any, int])
     """The sums of which there are partial ones, by what they are, numbered."""
     sizes: list[int] = field(default_factory=list[int])
@@ -97,6 +101,25 @@ class Algebra:
     """Into which shapes each shape was regrouped."""
     constants: dict[Shape, dict[Atom, None]] = field(default_factory=dict[Shape, "dict[Atom, None]"])
     """The constants of each shape."""
+
+    attributes: dict[str, dict[Attributes, None]] = field(default_factory=dict[str, "dict[Attributes, None]"])
+    """With which attributes each op was applied."""
+
+    names_of: dict[tuple[Shape, Form], str] = field(default_factory=dict[tuple[Shape, Form], str])
+    """The sequential program's names of whole values."""
+    laws: dict[str, None] = field(default_factory=dict[str, None])
+    """The laws of real numbers that were used."""
+
+    operand: Callable[[Op, int], str] | None = None
+    """Says what the program calls an operand of the op that is being interpreted."""
+
+    def label(self, op: Op, index: int) -> str:
+        """What to call an operand."""
+        return self.operand(op, index) if self.operand is not None else op.operand_name(index)
+
+    def name(self, piece: Piece, name: str) -> None:
+        """A value of the sequential program has a name."""
+        self.names_of.setdefault((piece.whole, piece.form), name)
 
     def of_value(self, value: Value) -> Piece:
         """A host value that is known, or an op's result of which all that is known is its type. Raises Unproved."""
@@ -141,7 +164,7 @@ class Algebra:
         runs: list[Runs] = []
         for axis in range(-rank, 0):
             found: tuple[int, Runs] | None = None
-            for piece in [*fixed, *(piece for _, piece in pieces)] if not fixed else fixed:
+            for piece in fixed or [piece for _, piece in pieces]:
                 if len(piece.whole) < -axis or piece.whole[axis] == 1:
                     continue
                 own = piece.whole[axis], piece.runs[axis]
@@ -171,9 +194,7 @@ class Algebra:
         wanted = tuple(1 if n == 1 else m for n, m in zip(piece.whole, whole[len(whole) - own :], strict=True))
         if wanted == piece.whole:
             return piece
-        at = tuple(
-            places.full(1) if n == 1 else r for n, r in zip(piece.whole, runs[len(runs) - own :], strict=True)
-        )
+        at = tuple(places.full(1) if n == 1 else r for n, r in zip(piece.whole, runs[len(runs) - own :], strict=True))
         larger = self.containing(atom, wanted, at)
         if larger is None:
             raise Unproved("a constant is not the part of one of the sequential program that is due here")
@@ -203,7 +224,10 @@ class Algebra:
                 by_addends.setdefault(addends, []).append((atom, factor(c)))
         found: list[Term] = []
         for addends, parts in by_addends.items():
-            form = self.terms.factored(combined(parts)) if not addends else combined(parts)
+            form = combined(parts)
+            if not addends and (factored := self.terms.factored(form)) is not form:
+                self.laws[LINEAR] = None
+                form = factored
             found += [(atom, c, addends) for atom, c in form]
         return tuple(sorted(found, key=_order))
 
@@ -229,6 +253,8 @@ class Algebra:
                             key = atom, _with(others, number, at)
                             rest[key] = rest.get(key, 0.0) + c
                         continue
+                    if len(sets) > 1:
+                        self.laws[SUMS] = None
                     is_all = met == places.full(self.sizes[number])
                     changed = changed or is_all or len(sets) > 1
                     key = atom, others if is_all else _with(others, number, met)
@@ -305,12 +331,15 @@ class Algebra:
         found: list[Piece] = []
         for piece in pieces:
             last = found[-1] if found else None
-            if last is not None and _apart(last, axis) == _apart(piece, axis):
-                if places.union([last.runs[axis], piece.runs[axis]]) is not None:
-                    at = places.joined([last.runs[axis], piece.runs[axis]])
-                    found[-1] = replace(last, runs=(*last.runs[:axis], at, *last.runs[axis + 1 :]))
-                    continue
-            found.append(piece)
+            if (
+                last is not None
+                and _apart(last, axis) == _apart(piece, axis)
+                and places.union([last.runs[axis], piece.runs[axis]]) is not None
+            ):
+                at = places.joined([last.runs[axis], piece.runs[axis]])
+                found[-1] = replace(last, runs=(*last.runs[:axis], at, *last.runs[axis + 1 :]))
+            else:
+                found.append(piece)
         return found
 
     def _base(self, piece: Piece, axis: int) -> Piece | None:
@@ -335,7 +364,7 @@ class Algebra:
     def reshaped(self, value: Value, piece: Piece, spelled: Sequence[int] = (), whole: Shape | None = None) -> Piece:
         """The elements in the shape of `value`.
 
-        `spelled`: the shape as the program says it, with 0 and -1, and `whole`: that of the whole, where they are known.
+        `spelled`: the shape as the program says it, with 0 and -1, and `whole`: that of the whole, if they are known.
         Raises Unproved where the places are no product of places of the new dimensions.
         """
         shape = shape_of(value)

@@ -1,18 +1,26 @@
-"""`prove`: both programs in the domain of relations, and whether the results are the same terms."""
+"""`prove`: both programs in the domain of relations, and whether their results are the same terms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from distir.analysis.interpreter import interpret
 from distir.analysis.parameters import parameters
-from distir.ir import Function, Module, TensorType, TupleType, Type, types
+from distir.diagnostics import Diagnostic, Note
+from distir.diagnostics.codes import proofs as codes
+from distir.ir import Function, Module, Site, TupleType, Type, types
+from distir.ops import Reject
+from distir.ops.group import REPRESENTATIVE_OPS
 from distir.prove import runs as places
-from distir.prove.domain import Place, Related, Relations, _valued
-from distir.prove.pieces import Algebra, Piece, shape_of
+from distir.prove.domain import MadeBy, Related, Relations, value_of, valued
+from distir.prove.pieces import Algebra, Piece, Unproved, shape_of
 from distir.prove.terms import Atom, Terms
+from distir.prove.words import Wording
+
+MOST = 5
+"""How many results are listed that rest on a statement."""
 
 
 class ProveError(ValueError):
@@ -21,104 +29,180 @@ class ProveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A result that is not proved, and the first statement that it rests on of which nothing can be said."""
+    """A result of the sequential program of which it is not proved that the distributed one gives it."""
 
     result: str
-    expected: str
-    found: str
-    place: Place | None
+    """Its name in the sequential program."""
+    place: MadeBy | None
+    """The first statement that it rests on of which nothing, or something else, is known."""
     reason: str
+    """What is known of that statement, and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What proving found."""
 
+    results: tuple[str, ...]
+    """The names of the sequential program's results."""
     failures: tuple[Failure, ...]
-    results: int
+    laws: tuple[str, ...]
+    """Laws of real numbers that were used, which floating-point numbers obey up to rounding."""
 
     @property
     def proved(self) -> bool:
         """Whether all results are those of the sequential program."""
         return not self.failures
 
+    def diagnostics(self, distributed: Module) -> list[Diagnostic]:
+        """The statements that are not proved, each once, with the results that rest on it."""
+        resting: dict[tuple[MadeBy | None, str], list[str]] = {}
+        for failure in self.failures:
+            resting.setdefault((failure.place, failure.reason), []).append(failure.result)
+        return [
+            Diagnostic(
+                codes.NOT_PROVED,
+                _site(distributed, place),
+                f"not proved: {reason}",
+                (Note(_results(list(dict.fromkeys(names)))),),
+            )
+            for (place, reason), names in resting.items()
+        ]
+
 
 def prove(distributed: Module, sequential: Module, sizes: Mapping[str, int] | None = None) -> Proof:
-    """Whether the distributed program computes what the sequential one does."""
-    entry = sequential.entry()
-    main = distributed.entry(entry.name if entry else None) or distributed.entry()
-    assert entry is not None and main is not None
-    domain: list[Relations] = []
-    terms = Terms(lambda: domain[-1].place if domain else None)
+    """Whether `gather(main(scatter(x))) = sequential(x)`, for all values, at the programs' own sizes.
+
+    `sizes` are those of named dimensions. Both programs must check. A program without `@main.scatter` takes the
+    parameters of the sequential one, and without `@main.gather` gives its results. What is not proved is not
+    necessarily wrong. Raises ProveError where parameters or results do not belong together, or a size is not known.
+    """
+    entry, main = sequential.entry(), distributed.entry()
+    if entry is None or main is None:
+        raise ProveError("there is no function to compare")
+    _refuse_representatives(distributed)
+    places_now: list[Relations] = []
+    terms = Terms(lambda: places_now[-1].place if places_now else None)
     algebra = Algebra(terms)
-    domain.append(Relations(sequential, algebra))
-    given = [_parameter(algebra, p.name, types.substitute(p.type, sizes or {})) for p in entry.params]
-    expected = _run(domain[-1], entry, given)
+    try:
+        given = [_parameter(algebra, p.name, types.substitute(p.type, sizes or {})) for p in entry.params]
+    except Unproved as reason:
+        raise ProveError(f"{reason}; give its dimensions sizes with `--bind`") from None
+    places_now.append(Relations(sequential, algebra))
+    expected = _run(places_now[-1], entry, given)
     algebra.sequential = False
-    domain.append(Relations(distributed, algebra))
-    found = list(given)
+    places_now.append(Relations(distributed, algebra))
+    found = tuple(given)
     for name in (f"{main.name}.scatter", main.name, f"{main.name}.gather"):
         function = distributed.functions.get(name)
         if function is not None:
-            if len(found) != len(function.params):
-                raise ProveError(f"`@{name}` expected {len(function.params)} parameters, found {len(found)} values")
-            found = list(_run(domain[-1], function, found))
+            found = _run(places_now[-1], function, found)
     if len(found) != len(expected):
-        raise ProveError(f"expected {len(expected)} results, found {len(found)}")
+        message = f"expected {len(expected)} results, as `@{entry.name}` has, found {len(found)}"
+        raise ProveError(f"{message}; is `@{main.name}.gather` missing?")
+    names = _result_names(entry)
+    words = Wording(algebra)
     failures = [
-        _failure(f"result {i + 1}", e, f) for i, (a, b) in enumerate(zip(expected, found)) for e, f in _leaves(a, b) if not _same(e, f)
+        _failure(words, name, wanted, piece)
+        for name, a, b in zip(names, expected, found, strict=True)
+        for wanted, piece in _leaves(a, b)
+        if not _is(wanted, piece)
     ]
-    return Proof(tuple(failures), len(expected))
+    return Proof(names, tuple(failures), tuple(algebra.laws))
+
+
+def _site(module: Module, place: MadeBy | None) -> Site:
+    """Where a statement stands; the entry function without one."""
+    if place is None:
+        entry = module.entry()
+        return Site(entry.name if entry is not None else "")
+    body = module.functions[place.function].body
+    return Site(place.function, next((i for i, s in enumerate(body) if s is place.statement), None))
+
+
+def _results(names: Sequence[str]) -> str:
+    listed = ", ".join(f"`%{name}`" for name in names[:MOST])
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return f"of the sequential program, {listed}{more} rest{'s' * (len(names) == 1)} on it"
+
+
+def _refuse_representatives(module: Module) -> None:
+    for function in module:
+        for statement in function.body:
+            if getattr(statement, "op", None) in REPRESENTATIVE_OPS:
+                raise ProveError("one device represents others, whose parts are not there; leave out `representative`")
 
 
 def _run(domain: Relations, function: Function, given: Sequence[Related]) -> tuple[Related, ...]:
-    from distir.prove.domain import value_of
-    domain._function = function.name
-    args, _ = parameters(function, tuple(map(value_of, given)))
-    return interpret(function, tuple(map(_valued, given, args)), domain).returned
+    """What a function returns. Raises ProveError."""
+    if len(given) != len(function.params):
+        message = f"`@{function.name}` expected {len(function.params)} parameters, found {len(given)} values for them"
+        raise ProveError(f"{message}; is `@{function.name}.scatter` missing?")
+    try:
+        args, _ = parameters(function, tuple(map(value_of, given)))
+        with domain.inside(function.name):
+            return interpret(function, tuple(map(valued, given, args)), domain).returned
+    except Reject as reject:
+        raise ProveError(reject.message) from None
+    except Unproved as reason:
+        raise ProveError(str(reason)) from None
 
 
 def _parameter(algebra: Algebra, name: str, type: Type) -> Related:
+    """A parameter of the sequential program."""
     if isinstance(type, TupleType):
-        return tuple(_parameter(algebra, f"{name}.{k}", t) for k, t in enumerate(type.items))
+        return tuple(_parameter(algebra, f"{name}.{k}", item) for k, item in enumerate(type.items))
     shape = shape_of(type)
     atom = algebra.terms.atom("parameter", shape, details=name)
-    return Piece(type, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
+    piece = Piece(type, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
+    algebra.name(piece, name)
+    return piece
 
 
-def _leaves(a: Related, b: Related) -> Iterator[tuple[Piece, Piece]]:
+def _result_names(function: Function) -> tuple[str, ...]:
+    names = (arg if isinstance(arg, str) else f"result {i}" for i, arg in enumerate(function.returned, 1))
+    return tuple(names)
+
+
+def _leaves(a: Related, b: Related) -> Iterator[tuple[Piece, Piece | None]]:
+    """Pairs of what two values consist of; None where the second one has no such part."""
     if isinstance(a, tuple):
-        for x, y in zip(a, b, strict=True):
+        items, others = cast("tuple[Related, ...]", a), cast("tuple[Related, ...]", b if isinstance(b, tuple) else ())
+        if len(others) != len(items):
+            others = (None,) * len(items)
+        for x, y in zip(items, others, strict=True):
             yield from _leaves(x, y)
     else:
-        yield a, b
+        yield a, b if isinstance(b, Piece) else None
 
 
-def _same(a: Piece, b: Piece) -> bool:
-    return a.whole == b.whole and b.has_all_places and a.terms == b.terms
+def _is(wanted: Piece, found: Piece | None) -> bool:
+    """Whether a value is all of another one."""
+    return found is not None and found.whole == wanted.whole and found.has_all_places and found.terms == wanted.terms
 
 
-def _failure(name: str, expected: Piece, found: Piece) -> Failure:
-    first = _first_unknown(found)
-    if first is not None:
-        return Failure(name, str(expected.terms), str(found.terms), first.origin, first.reason or "")
-    known = _closure(expected)
-    odd = sorted(a for a in _closure(found) if a not in known)
-    return Failure(name, str(expected), str(found), odd[0].origin if odd else None, f"no such value in the sequential program: {odd[0]} {odd[0].operands} {odd[0].details}" if odd else "other combination")
+def _failure(words: Wording, name: str, wanted: Piece, found: Piece | None) -> Failure:
+    if found is None:
+        return Failure(name, None, "there is a tuple of other parts in its place")
+    new = sorted(atom for atom in _reached(found) if atom.origin is not None and not atom.origin.sequential)
+    for atom in new:
+        if atom.kind == "unknown":
+            return Failure(name, atom.origin, atom.reason or "nothing is known of it")
+    same = {atom for atom, _, _ in wanted.terms} == {atom for atom, _, _ in found.terms}
+    if not same:
+        for atom in new:
+            if (reason := words.strange(atom)) is not None:
+                return Failure(name, atom.origin, reason)
+    return Failure(name, None, f"expected {words.of(wanted)}, found {words.of(found)}")
 
 
-def _closure(piece: Piece) -> set[Atom]:
+def _reached(piece: Piece) -> Iterable[Atom]:
+    """All atoms that a piece is made of."""
     seen: set[Atom] = set()
     stack = [atom for atom, _, _ in piece.terms]
     while stack:
         atom = stack.pop()
         if atom not in seen:
             seen.add(atom)
-            stack += [a for form in atom.operands for a, _ in form]
-            if atom.kind == "unknown":
-                stack += [a for v in atom.details[2] if v is not None for a, _, _ in v[3]]
+            stack += [inner for form in atom.operands for inner, _ in form]
     return seen
-
-
-def _first_unknown(piece: Piece) -> Atom | None:
-    return min((a for a in _closure(piece) if a.kind == "unknown"), default=None)

@@ -7,6 +7,7 @@ nested: contiguous parts, microbatches of replicas, blocks of a fused weight, zi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 Runs = tuple[tuple[int, int], ...]
 """Pairs of first place and the place behind the last."""
@@ -56,7 +57,7 @@ def shifted(runs: Runs, by: int) -> Runs:
 def union(sets: Iterable[Runs]) -> Runs | None:
     """The places of sets that have none in common, in ascending order; None where they have."""
     ordered = sorted(run for runs in sets for run in runs)
-    if any(before[1] > after[0] for before, after in zip(ordered, ordered[1:], strict=False)):
+    if any(before[1] > after[0] for before, after in pairwise(ordered)):
         return None
     return joined([tuple(ordered)])
 

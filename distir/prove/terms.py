@@ -16,6 +16,20 @@ DIGITS = 12
 
 Shape = tuple[int, ...]
 
+
+@dataclass(frozen=True, slots=True)
+class OpDetails:
+    """What distinguishes an op's results besides the operands."""
+
+    result: int
+    attributes: tuple[tuple[str, object], ...]
+    dtypes: tuple[str | None, ...]
+    shapes: tuple[Shape | None, ...]
+    """Of the operands; None: left out."""
+    count: int
+    """Of the results."""
+
+
 Form = tuple[tuple["Atom", float], ...]
 """A linear combination: atoms with their factors, in the order in which the atoms were first made. Empty: zeros."""
 
@@ -85,6 +99,10 @@ class Terms:
             found = self._known[key] = Atom(number, kind, shape, operands, details, linear, self.origin(), reason)
         return found
 
+    def of_kind(self, kind: str) -> list[Atom]:
+        """All atoms of a kind, in the order in which they were made."""
+        return [atom for atom in self._known.values() if atom.kind == kind]
+
     def fill(self, value: float, shape: Shape) -> Atom:
         """A tensor all of whose elements are one number."""
         return self.atom("fill", shape, details=repr(float(value)))
@@ -97,6 +115,9 @@ class Terms:
             return self.atom("fill", shape, details=atom.details)
         if atom.kind == "reshape":
             return self.reshaped(atom.operands[0][0][0], shape)
+        if atom.kind == "guarded":
+            inner, guard = (self.reshaped(form[0][0], shape) for form in atom.operands)
+            return self.atom("guarded", shape, (((inner, 1.0),), ((guard, 1.0),)), atom.details)
         return self.atom("reshape", shape, (((atom, 1.0),),), linear=(0,))
 
     def transposed(self, atom: Atom, perm: tuple[int, ...]) -> Atom:

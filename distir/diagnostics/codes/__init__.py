@@ -5,6 +5,7 @@ from distir.diagnostics.codes import (
     lints,
     lowering,
     names,
+    proofs,
     settings,
     simulation,
     syntax,
@@ -12,4 +13,4 @@ from distir.diagnostics.codes import (
     types,
 )
 
-__all__ = ["devices", "lints", "lowering", "names", "settings", "simulation", "syntax", "transforms", "types"]
+__all__ = ["devices", "lints", "lowering", "names", "proofs", "settings", "simulation", "syntax", "transforms", "types"]

@@ -1,0 +1,176 @@
+"""Positions that a device has: how values are looked up where each device has some rows of the table.
+
+Vocabulary parallelism takes from positions `i` the place where the device's part begins, keeps those that lie in the
+part (`here`), looks up with 0 in place of the others, and then puts zeros there. So a value is the sum over all rows v
+of the table of itself where `i` is v, and zero elsewhere; a device has the addends of its rows.
+
+`guarded(x)` is an atom for something that equals `x` where `here` is true, and of which nothing is said elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distir.prove import runs as places
+from distir.prove.pieces import Addends, Algebra, Piece, Term
+from distir.prove.runs import Runs
+from distir.prove.terms import Atom, Form, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPositions:
+    """Positions counted from where a part begins, and 0 for those outside of it."""
+
+    positions: Piece
+    """The positions in the whole dimension."""
+    first: int
+    count: int
+    size: int
+    """Of the dimension."""
+    here: Piece
+    """Which of them are in the part."""
+
+    @property
+    def runs(self) -> Runs:
+        """The part."""
+        return ((self.first, self.first + self.count),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What says whether positions are in a part."""
+
+    remainder: Atom
+    """The positions, from 0 up."""
+    first: int
+    count: int
+    size: int
+
+
+def own(algebra: Algebra, x: Piece) -> OwnPositions | None:
+    """What `x` says of positions, if it is what `Parts.own` writes; None of anything else."""
+    atom = _single(x)
+    if atom is None:
+        return None
+    base = atom.operands[0][0][0] if atom.kind == "reshape" else atom
+    if base.kind != "Where" or len(base.operands) != 3 or base.operands[2]:
+        return None
+    guard = _only(base.operands[0])
+    found = None if guard is None else _range(guard)
+    if guard is None or found is None or base.operands[1] != _counted(algebra.terms, found):
+        return None
+    given = _only(found.remainder.operands[0])
+    if given is None or not given.shape == found.remainder.shape == guard.shape == base.shape:
+        return None
+    terms = algebra.terms
+    return OwnPositions(
+        replace(x, terms=((terms.reshaped(given, atom.shape), 1.0, ()),)),
+        found.first,
+        found.count,
+        found.size,
+        replace(x, value=None, terms=((terms.reshaped(guard, atom.shape), 1.0, ()),)),
+    )
+
+
+def guarded(algebra: Algebra, x: Piece, found: OwnPositions, axes: tuple[int, ...], absorbed: bool = False) -> Piece:
+    """Something that equals `x` where positions are in the part; `axes`: those of `x` along which the positions are.
+
+    `absorbed`: `x` is zero where they are not.
+    """
+    here = _single(found.here)
+    assert here is not None
+    shape = [1] * len(x.whole)
+    for axis, size in zip(axes, here.shape, strict=True):
+        shape[axis] = size
+    terms = algebra.terms
+    guard = terms.spread(terms.reshaped(here, tuple(shape)), x.whole)
+    made = [(guard_of(terms, atom, guard, absorbed), c, addends) for atom, c, addends in x.terms]
+    return replace(x, terms=algebra.totalled(made))
+
+
+def guard_of(terms: Terms, atom: Atom, guard: Atom, absorbed: bool) -> Atom:
+    """The atom of something that equals another one where `guard` is true."""
+    return terms.atom("guarded", atom.shape, (((atom, 1.0),), ((guard, 1.0),)), absorbed)
+
+
+def where(algebra: Algebra, condition: Piece, x: Piece) -> Piece | None:
+    """`x` where a condition says that positions are in a part, and zero elsewhere; None for other conditions."""
+    atom = _single(condition)
+    if atom is None:
+        return None
+    base = atom.operands[0][0][0] if atom.kind == "reshape" else atom
+    found = _range(base)
+    if found is None or base.shape != found.remainder.shape:
+        return None
+    aligned = algebra.added(None, [(1.0, x), (0.0, condition)])  # raises where they are of different places
+    terms = algebra.terms
+    guard = terms.spread(atom, aligned.whole)
+    remainder = terms.spread(terms.reshaped(found.remainder, atom.shape), aligned.whole)
+    at = places.joined([((found.first, found.first + found.count),)])
+    made: list[Term] = []
+    for inner, c, addends in aligned.terms:
+        if inner.kind == "guarded":
+            value, stated = inner.operands[0][0][0], inner.operands[1][0][0]
+            if stated is not guard:
+                return None
+            if inner.details:
+                made.append((value, c, addends))
+                continue
+        else:
+            value = inner
+        number = algebra.sum_number(("where", value, remainder, found.size), found.size)
+        made.append((value, c, _added(addends, number, at)))
+    return replace(aligned, terms=algebra.totalled(made))
+
+
+def _added(addends: Addends, number: int, at: Runs) -> Addends:
+    return tuple(sorted((*addends, (number, at))))
+
+
+def _single(x: Piece) -> Atom | None:
+    """The atom that a piece is of, with all addends."""
+    if len(x.terms) != 1 or x.terms[0][1] != 1.0 or x.terms[0][2]:
+        return None
+    return x.terms[0][0]
+
+
+def _only(form: Form) -> Atom | None:
+    return form[0][0] if len(form) == 1 and form[0][1] == 1.0 else None
+
+
+def _range(guard: Atom) -> _Range | None:
+    """What `And(GreaterOrEqual(p - first, 0), Less(p - first, count))` says, with `p = Mod(i, size)`."""
+    if guard.kind != "And" or len(guard.operands) != 2:
+        return None
+    low, high = _only(guard.operands[0]), _only(guard.operands[1])
+    if low is None or high is None or (low.kind, high.kind) != ("GreaterOrEqual", "Less"):
+        return None
+    counted, count = low.operands[0], _filled(high.operands[1])
+    if low.operands[1] or high.operands[0] != counted or count is None or not counted:
+        return None
+    remainder = [(atom, c) for atom, c in counted if atom.kind == "Mod"]
+    rest = tuple([(atom, c) for atom, c in counted if atom.kind != "Mod"])
+    first = _filled(rest) if rest else 0.0
+    if len(remainder) != 1 or remainder[0][1] != 1.0 or first is None:
+        return None
+    size = _filled(remainder[0][0].operands[1])
+    fmod: Any = dict(remainder[0][0].details.attributes).get("fmod")
+    if size is None or first > 0 or -first + count > size or fmod is None or fmod[-1] is not False:
+        return None
+    return _Range(remainder[0][0], round(-first), round(count), round(size))
+
+
+def _filled(form: Form) -> float | None:
+    """The number that a combination is everywhere."""
+    if len(form) != 1 or form[0][0].kind != "fill":
+        return None
+    return float(form[0][0].details) * form[0][1]
+
+
+def _counted(terms: Terms, found: _Range) -> Form:
+    """The positions counted from the first."""
+    parts = [(found.remainder, 1.0)]
+    if found.first:
+        parts.append((terms.fill(1.0, found.remainder.shape), float(-found.first)))
+    return tuple(sorted(parts, key=lambda part: part[0]))

@@ -1,0 +1,60 @@
+"""Small models in Float32, their training steps, and distributed programs made of them; each once."""
+
+from functools import cache
+
+from distir import models
+from distir.models.perceptron import mlp
+from distir.models.transformer import gpt2
+from distir.transform import transform
+
+SIZES = {"layers": 2, "vocabulary": 16, "width": 8, "heads": 4, "kv_heads": 2, "head_size": 4, "ffn": 16}
+
+MODELS = {
+    "mlp": lambda: mlp(4, 8, 8, "Float32"),
+    "gpt2": lambda: gpt2(2, 8, 2, 4, 4, vocabulary=16, dtype="Float32"),
+    "llama": lambda: models.named("llama3-8b", batch=4, sequence=4, dtype="Float32", **SIZES),
+}
+
+TRAINING = {
+    "mlp": ("grad", "optimizer=adam"),
+    "gpt2": ("grad", "loss=cross_entropy"),
+    "llama": ("grad", "loss=cross_entropy", "optimizer=adam", "clip=1.0"),
+}
+
+FORWARD = ("dp=2", "tp=2", "pp=2 microbatches=2", "tp=2 sequence=true", "dtp=2,2,2 microbatches=2")
+
+STEPS = (
+    "dp=2",
+    "tp=2",
+    "tp=2 sequence=true",
+    "pp=2 microbatches=2 schedule=gpipe",
+    "pp=2 microbatches=4 schedule=1f1b",
+    "pp=2 microbatches=4 schedule=zb-h1",
+    "dp=2 zero=1",
+    "dp=2 zero=2",
+    "dp=2 zero=3",
+    "dp=2 zero=3 partition=split",
+    "checkpoint=full",
+    "checkpoint=full dtp=2,2,1 zero=1",
+    "dtp=2,2,2 microbatches=2 schedule=1f1b",
+    "dtp=2,1,2 microbatches=2 zero=2",
+)
+
+HAS_NO_BLOCKS = {("mlp", "tp=2 sequence=true"), ("mlp", "checkpoint=full"), ("mlp", "checkpoint=full dtp=2,2,1 zero=1")}
+"""What transforms refuse of an MLP: it has no sequence, and keeps nothing inside its blocks."""
+
+
+@cache
+def sequential(name, training=False):
+    """A model on one device, or its training step."""
+    return transform(sequential(name), *TRAINING[name]) if training else MODELS[name]()
+
+
+@cache
+def distributed(name, words, training=False):
+    """What a strategy makes of it."""
+    return transform(sequential(name, training), *words.split())
+
+
+CASES = [(name, words, False) for name in MODELS for words in FORWARD if (name, words) not in HAS_NO_BLOCKS]
+CASES += [(name, words, True) for name in MODELS for words in STEPS if (name, words) not in HAS_NO_BLOCKS]
