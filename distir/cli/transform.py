@@ -10,6 +10,7 @@ from distir.cli import memory, options, output, simulating
 from distir.cli.endings import Refused, Wrong
 from distir.cli.files import replace_file, shown
 from distir.cli.programs import fold_on_one_core, settings, sound_program
+from distir.cli.prove import MOST
 from distir.diagnostics import ProgramError, Report
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ def transform(
     ] = None,
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the result here.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Run both programs on random inputs and compare.")] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Prove after each step that the program still computes the same.")
+    ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="--verify: the random seed of the inputs.")] = 0,
     bind: options.Bindings = None,
     max_memory: options.RunMemory = None,
@@ -40,7 +44,9 @@ def transform(
 
     Steps are gradients, data, tensor and pipeline parallelism, ZeRO, activation checkpointing, and smaller ones; --list
     lists them. Steps are applied in order; a step is a name or name=value, followed by its options. With --verify, the
-    reference executor runs both programs on the same random inputs, and different results give exit code 1.
+    reference executor runs both programs on the same random inputs, and different results give exit code 1. With
+    --prove, nothing is run: each step's result is followed value by value, and exit code 1 says that one is not proved,
+    with the first statement of which nothing is known (`distir prove`).
 
     For example:
 
@@ -62,13 +68,16 @@ def transform(
         fold_on_one_core()
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
-        result = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
+        applied = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
+        result = applied[-1][1]
     text = _commented(result, program)
     if out is None:
         output.write(text)
     else:
         replace_file(out, text.encode())
         output.tell_terminal(f"wrote {out}")
+    if prove:
+        _proved(program, applied, bind or ())
     if not verify:
         return 0
     entry = simulating.entry(program, None, settings(file))
@@ -87,8 +96,10 @@ def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
     return {"hardware": config.machine, "bind": tuple(f"{n}={v}" for n, v in sizes.items() if isinstance(v, int))}
 
 
-def _applied(program: Program, words: Sequence[str], defaults: dict[str, object], options: dict[str, object]) -> Module:
-    """The result of the steps, one at least of which takes each of the options.
+def _applied(
+    program: Program, words: Sequence[str], defaults: dict[str, object], options: dict[str, object]
+) -> list[tuple[str, Module]]:
+    """The steps with their results, one at least of which takes each of the options.
 
     Raises Refused for steps that do not exist, Wrong where one cannot be applied.
     """
@@ -100,6 +111,7 @@ def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]
     except StepError as error:
         raise Refused(str(error), "`distir transform --list` names the steps") from None
     module, before = program.module, ""
+    made: list[tuple[str, Module]] = []
     for application in applications:
         try:
             with listening() as messages:
@@ -112,7 +124,30 @@ def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]
         for message in messages:
             output.tell(f"{application.step.name}: {message}")
         before = application.step.name
-    return module
+        made.append((before, module))
+    return made
+
+
+def _proved(program: Program, applied: Sequence[tuple[str, Module]], bind: Sequence[str]) -> None:
+    """Proves the result of each step against that of the last one before that changed meaning. Raises Wrong."""
+    from distir.analysis.program import read
+    from distir.cli.prove import proof, tell
+    from distir.transform.verification import DIFFERENT_MEANING
+
+    found, original = None, program.module
+    for step, module in applied:
+        if step in DIFFERENT_MEANING:
+            original = module
+            continue
+        with output.progress(f"proving `{step}`"):
+            entry = original.entry()
+            sizes = {} if entry is None else simulating.binding(bind, settings(program.source.path), entry)
+            found = proof(module, original, {n: v for n, v in sizes.items() if isinstance(v, int)})
+        if not found.proved:
+            shown = read(_text(module), f"{program.source.path} after `{step}`")
+            raise Wrong([Report(shown.source, shown.located(found.diagnostics(module)[:MOST]))])
+    if found is not None:
+        tell(found)
 
 
 def _verified(

@@ -14,7 +14,7 @@ from distir.prove import ProveError, prove
 from distir.transform import verify
 
 COUNT = 2000 if os.environ.get("DISTIR_TEST_ALL") else 40
-"""How many mutants that check are tried. The executor runs those that are proved: others cannot have slipped through."""
+"""How many mutants that check are tried. The executor runs those that are proved: others cannot have slipped."""
 
 
 def is_proved(module, original):
