@@ -79,6 +79,10 @@ class Pieces(Protocol):
         """The dimensions in another order."""
         ...
 
+    def spread(self, x: Piece, shape: tuple[int, ...]) -> Piece:
+        """Broadcast to a shape."""
+        ...
+
     def unsqueezed(self, x: Piece, axes: Sequence[int]) -> Piece:
         """With dimensions of size 1 at `axes` of the result."""
         ...

@@ -233,6 +233,11 @@ def Expand(input: Array, shape: Array) -> Array:
     return np.array(np.broadcast_to(input, np.broadcast_shapes(input.shape, tuple(shape.tolist()))))
 
 
+@Expand.pieces
+def _(p: Pieces, input: Piece, shape: Piece) -> list[Piece]:
+    return [p.spread(input, p.shapes[0])]
+
+
 @Expand.shapes
 def _(input: Operand, shape: Operand) -> Shape | None:
     sizes: Shape | None = known_dims(shape)

@@ -225,6 +225,10 @@ class PieceWriter:
         """The dimensions in another order."""
         return self._shaped(self._algebra.transposed(None, x, tuple(perm)), x)
 
+    def spread(self, x: Piece, shape: tuple[int, ...]) -> Piece:
+        """Broadcast to a shape."""
+        return self._shaped(self._algebra.spread(None, x, shape), x)
+
     def unsqueezed(self, x: Piece, axes: Sequence[int]) -> Piece:
         """With dimensions of size 1 at `axes` of the result."""
         rank = len(x.whole) + len(axes)

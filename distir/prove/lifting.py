@@ -17,7 +17,7 @@ from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
 from distir.prove import runs as places
-from distir.prove.pieces import FACTORS, Addends, Algebra, Piece, Term, Unproved, elements, shape_of
+from distir.prove.pieces import FACTORS, Addends, Algebra, Piece, Term, Unproved, elements, is_free, shape_of
 from distir.prove.runs import Runs
 from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
 
@@ -143,10 +143,11 @@ def _of_layout(
     results: Sequence[Value],
 ) -> Lifted:
     """The same by one layout, for these attributes on wholes."""
+    operands = _refitted(algebra, found, operands)
     letters = _letters(algebra, op, found, operands)
     fitted = tuple(
         [
-            None if piece is None else _fitted(algebra, piece, own, letters)
+            None if piece is None else _fitted(algebra, op, piece, own, letters)
             for piece, own in zip(operands, found.operands, strict=True)
         ]
     )
@@ -236,14 +237,31 @@ def _letters(algebra: Algebra, op: Op, found: Layout, operands: Sequence[Piece |
     return letters
 
 
-def _fitted(algebra: Algebra, piece: Piece, own: Letters, letters: Mapping[str, tuple[int, Runs]]) -> Piece:
+def _refitted(algebra: Algebra, found: Layout, operands: Sequence[Piece | None]) -> list[Piece | None]:
+    """The operands with the places that others have of dimensions along which all elements are equal."""
+    letters: dict[str, tuple[int, Runs]] = {}
+    pairs = list(zip(operands, found.operands, strict=True))
+    for piece, own in pairs:
+        if piece is not None and piece.constant is None and len(own) == len(piece.whole):
+            for axis, letter in enumerate(own):
+                if letter is not None and not is_free(piece, axis):
+                    letters.setdefault(letter, (piece.whole[axis], piece.runs[axis]))
+    made: list[Piece | None] = []
+    for piece, own in pairs:
+        if piece is None or piece.constant is not None or len(own) != len(piece.whole):
+            made.append(piece)
+            continue
+        dims = [letters.get(x or "", (n, r)) for x, n, r in zip(own, piece.whole, piece.runs, strict=True)]
+        made.append(algebra.refitted(piece, tuple([n for n, _ in dims]), tuple([at for _, at in dims])))
+    return made
+
+
+def _fitted(algebra: Algebra, op: Op, piece: Piece, own: Letters, letters: Mapping[str, tuple[int, Runs]]) -> Piece:
     """A constant as the part that is due of one of the sequential program."""
     atom = piece.constant
     if atom is None or len(own) != len(piece.whole):
         return piece
-    dims = [
-        letters.get(x, (n, places.full(n))) if x else (n, places.full(n)) for x, n in zip(own, piece.whole, strict=True)
-    ]
+    dims = [_dimension(op, n, letters.get(x or "")) for x, n in zip(own, piece.whole, strict=True)]
     whole, runs = tuple([size for size, _ in dims]), tuple([at for _, at in dims])
     if whole == piece.whole and runs == piece.runs:
         return piece
@@ -284,7 +302,7 @@ def _check(op: Op, found: Layout, split: Mapping[str, tuple[int, Runs]], bound: 
 
 def _dimension(op: Op, n: int, at: tuple[int, Runs] | None) -> tuple[int, Runs]:
     """The whole size and the places of a result's dimension of size `n`."""
-    if at is None:
+    if at is None or at[1] == places.full(at[0]):
         return n, places.full(n)
     if places.length(at[1]) == n:
         return at

@@ -165,7 +165,7 @@ class Algebra:
         for axis in range(-rank, 0):
             found: tuple[int, Runs] | None = None
             for piece in fixed or [piece for _, piece in pieces]:
-                if len(piece.whole) < -axis or piece.whole[axis] == 1:
+                if len(piece.whole) < -axis or piece.whole[axis] == 1 or (fixed and is_free(piece, axis)):
                     continue
                 own = piece.whole[axis], piece.runs[axis]
                 if found is None:
@@ -173,17 +173,36 @@ class Algebra:
                 elif found != own:
                     raise Unproved(self.at_odds(axis % rank, found, own))
             if found is None:
-                sizes = [p.whole[axis] for _, p in pieces if len(p.whole) >= -axis]
-                found = max(sizes), places.full(max(sizes))
+                found = max((p.whole[axis], p.runs[axis]) for _, p in pieces if len(p.whole) >= -axis)
             whole.append(found[0])
             runs.append(found[1])
         target, at = tuple(whole), tuple(runs)
         terms = [
             (self.terms.spread(atom, target), c * d, addends)
             for c, piece in pieces
-            for atom, d, addends in self.fitted(piece, target, at).terms
+            for atom, d, addends in self.fitted(self.refitted(piece, target, at), target, at).terms
         ]
         return Piece(value, target, at, self.totalled(terms))
+
+    def refitted(self, piece: Piece, whole: Shape, runs: tuple[Runs, ...]) -> Piece:
+        """The piece with these places of dimensions along which all of its elements are equal; they broadcast."""
+        behind = len(whole) - len(piece.whole)
+        free = [
+            k
+            for k in range(len(piece.whole))
+            if (piece.whole[k], piece.runs[k]) != (whole[behind + k], runs[behind + k])
+            and is_free(piece, k)
+            and places.length(piece.runs[k]) == places.length(runs[behind + k])
+        ]
+        if not free:
+            return piece
+        own = tuple([whole[behind + k] if k in free else n for k, n in enumerate(piece.whole)])
+        at = tuple([runs[behind + k] if k in free else r for k, r in enumerate(piece.runs)])
+        terms = [
+            (self.terms.spread(atom.operands[0][0][0] if atom.kind == "spread" else atom, own), c, addends)
+            for atom, c, addends in piece.terms
+        ]
+        return Piece(piece.value, own, at, self.totalled(terms))
 
     def fitted(self, piece: Piece, whole: Shape, runs: tuple[Runs, ...]) -> Piece:
         """A constant as a piece of a larger one of the sequential program, if it is; anything else as it is."""
@@ -300,7 +319,7 @@ class Algebra:
 
     def joined(self, value: Value, pieces: Sequence[Piece], axis: int) -> Piece:
         """The concatenation of pieces. Raises Unproved where they have different places along other dimensions."""
-        found = self._grouped(pieces, axis)
+        found = self._grouped(self._of_equal_places(pieces, axis), axis)
         if len(found) > 1:
             bases = [self._base(piece, axis) for piece in found]
             if all(base is not None for base in bases):
@@ -325,6 +344,19 @@ class Algebra:
         whole = (*first.whole[:axis], total, *first.whole[axis + 1 :])
         runs = (*first.runs[:axis], places.joined(at), *first.runs[axis + 1 :])
         return Piece(value, whole, runs, self.totalled(terms))
+
+    def _of_equal_places(self, pieces: Sequence[Piece], axis: int) -> list[Piece]:
+        """Pieces whose elements are all equal along another dimension, with the places there that others have."""
+        whole, runs = list(pieces[0].whole), list(pieces[0].runs)
+        for k in range(len(whole)):
+            fixed = [piece for piece in pieces if k != axis and not is_free(piece, k)]
+            if fixed:
+                whole[k], runs[k] = fixed[0].whole[k], fixed[0].runs[k]
+        own = [
+            ((*whole[:axis], p.whole[axis], *whole[axis + 1 :]), (*runs[:axis], p.runs[axis], *runs[axis + 1 :]))
+            for p in pieces
+        ]
+        return [self.refitted(piece, *at) for piece, at in zip(pieces, own, strict=True)]
 
     def _grouped(self, pieces: Sequence[Piece], axis: int) -> list[Piece]:
         """Neighbours of the same terms as one piece, which repeats no place."""
@@ -360,6 +392,18 @@ class Algebra:
         terms = [(self.terms.transposed(atom, perm), c, addends) for atom, c, addends in piece.terms]
         whole, runs = tuple([piece.whole[k] for k in perm]), tuple([piece.runs[k] for k in perm])
         return Piece(value, whole, runs, self.totalled(terms))
+
+    def spread(self, value: Value, piece: Piece, shape: Shape) -> Piece:
+        """Broadcast to a shape. Raises Unproved for a dimension of 1 that is a part of a larger one."""
+        behind = len(shape) - len(piece.whole)
+        dims = [(n, places.full(n)) for n in shape[:behind]]
+        for size, at, n in zip(piece.whole, piece.runs, shape[behind:], strict=True):
+            if places.length(at) != n and size != 1:
+                raise Unproved(f"one place of {size} is broadcast to {n}")
+            dims.append((size, at) if places.length(at) == n else (n, places.full(n)))
+        whole = tuple([size for size, _ in dims])
+        terms = [(self.terms.spread(atom, whole), c, addends) for atom, c, addends in piece.terms]
+        return Piece(value, whole, tuple([at for _, at in dims]), self.totalled(terms))
 
     def reshaped(self, value: Value, piece: Piece, spelled: Sequence[int] = (), whole: Shape | None = None) -> Piece:
         """The elements in the shape of `value`.
@@ -403,6 +447,20 @@ class Algebra:
             f"of dimension {axis}, one operand has the places {places.shown(one[1])} and another "
             f"{places.shown(other[1])} of {one[0]}"
         )
+
+
+def is_free(piece: Piece, axis: int) -> bool:
+    """Whether all elements along a dimension are equal, as they were broadcast: then any places of any size are."""
+    return bool(piece.terms) and all(
+        atom.kind == "fill"
+        or (atom.kind == "spread" and _size(atom.operands[0][0][0].shape, axis - (axis >= 0) * len(piece.whole)) == 1)
+        for atom, _, _ in piece.terms
+    )
+
+
+def _size(shape: Shape, axis: int) -> int:
+    """The size of a dimension, counted from the end; 1 where there is none."""
+    return shape[axis] if len(shape) >= -axis else 1
 
 
 def shape_of(value: Value) -> Shape:
