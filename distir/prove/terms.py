@@ -176,9 +176,11 @@ class Terms:
         for place in (0, 1):
             heads: dict[Any, list[tuple[Atom, float]]] = {}
             for atom, c in form:
-                if place in atom.linear and atom.kind not in MOVEMENTS:
-                    others = (*atom.operands[:place], *atom.operands[place + 1 :])
-                    heads.setdefault((atom.kind, atom.shape, others, atom.details), []).append((atom, c))
+                core, moved = _moved(atom)
+                if place in core.linear:
+                    others = (*core.operands[:place], *core.operands[place + 1 :])
+                    key = core.kind, core.shape, others, core.details, moved
+                    heads.setdefault(key, []).append((atom, c))
             groups = [group for group in heads.values() if len(group) > 1]
             if not groups:
                 continue
@@ -186,14 +188,17 @@ class Terms:
             for group in groups:
                 for atom, _ in group:
                     del rest[atom]
-                first = group[0][0]
-                inner = combined([(a, factor(c * d)) for atom, c in group for a, d in atom.operands[place]])
+                first, moved = _moved(group[0][0])
+                cores = [(_moved(atom)[0], c) for atom, c in group]
+                inner = combined([(a, factor(c * d)) for core, c in cores for a, d in core.operands[place]])
                 inner = self.factored(inner)
                 if not inner:
                     continue
                 whole, scale = scaled_out(inner)
                 operands = (*first.operands[:place], whole, *first.operands[place + 1 :])
                 made = self.atom(first.kind, first.shape, operands, first.details, first.linear)
+                for kind, shape, details in reversed(moved):
+                    made = self.atom(kind, shape, (((made, 1.0),),), details, linear=(0,))
                 rest[made] = rest.get(made, 0.0) + scale
             return self.factored(combined(list(rest.items())))
         return form
@@ -201,6 +206,15 @@ class Terms:
 
 MOVEMENTS = frozenset({"reshape", "transpose", "spread", "window", "padded"})
 """Kinds of atoms that move elements and compute nothing: of a combination, each of its atoms is moved."""
+
+
+def _moved(atom: Atom) -> tuple[Atom, tuple[tuple[str, Shape, Any], ...]]:
+    """What an atom moves, and how: the last movement first."""
+    steps: list[tuple[str, Shape, Any]] = []
+    while atom.kind in MOVEMENTS:
+        steps.append((atom.kind, atom.shape, atom.details))
+        atom = atom.operands[0][0][0]
+    return atom, tuple(steps)
 
 
 def scaled_out(form: Form) -> tuple[Form, float]:
