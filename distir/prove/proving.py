@@ -10,7 +10,7 @@ from distir.analysis.interpreter import interpret
 from distir.analysis.parameters import parameters
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import proofs as codes
-from distir.ir import Function, Module, Site, TupleType, Type, types
+from distir.ir import Function, Module, Site, TensorType, TupleType, Type, types
 from distir.ops import Reject
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.prove import runs as places
@@ -93,6 +93,8 @@ def prove(distributed: Module, sequential: Module, sizes: Mapping[str, int] | No
     algebra.sequential = False
     places_now.append(Relations(distributed, algebra))
     found = tuple(given)
+    if f"{main.name}.scatter" not in distributed.functions and len(found) == len(main.params):
+        found = tuple([_on_device(piece, p.type) for piece, p in zip(found, main.params, strict=True)])
     for name in (f"{main.name}.scatter", main.name, f"{main.name}.gather"):
         function = distributed.functions.get(name)
         if function is not None:
@@ -157,6 +159,18 @@ def _parameter(algebra: Algebra, name: str, type: Type) -> Related:
     piece = Piece(type, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
     algebra.name(piece, name)
     return piece
+
+
+def _on_device(v: Related, type: Type) -> Related:
+    """A parameter of the sequential program as one of a program without `@main.scatter`: on the device it states."""
+    if isinstance(v, tuple):
+        items = cast("tuple[Related, ...]", v)
+        stated = type.items if isinstance(type, TupleType) and len(type.items) == len(items) else (type,) * len(items)
+        return tuple(map(_on_device, items, stated))
+    own = v.value
+    if not (isinstance(own, TensorType) and isinstance(type, TensorType)):
+        return v
+    return valued(v, TensorType(own.dtype, own.shape, own.device if type.device is None else type.device))
 
 
 def _result_names(function: Function) -> tuple[str, ...]:

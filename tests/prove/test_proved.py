@@ -1,12 +1,23 @@
 """What transforms make is proved, for all values, at the sizes that it has."""
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 from proof_samples import CASES, distributed, sequential
 
 import distir
+from distir import models
 from distir.prove import ProveError, prove
 
-STRATEGIES = "examples/strategies"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+FAMILIES = {
+    name: {"layers": 2, "batch": 4, "sequence": 8, "dtype": "Float32"}
+    for name in ("mixtral-8x7b", "deepseek-v3", "qwen3-32b", "gemma2-27b", "gpt3-175b", "mpt-30b", "t5-11b")
+}
+FAMILIES["vit-h"] = {"layers": 2, "batch": 4, "dtype": "Float32"}
+"""Published models at their real widths, with fewer layers."""
 
 
 @pytest.mark.parametrize(("name", "words", "training"), CASES)
@@ -14,6 +25,41 @@ def test_what_a_transform_makes_is_proved(name, words, training):
     found = prove(distributed(name, words, training), sequential(name, training))
     assert found.failures == ()
     assert len(found.results) == len(sequential(name, training).entry().returned)
+
+
+@cache
+def family(name):
+    loss = "mse" if name == "vit-h" else "cross_entropy"
+    return distir.transform(models.named(name, **FAMILIES[name]), "grad", f"loss={loss}", "optimizer=adam")
+
+
+@pytest.mark.parametrize("words", ["dp=2", "tp=2", "pp=2 microbatches=2", "dp=2 zero=3", "dtp=2,2,2 microbatches=2"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_family_is_proved_at_its_real_width(name, words):
+    assert prove(distir.transform(family(name), *words.split()), family(name)).failures == ()
+
+
+STRATEGIES = ("dp=2 overlap=gradients", "cp=2 cp_kind=a2a", "pp=2 microbatches=4 schedule=interleaved virtual=2")
+
+
+@pytest.mark.parametrize("words", ["dp=2", "dp=2 zero=1", "fuse", "accumulate=2", *STRATEGIES])
+def test_mixed_precision_with_clipping_is_proved(words):
+    grad = ("grad", "loss=cross_entropy", "optimizer=adamw", "precision=mixed", "clip=1.0")
+    step = distir.transform(sequential("llama"), *grad)
+    assert prove(distir.transform(step, *words.split()), step).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("distributed", "against"),
+    [
+        ("mlp_pipeline", "mlp_sequential"),
+        ("mlp_pipeline_swapped", "mlp_sequential"),
+        ("mlp_checkpointing", "mlp_no_checkpointing"),
+    ],
+)
+def test_what_was_written_by_hand_is_proved(distributed, against):
+    modules = [distir.parse((EXAMPLES / f"{name}.dir").read_text()) for name in (distributed, against)]
+    assert prove(*modules).proved
 
 
 def test_sums_in_another_order_are_said():
