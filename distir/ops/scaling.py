@@ -17,6 +17,7 @@ from distir.ops.optimizer import UPDATE
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -44,6 +45,11 @@ def SquaredNorm(x: Array, *, to: DType = DTYPES["Float32"]) -> Array:
     %n = SquaredNorm(%dw: Tensor[BFloat16, (2, 3), 1])
     """
     return np.sum(np.square(x.astype(numpy_dtype(to))))
+
+
+@SquaredNorm.pieces
+def _(p: Pieces, x: Piece, *, to: DType) -> list[Piece]:
+    return [p("ReduceSumSquare", p.cast(x, to), keepdims=False)]
 
 
 @SquaredNorm.torch(fresh=True)

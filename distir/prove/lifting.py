@@ -125,8 +125,9 @@ def _lifted(
     reason: Unproved | None = None
     for attrs in _whole_attributes(algebra, op, near, bound, operands):
         try:
-            found = _of_wholes(op, attrs, operands, len(results)) or near
-            return _of_layout(algebra, op, found, bound, attrs, operands, results)
+            known = _of_wholes(op, attrs, operands, len(results))
+            found, wholes = known if known is not None else (near, None)
+            return _of_layout(algebra, op, found, wholes, bound, attrs, operands, results)
         except Unproved as unproved:
             reason = reason or unproved
     assert reason is not None
@@ -137,12 +138,13 @@ def _of_layout(
     algebra: Algebra,
     op: Op,
     found: Layout,
+    inferred: tuple[Shape, ...] | None,
     bound: Attributes,
     attrs: Attributes,
     operands: Sequence[Piece | None],
     results: Sequence[Value],
 ) -> Lifted:
-    """The same by one layout, for these attributes on wholes."""
+    """The same by one layout, for these attributes on wholes, whose results have the shapes `inferred`, if known."""
     operands = _refitted(algebra, found, operands)
     letters = _letters(algebra, op, found, operands)
     fitted = tuple(
@@ -168,15 +170,32 @@ def _of_layout(
         wholes.append(tuple([size for size, _ in dims]))
         runs.append(tuple([at for _, at in dims]))
         sums = [(letter, size, at) for letter, (size, at) in sorted(split.items()) if letter not in own]
+        for letter, _, _ in sums:
+            if (
+                op.family.startswith("onnx ")
+                and "sharding" not in op.rules
+                and not _adds_up(op, found, letter, operands)
+            ):
+                raise Unproved(f"nothing says that `{op.name}` is a sum over parts of its operands")
         if sums and j in found.whole:
             raise Unproved(f"result {j + 1} of `{op.name}` is no sum over parts of its operands")
         contracted.append(tuple(sums))
+    if inferred is not None and inferred != tuple(wholes):
+        raise Unproved(f"the parts that `{op.name}` is given do not fit its results")
     stated = {} if found.stated is None else {found.stated: wholes[0]}
     return Lifted(attrs, tuple(wholes), tuple(runs), tuple(contracted), scale, fitted, stated)
 
 
-def _of_wholes(op: Op, attrs: Attributes, operands: Sequence[Piece | None], count: int) -> Layout | None:
-    """The layout for the wholes, in which a dimension of 1 is one that broadcasts; None where it cannot be found."""
+def _adds_up(op: Op, found: Layout, letter: str, operands: Sequence[Piece | None]) -> bool:
+    """Whether an op whose layout follows from the signature is linear in an operand with the letter: a sum over it."""
+    linear = _linear(op, [None if piece is None else piece.value for piece in operands])
+    return any(letter in found.operands[i] for i in linear)
+
+
+def _of_wholes(
+    op: Op, attrs: Attributes, operands: Sequence[Piece | None], count: int
+) -> tuple[Layout, tuple[Shape, ...]] | None:
+    """The layout for wholes, in which a dimension of 1 is one that broadcasts, and the shapes of their results."""
     values: list[Value] = []
     for piece in operands:
         known = type_of(piece.value) if piece is not None else None
@@ -185,12 +204,12 @@ def _of_wholes(op: Op, attrs: Attributes, operands: Sequence[Piece | None], coun
         else:
             values.append(TensorType(known.dtype, piece.whole, known.device))
     try:
-        found = layout(op, values, infer_types(op, values, attrs, count), attrs)
-    except (Reject, DimensionError, AssertionError, IndexError, ValueError):
+        types = infer_types(op, values, attrs, count)
+        found = layout(op, values, types, attrs)
+        shapes = tuple(map(shape_of, types))
+    except (Reject, DimensionError, Unproved):
         return None
-    if found is None or found.stated is not None:
-        return None
-    return found
+    return None if found is None or found.stated is not None else (found, shapes)
 
 
 def _whole_attributes(

@@ -10,8 +10,8 @@ from distir.analysis.interpreter import interpret
 from distir.analysis.parameters import parameters
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import proofs as codes
-from distir.ir import Function, Module, Site, TensorType, TupleType, Type, types
-from distir.ops import Reject
+from distir.ir import DType, Function, Module, Site, TensorType, TupleType, Type, types
+from distir.ops import Reject, type_of
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.prove import runs as places
 from distir.prove.domain import MadeBy, Related, Relations, value_of, valued
@@ -192,7 +192,18 @@ def _leaves(a: Related, b: Related) -> Iterator[tuple[Piece, Piece | None]]:
 
 def _is(wanted: Piece, found: Piece | None) -> bool:
     """Whether a value is all of another one."""
-    return found is not None and found.whole == wanted.whole and found.has_all_places and found.terms == wanted.terms
+    return (
+        found is not None
+        and _dtype(found) == _dtype(wanted)
+        and found.whole == wanted.whole
+        and found.has_all_places
+        and found.terms == wanted.terms
+    )
+
+
+def _dtype(piece: Piece) -> DType | None:
+    found = type_of(piece.value)
+    return found.dtype if isinstance(found, TensorType) else None
 
 
 def _failure(words: Wording, name: str, wanted: Piece, found: Piece | None) -> Failure:
