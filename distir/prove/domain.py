@@ -1,6 +1,6 @@
 """The domain of relations: one more domain for Algorithm 1.
 
-A value is a `Piece`, or a tuple of values; None is an operand that is left out. Types and known values come from the
+A value is a `TermPiece`, or a tuple of values; None is an operand that is left out. Types and known values come from the
 mixed domain, statement by statement. Where no rule applies a result is an atom of its own, `unknown`, with the reason:
 it equals nothing of the sequential program, so that no proof rests on it.
 """
@@ -24,7 +24,7 @@ from distir.prove import runs as places
 from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
-from distir.prove.pieces import Algebra, Piece, Unproved, elements, shape_of
+from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
 
 Related = Any
 """A piece, a tuple of values, or None."""
@@ -82,7 +82,7 @@ class Relations(Domain):
             found = self._steps[key] = self._applied(op, vs)
             if self.algebra.sequential:
                 for name, piece in zip(op.results, found, strict=True):
-                    if name and isinstance(piece, Piece):
+                    if name and isinstance(piece, TermPiece):
                         self.algebra.name(piece, name)
         return found
 
@@ -104,7 +104,7 @@ class Relations(Domain):
             return tuple(tuple([leaf[j] for leaf in made]) for j in range(count))
         return self.of_op(definition, op.attrs, vs, count)
 
-    def of_op(self, op: Op, attrs: Attributes, vs: tuple[Piece | None, ...], count: int) -> tuple[Piece, ...]:
+    def of_op(self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int) -> tuple[TermPiece, ...]:
         """The same for an op of which no operand is a tuple."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
@@ -124,17 +124,17 @@ class Relations(Domain):
             return self._unknown(op, attrs, vs, results, reject.message)
 
     def _unknown(
-        self, op: Op, attrs: Attributes, vs: tuple[Piece | None, ...], results: Sequence[Value], reason: str
-    ) -> tuple[Piece, ...]:
+        self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], results: Sequence[Value], reason: str
+    ) -> tuple[TermPiece, ...]:
         """Atoms of which nothing is known but how they were computed."""
         operands = tuple([None if v is None else (type_of(v.value), v.whole, v.runs, v.terms) for v in vs])
         forms = tuple([() if v is None else v.form for v in vs])
-        found: list[Piece] = []
+        found: list[TermPiece] = []
         for j, w in enumerate(results):
             shape = shape_of(w)
             details = op.name, attrs, operands, j
             atom = self.algebra.terms.atom("unknown", shape, forms, details, reason=reason)
-            found.append(Piece(w, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),)))
+            found.append(TermPiece(w, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),)))
         return tuple(found)
 
     def called(self, call: Call, vs: tuple[Related, ...]) -> Deep[Sequence[Related]]:
@@ -168,68 +168,68 @@ class PieceWriter:
         """The attributes that a rule takes."""
         return dict(bound)
 
-    def __call__(self, op: str, *operands: Piece | Dense | Literal | None, **attrs: Constant) -> Piece:
+    def __call__(self, op: str, *operands: TermPiece | Dense | Literal | None, **attrs: Constant) -> TermPiece:
         """The result of an op, by its own rule or its layout."""
         values = tuple([self._algebra.of_value(v) if isinstance(v, (Dense, Literal)) else v for v in operands])
         return self._domain.of_op(lookup(op), Attributes(attrs), values, 1)[0]
 
-    def sum(self, *addends: tuple[float, Piece]) -> Piece:
+    def sum(self, *addends: tuple[float, TermPiece]) -> TermPiece:
         """The sum of pieces, each with a factor, which may broadcast."""
         return self._shaped(self._algebra.added(None, addends), addends[0][1])
 
-    def joined(self, pieces: Sequence[Piece], axis: int) -> Piece:
+    def joined(self, pieces: Sequence[TermPiece], axis: int) -> TermPiece:
         """The concatenation along an axis."""
         if len({piece.value for piece in pieces if isinstance(piece.value, (Dense, Literal))}) > 1:
             raise Unproved("constants are joined")
         return self._shaped(self._algebra.joined(None, pieces, axis % len(pieces[0].whole)), pieces[0])
 
-    def cut(self, x: Piece, axis: int, start: int, stop: int) -> Piece:
+    def cut(self, x: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
         """The places from `start` to `stop` of an axis."""
         return self._shaped(self._algebra.cut(None, x, axis % len(x.whole), start, stop), x)
 
-    def split(self, x: Piece, axis: int, count: int) -> list[Piece]:
+    def split(self, x: TermPiece, axis: int, count: int) -> list[TermPiece]:
         """So many equal parts along an axis."""
         width = x.shape[axis % len(x.whole)] // count
         return [self.cut(x, axis, k * width, (k + 1) * width) for k in range(count)]
 
-    def shape(self, x: Piece) -> tuple[int, ...]:
+    def shape(self, x: TermPiece) -> tuple[int, ...]:
         """The shape of a piece."""
         return x.shape
 
-    def dtype(self, x: Piece) -> Any:
+    def dtype(self, x: TermPiece) -> Any:
         """The element type of a piece."""
         found = type_of(x.value)
         return found.dtype if isinstance(found, TensorType) else None
 
-    def is_float(self, x: Piece) -> bool:
+    def is_float(self, x: TermPiece) -> bool:
         """Whether the elements are floating-point numbers, which can be divided."""
         dtype = self.dtype(x)
         return dtype is not None and dtype.kind == "float"
 
-    def cast(self, x: Piece, to: Any) -> Piece:
+    def cast(self, x: TermPiece, to: Any) -> TermPiece:
         """In another element type."""
         return x if self.dtype(x) == to else self("Cast", x, to=to)
 
-    def reshaped(self, x: Piece, shape: tuple[int, ...], spelled: Sequence[int] = ()) -> Piece:
+    def reshaped(self, x: TermPiece, shape: tuple[int, ...], spelled: Sequence[int] = ()) -> TermPiece:
         """The elements in another shape; `spelled`: as the program says it, with 0 and -1."""
         return self._algebra.reshaped(_typed(x, shape), x, spelled)
 
-    def flattened(self, x: Piece, axis: int) -> Piece:
+    def flattened(self, x: TermPiece, axis: int) -> TermPiece:
         """As a matrix, the dimensions before `axis` and those from it on as one each."""
         axis = axis if axis >= 0 else axis + len(x.whole)
         whole = (_product(x.whole[:axis]), _product(x.whole[axis:]))
         own = (_product(x.shape[:axis]), _product(x.shape[axis:]))
         return self._algebra.reshaped(_typed(x, own), x, whole=whole)
 
-    def transposed(self, x: Piece, perm: Sequence[int]) -> Piece:
+    def transposed(self, x: TermPiece, perm: Sequence[int]) -> TermPiece:
         """The dimensions in another order."""
         return self._shaped(self._algebra.transposed(None, x, tuple(perm)), x)
 
-    def spread(self, x: Piece, shape: tuple[int, ...]) -> Piece:
+    def spread(self, x: TermPiece, shape: tuple[int, ...]) -> TermPiece:
         """Broadcast to a shape."""
         return self._shaped(self._algebra.spread(None, x, shape), x)
 
-    def unsqueezed(self, x: Piece, axes: Sequence[int]) -> Piece:
+    def unsqueezed(self, x: TermPiece, axes: Sequence[int]) -> TermPiece:
         """With dimensions of size 1 at `axes` of the result."""
         rank = len(x.whole) + len(axes)
         at = {axis % rank for axis in axes}
@@ -238,45 +238,47 @@ class PieceWriter:
         shape = tuple([1 if k in at else next(own) for k in range(rank)])
         return self._algebra.reshaped(_typed(x, shape), x, whole=whole)
 
-    def squeezed(self, x: Piece, axes: Sequence[int]) -> Piece:
+    def squeezed(self, x: TermPiece, axes: Sequence[int]) -> TermPiece:
         """Without these dimensions of size 1."""
         at = {axis % len(x.whole) for axis in axes}
         whole = tuple([n for k, n in enumerate(x.whole) if k not in at])
         own = tuple([n for k, n in enumerate(x.shape) if k not in at])
         return self._algebra.reshaped(_typed(x, own), x, whole=whole)
 
-    def whole(self, x: Piece, axis: int) -> Piece:
+    def whole(self, x: TermPiece, axis: int) -> TermPiece:
         """What `x` is a part of, with all of an axis; `x` where it has all of it."""
         axis %= len(x.whole)
         at = (*x.runs[:axis], places.full(x.whole[axis]), *x.runs[axis + 1 :])
         return x if at == x.runs else self._shaped(replace(x, runs=at), x)
 
-    def own(self, indices: Piece) -> OwnPositions | None:
+    def own(self, indices: TermPiece) -> OwnPositions | None:
         """What indices are that count from where a part begins; None for others."""
         return own.own(self._algebra, indices)
 
-    def has_rows(self, x: Piece, axis: int, own_indices: OwnPositions) -> bool:
+    def has_rows(self, x: TermPiece, axis: int, own_indices: OwnPositions) -> bool:
         """Whether `x` has along an axis just the part that indices count from the beginning of."""
         return (x.whole[axis], x.runs[axis]) == (own_indices.size, own_indices.runs)
 
-    def zero_first(self, x: Piece) -> bool:
+    def zero_first(self, x: TermPiece) -> bool:
         """Whether the first element of a known value is 0."""
         held = elements(x.value) if isinstance(x.value, (Dense, Literal)) else None
         return held is not None and next(iter(held), None) == 0
 
-    def guarded(self, x: Piece, own_indices: OwnPositions, axes: Sequence[int], *, absorbed: bool = False) -> Piece:
+    def guarded(
+        self, x: TermPiece, own_indices: OwnPositions, axes: Sequence[int], *, absorbed: bool = False
+    ) -> TermPiece:
         """What equals `x` where indices are in the part; `axes`: theirs in `x`."""
         return own.guarded(self._algebra, x, own_indices, tuple(axes), absorbed)
 
-    def where_own(self, condition: Piece, x: Piece) -> Piece | None:
+    def where_own(self, condition: TermPiece, x: TermPiece) -> TermPiece | None:
         """`x` where indices are in a part, and else zero; None for other conditions."""
         return own.where(self._algebra, condition, x)
 
-    def greatest(self, x: Piece, axis: int) -> Piece | None:
+    def greatest(self, x: TermPiece, axis: int) -> TermPiece | None:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         return greatest(self, self._algebra, x, axis % len(x.whole))
 
-    def number(self, x: Piece) -> float | None:
+    def number(self, x: TermPiece) -> float | None:
         """The number that all elements are, where they are one that is known."""
         if not x.terms:
             return 0.0
@@ -286,7 +288,7 @@ class PieceWriter:
         ((_, c, _),) = x.terms
         return float(atom.details) * c
 
-    def ints(self, x: Piece | None) -> tuple[int, ...]:
+    def ints(self, x: TermPiece | None) -> tuple[int, ...]:
         """The elements of a host value that is known. Raises Unproved where it is not."""
         held = elements(x.value) if x is not None and isinstance(x.value, (Dense, Literal)) else None
         if held is None:
@@ -294,12 +296,12 @@ class PieceWriter:
         return tuple(map(int, held))
 
     @staticmethod
-    def _shaped(piece: Piece, x: Piece) -> Piece:
+    def _shaped(piece: TermPiece, x: TermPiece) -> TermPiece:
         """The piece with its type, made of `x`."""
         return replace(piece, value=_typed(x, piece.shape))
 
 
-def _typed(x: Piece, shape: tuple[int, ...]) -> TensorType:
+def _typed(x: TermPiece, shape: tuple[int, ...]) -> TensorType:
     """The type of `x` with another shape."""
     found = type_of(x.value)
     assert isinstance(found, TensorType)
@@ -318,7 +320,7 @@ def valued(v: Related, value: Value) -> Related:
         return tuple(map(valued, v, items))  # type: ignore[arg-type]
     if v is None or v.value is value:
         return v
-    return Piece(value, v.whole, v.runs, v.terms)
+    return TermPiece(value, v.whole, v.runs, v.terms)
 
 
 def _product(sizes: Sequence[int]) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 
 from distir.ir import Literal
 from distir.prove import runs as places
-from distir.prove.pieces import Algebra, Piece
+from distir.prove.pieces import Algebra, TermPiece
 from distir.prove.runs import Runs
 
 
-def greatest(p: Any, algebra: Algebra, x: Piece, axis: int) -> Piece | None:
+def greatest(p: Any, algebra: Algebra, x: TermPiece, axis: int) -> TermPiece | None:
     """The maximum of `x` along an axis, of size 1 there; None where neither `x` nor what it is joined of is a part.
 
     The maximum over some places is an atom of its own. Of the maxima over parts that together are all places, joined
@@ -43,4 +43,4 @@ def greatest(p: Any, algebra: Algebra, x: Piece, axis: int) -> Piece | None:
     if places.union(parts) != places.full(size):
         return None
     made = form[0][0]
-    return Piece(None, made.shape, (*x.runs[:axis], places.full(1), *x.runs[axis + 1 :]), ((made, 1.0, ()),))
+    return TermPiece(None, made.shape, (*x.runs[:axis], places.full(1), *x.runs[axis + 1 :]), ((made, 1.0, ()),))

@@ -17,7 +17,7 @@ from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
 from distir.prove import runs as places
-from distir.prove.pieces import FACTORS, Addends, Algebra, Piece, Term, Unproved, elements, is_free, shape_of
+from distir.prove.pieces import FACTORS, Addends, Algebra, Term, TermPiece, Unproved, elements, is_free, shape_of
 from distir.prove.runs import Runs
 from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
 
@@ -34,15 +34,15 @@ class Lifted:
     """By result: letters along which it is a sum, the number of addends, and which of them the operands have."""
     scale: float
     """What a mean over a part is a multiple of, for it is divided by fewer."""
-    operands: tuple[Piece | None, ...]
+    operands: tuple[TermPiece | None, ...]
     """With constants as parts of those of the sequential program."""
     stated: Mapping[int, Shape]
     """Host operands that state the shape of a result, with that of the whole."""
 
 
 def lift(
-    algebra: Algebra, op: Op, attrs: Attributes, operands: Sequence[Piece | None], results: Sequence[Value]
-) -> list[Piece]:
+    algebra: Algebra, op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], results: Sequence[Value]
+) -> list[TermPiece]:
     """The results of an op on pieces; `results` are their types or values. Raises Unproved."""
     bound = bind(op, attrs)
     if algebra.sequential:
@@ -57,8 +57,8 @@ def lift(
 
 
 def _made(
-    algebra: Algebra, op: Op, lifted: Lifted, operands: Sequence[Piece | None], results: Sequence[Value]
-) -> list[Piece]:
+    algebra: Algebra, op: Op, lifted: Lifted, operands: Sequence[TermPiece | None], results: Sequence[Value]
+) -> list[TermPiece]:
     """The pieces of the op's results. Raises Unproved for a partial sum where the sum is needed."""
     values = [None if piece is None else piece.value for piece in operands]
     linear = _linear(op, values)
@@ -88,7 +88,7 @@ def _made(
         assert piece is not None
         for term in piece.terms:
             groups.setdefault(term[2], []).append(term)
-    found: list[Piece] = []
+    found: list[TermPiece] = []
     for j, result in enumerate(results):
         terms: list[Term] = []
         for addends, group in groups.items():
@@ -106,12 +106,12 @@ def _made(
                 head = (op.name, partial[0], tuple(own[: partial[0]]), tuple(own[partial[0] + 1 :]), details, number)
                 sums.append((algebra.sum_number(head, algebra.sizes[number]), at))
             terms.append((atom, factor(c), tuple(sorted(sums))))
-        found.append(Piece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms)))
+        found.append(TermPiece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms)))
     return found
 
 
 def _lifted(
-    algebra: Algebra, op: Op, bound: Attributes, operands: Sequence[Piece | None], results: Sequence[Value]
+    algebra: Algebra, op: Op, bound: Attributes, operands: Sequence[TermPiece | None], results: Sequence[Value]
 ) -> Lifted:
     """The op on wholes. Raises Unproved where pieces do not belong together, or the layout does not tell."""
     values = [None if piece is None else piece.value for piece in operands]
@@ -141,7 +141,7 @@ def _of_layout(
     inferred: tuple[Shape, ...] | None,
     bound: Attributes,
     attrs: Attributes,
-    operands: Sequence[Piece | None],
+    operands: Sequence[TermPiece | None],
     results: Sequence[Value],
 ) -> Lifted:
     """The same by one layout, for these attributes on wholes, whose results have the shapes `inferred`, if known."""
@@ -186,14 +186,14 @@ def _of_layout(
     return Lifted(attrs, tuple(wholes), tuple(runs), tuple(contracted), scale, fitted, stated)
 
 
-def _adds_up(op: Op, found: Layout, letter: str, operands: Sequence[Piece | None]) -> bool:
+def _adds_up(op: Op, found: Layout, letter: str, operands: Sequence[TermPiece | None]) -> bool:
     """Whether an op whose layout follows from the signature is linear in an operand with the letter: a sum over it."""
     linear = _linear(op, [None if piece is None else piece.value for piece in operands])
     return any(letter in found.operands[i] for i in linear)
 
 
 def _of_wholes(
-    op: Op, attrs: Attributes, operands: Sequence[Piece | None], count: int
+    op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], count: int
 ) -> tuple[Layout, tuple[Shape, ...]] | None:
     """The layout for wholes, in which a dimension of 1 is one that broadcasts, and the shapes of their results."""
     values: list[Value] = []
@@ -213,7 +213,7 @@ def _of_wholes(
 
 
 def _whole_attributes(
-    algebra: Algebra, op: Op, found: Layout, bound: Attributes, operands: Sequence[Piece | None]
+    algebra: Algebra, op: Op, found: Layout, bound: Attributes, operands: Sequence[TermPiece | None]
 ) -> list[Attributes]:
     """What the attributes on wholes may be: those that count what is in a part, multiplied; or as they were seen."""
     changed: dict[str, Any] = dict(bound)
@@ -230,7 +230,9 @@ def _whole_attributes(
     return [first, *(seen for seen in algebra.attributes.get(op.name, ()) if seen != first)]
 
 
-def _letters(algebra: Algebra, op: Op, found: Layout, operands: Sequence[Piece | None]) -> dict[str, tuple[int, Runs]]:
+def _letters(
+    algebra: Algebra, op: Op, found: Layout, operands: Sequence[TermPiece | None]
+) -> dict[str, tuple[int, Runs]]:
     """Which places of each letter the operands have. Raises Unproved where they differ, or a dimension has none."""
     letters: dict[str, tuple[int, Runs]] = {}
     for i, (piece, own) in enumerate(zip(operands, found.operands, strict=True)):
@@ -256,7 +258,7 @@ def _letters(algebra: Algebra, op: Op, found: Layout, operands: Sequence[Piece |
     return letters
 
 
-def _refitted(algebra: Algebra, found: Layout, operands: Sequence[Piece | None]) -> list[Piece | None]:
+def _refitted(algebra: Algebra, found: Layout, operands: Sequence[TermPiece | None]) -> list[TermPiece | None]:
     """The operands with the places that others have of dimensions along which all elements are equal."""
     letters: dict[str, tuple[int, Runs]] = {}
     pairs = list(zip(operands, found.operands, strict=True))
@@ -265,7 +267,7 @@ def _refitted(algebra: Algebra, found: Layout, operands: Sequence[Piece | None])
             for axis, letter in enumerate(own):
                 if letter is not None and not is_free(piece, axis):
                     letters.setdefault(letter, (piece.whole[axis], piece.runs[axis]))
-    made: list[Piece | None] = []
+    made: list[TermPiece | None] = []
     for piece, own in pairs:
         if piece is None or piece.constant is not None or len(own) != len(piece.whole):
             made.append(piece)
@@ -275,7 +277,9 @@ def _refitted(algebra: Algebra, found: Layout, operands: Sequence[Piece | None])
     return made
 
 
-def _fitted(algebra: Algebra, op: Op, piece: Piece, own: Letters, letters: Mapping[str, tuple[int, Runs]]) -> Piece:
+def _fitted(
+    algebra: Algebra, op: Op, piece: TermPiece, own: Letters, letters: Mapping[str, tuple[int, Runs]]
+) -> TermPiece:
     """A constant as the part that is due of one of the sequential program."""
     atom = piece.constant
     if atom is None or len(own) != len(piece.whole):

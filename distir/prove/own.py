@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distir.prove import runs as places
-from distir.prove.pieces import Addends, Algebra, Piece, Term
+from distir.prove.pieces import Addends, Algebra, Term, TermPiece
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Form, Terms
 
@@ -22,13 +22,13 @@ from distir.prove.terms import Atom, Form, Terms
 class OwnPositions:
     """Positions counted from where a part begins, and 0 for those outside of it."""
 
-    positions: Piece
+    positions: TermPiece
     """The positions in the whole dimension."""
     first: int
     count: int
     size: int
     """Of the dimension."""
-    here: Piece
+    here: TermPiece
     """Which of them are in the part."""
 
     @property
@@ -48,7 +48,7 @@ class _Range:
     size: int
 
 
-def own(algebra: Algebra, x: Piece) -> OwnPositions | None:
+def own(algebra: Algebra, x: TermPiece) -> OwnPositions | None:
     """What `x` says of positions, if it is what `Parts.own` writes; None of anything else."""
     atom = _single(x)
     if atom is None:
@@ -73,7 +73,9 @@ def own(algebra: Algebra, x: Piece) -> OwnPositions | None:
     )
 
 
-def guarded(algebra: Algebra, x: Piece, found: OwnPositions, axes: tuple[int, ...], absorbed: bool = False) -> Piece:
+def guarded(
+    algebra: Algebra, x: TermPiece, found: OwnPositions, axes: tuple[int, ...], absorbed: bool = False
+) -> TermPiece:
     """Something that equals `x` where positions are in the part; `axes`: those of `x` along which the positions are.
 
     `absorbed`: `x` is zero where they are not.
@@ -94,7 +96,7 @@ def guard_of(terms: Terms, atom: Atom, guard: Atom, absorbed: bool) -> Atom:
     return terms.atom("guarded", atom.shape, (((atom, 1.0),), ((guard, 1.0),)), absorbed)
 
 
-def where(algebra: Algebra, condition: Piece, x: Piece) -> Piece | None:
+def where(algebra: Algebra, condition: TermPiece, x: TermPiece) -> TermPiece | None:
     """`x` where a condition says that positions are in a part, and zero elsewhere; None for other conditions."""
     atom = _single(condition)
     if atom is None:
@@ -128,7 +130,7 @@ def _added(addends: Addends, number: int, at: Runs) -> Addends:
     return tuple(sorted((*addends, (number, at))))
 
 
-def _single(x: Piece) -> Atom | None:
+def _single(x: TermPiece) -> Atom | None:
     """The atom that a piece is of, with all addends."""
     if len(x.terms) != 1 or x.terms[0][1] != 1.0 or x.terms[0][2]:
         return None

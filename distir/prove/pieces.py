@@ -38,7 +38,7 @@ class Unproved(Exception):  # noqa: N818 - a verdict on a statement, not a failu
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TermPiece:
     """Of which terms, and which places of each dimension; `value` is the type, or the value where it is known."""
 
     value: Value
@@ -117,18 +117,18 @@ class Algebra:
         """What to call an operand."""
         return self.operand(op, index) if self.operand is not None else op.operand_name(index)
 
-    def name(self, piece: Piece, name: str) -> None:
+    def name(self, piece: TermPiece, name: str) -> None:
         """A value of the sequential program has a name."""
         self.names_of.setdefault((piece.whole, piece.form), name)
 
-    def of_value(self, value: Value) -> Piece:
+    def of_value(self, value: Value) -> TermPiece:
         """A host value that is known, or an op's result of which all that is known is its type. Raises Unproved."""
         shape = shape_of(value)
         if isinstance(value, (Dense, Literal)):
-            return Piece(value, shape, tuple(map(places.full, shape)), self._constant(value, shape))
+            return TermPiece(value, shape, tuple(map(places.full, shape)), self._constant(value, shape))
         if isinstance(value, External):
             atom = self.terms.atom("external", shape, details=(value.dtype.name, value.reference))
-            return Piece(value, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
+            return TermPiece(value, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
         raise Unproved("the value is not known")
 
     def _constant(self, value: Dense | Literal, shape: Shape) -> tuple[Term, ...]:
@@ -156,7 +156,7 @@ class Algebra:
 
     # Sums
 
-    def added(self, value: Value, pieces: Sequence[tuple[float, Piece]]) -> Piece:
+    def added(self, value: Value, pieces: Sequence[tuple[float, TermPiece]]) -> TermPiece:
         """The sum of pieces with factors, which broadcast. Raises Unproved where they are of different places."""
         rank = max(len(piece.whole) for _, piece in pieces)
         fixed = [piece for _, piece in pieces if piece.constant is None and piece.terms]
@@ -182,9 +182,9 @@ class Algebra:
             for c, piece in pieces
             for atom, d, addends in self.fitted(self.refitted(piece, target, at), target, at).terms
         ]
-        return Piece(value, target, at, self.totalled(terms))
+        return TermPiece(value, target, at, self.totalled(terms))
 
-    def refitted(self, piece: Piece, whole: Shape, runs: tuple[Runs, ...]) -> Piece:
+    def refitted(self, piece: TermPiece, whole: Shape, runs: tuple[Runs, ...]) -> TermPiece:
         """The piece with these places of dimensions along which all of its elements are equal; they broadcast."""
         behind = len(whole) - len(piece.whole)
         free = [
@@ -202,9 +202,9 @@ class Algebra:
             (self.terms.spread(atom.operands[0][0][0] if atom.kind == "spread" else atom, own), c, addends)
             for atom, c, addends in piece.terms
         ]
-        return Piece(piece.value, own, at, self.totalled(terms))
+        return TermPiece(piece.value, own, at, self.totalled(terms))
 
-    def fitted(self, piece: Piece, whole: Shape, runs: tuple[Runs, ...]) -> Piece:
+    def fitted(self, piece: TermPiece, whole: Shape, runs: tuple[Runs, ...]) -> TermPiece:
         """A constant as a piece of a larger one of the sequential program, if it is; anything else as it is."""
         atom = piece.constant
         if atom is None or atom.kind == "fill":
@@ -283,7 +283,7 @@ class Algebra:
 
     # Moving elements
 
-    def cut(self, value: Value, piece: Piece, axis: int, start: int, stop: int) -> Piece:
+    def cut(self, value: Value, piece: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
         """The places from `start` to `stop` of the piece along an axis."""
         at = places.taken(piece.runs[axis], start, stop)
         key = tuple([atom for atom, _, _ in piece.terms]), axis
@@ -294,7 +294,7 @@ class Algebra:
         inside += self._padded(piece, axis, at)
         return self._windowed(found, axis, *min(inside, key=lambda w: w[1] - w[0])) if inside else found
 
-    def _padded(self, piece: Piece, axis: int, at: Runs) -> list[tuple[int, int]]:
+    def _padded(self, piece: TermPiece, axis: int, at: Runs) -> list[tuple[int, int]]:
         """The part of a concatenation, if all of these places are in one."""
         found: set[tuple[int, int]] = set()
         for atom, _, _ in piece.terms:
@@ -304,20 +304,20 @@ class Algebra:
             found.add((first, first + atom.operands[0][0][0].shape[axis]))
         return [w for w in found if at and w[0] <= min(at)[0] and max(at)[1] <= w[1]]
 
-    def _windowed(self, piece: Piece, axis: int, start: int, stop: int) -> Piece:
+    def _windowed(self, piece: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
         terms = [
             (inner, c, addends)
             for atom, c, addends in piece.terms
             if (inner := self.terms.window(atom, axis, start, stop)) is not None
         ]
-        return Piece(
+        return TermPiece(
             piece.value,
             (*piece.whole[:axis], stop - start, *piece.whole[axis + 1 :]),
             (*piece.runs[:axis], places.shifted(piece.runs[axis], -start), *piece.runs[axis + 1 :]),
             self.totalled(terms),
         )
 
-    def joined(self, value: Value, pieces: Sequence[Piece], axis: int) -> Piece:
+    def joined(self, value: Value, pieces: Sequence[TermPiece], axis: int) -> TermPiece:
         """The concatenation of pieces. Raises Unproved where they have different places along other dimensions."""
         found = self._grouped(self._of_equal_places(pieces, axis), axis)
         if len(found) > 1:
@@ -343,9 +343,9 @@ class Algebra:
             start += piece.whole[axis]
         whole = (*first.whole[:axis], total, *first.whole[axis + 1 :])
         runs = (*first.runs[:axis], places.joined(at), *first.runs[axis + 1 :])
-        return Piece(value, whole, runs, self.totalled(terms))
+        return TermPiece(value, whole, runs, self.totalled(terms))
 
-    def _of_equal_places(self, pieces: Sequence[Piece], axis: int) -> list[Piece]:
+    def _of_equal_places(self, pieces: Sequence[TermPiece], axis: int) -> list[TermPiece]:
         """Pieces whose elements are all equal along another dimension, with the places there that others have."""
         whole, runs = list(pieces[0].whole), list(pieces[0].runs)
         for k in range(len(whole)):
@@ -358,9 +358,9 @@ class Algebra:
         ]
         return [self.refitted(piece, *at) for piece, at in zip(pieces, own, strict=True)]
 
-    def _grouped(self, pieces: Sequence[Piece], axis: int) -> list[Piece]:
+    def _grouped(self, pieces: Sequence[TermPiece], axis: int) -> list[TermPiece]:
         """Neighbours of the same terms as one piece, which repeats no place."""
-        found: list[Piece] = []
+        found: list[TermPiece] = []
         for piece in pieces:
             last = found[-1] if found else None
             if (
@@ -374,7 +374,7 @@ class Algebra:
                 found.append(piece)
         return found
 
-    def _base(self, piece: Piece, axis: int) -> Piece | None:
+    def _base(self, piece: TermPiece, axis: int) -> TermPiece | None:
         """The piece of what it is a window of."""
         starts = {a.details[1:] if a.kind == "window" and a.details[0] == axis else None for a, _, _ in piece.terms}
         if len(starts) != 1 or None in starts:
@@ -385,15 +385,15 @@ class Algebra:
             return None
         ((start, _),) = (s for s in starts if s is not None)
         runs = (*piece.runs[:axis], places.shifted(piece.runs[axis], start), *piece.runs[axis + 1 :])
-        return Piece(piece.value, sizes.pop(), runs, tuple(sorted(bases, key=_order)))
+        return TermPiece(piece.value, sizes.pop(), runs, tuple(sorted(bases, key=_order)))
 
-    def transposed(self, value: Value, piece: Piece, perm: tuple[int, ...]) -> Piece:
+    def transposed(self, value: Value, piece: TermPiece, perm: tuple[int, ...]) -> TermPiece:
         """The dimensions in another order."""
         terms = [(self.terms.transposed(atom, perm), c, addends) for atom, c, addends in piece.terms]
         whole, runs = tuple([piece.whole[k] for k in perm]), tuple([piece.runs[k] for k in perm])
-        return Piece(value, whole, runs, self.totalled(terms))
+        return TermPiece(value, whole, runs, self.totalled(terms))
 
-    def spread(self, value: Value, piece: Piece, shape: Shape) -> Piece:
+    def spread(self, value: Value, piece: TermPiece, shape: Shape) -> TermPiece:
         """Broadcast to a shape. Raises Unproved for a dimension of 1 that is a part of a larger one."""
         behind = len(shape) - len(piece.whole)
         dims = [(n, places.full(n)) for n in shape[:behind]]
@@ -403,9 +403,11 @@ class Algebra:
             dims.append((size, at) if places.length(at) == n else (n, places.full(n)))
         whole = tuple([size for size, _ in dims])
         terms = [(self.terms.spread(atom, whole), c, addends) for atom, c, addends in piece.terms]
-        return Piece(value, whole, tuple([at for _, at in dims]), self.totalled(terms))
+        return TermPiece(value, whole, tuple([at for _, at in dims]), self.totalled(terms))
 
-    def reshaped(self, value: Value, piece: Piece, spelled: Sequence[int] = (), whole: Shape | None = None) -> Piece:
+    def reshaped(
+        self, value: Value, piece: TermPiece, spelled: Sequence[int] = (), whole: Shape | None = None
+    ) -> TermPiece:
         """The elements in the shape of `value`.
 
         `spelled`: the shape as the program says it, with 0 and -1, and `whole`: that of the whole, if they are known.
@@ -421,10 +423,10 @@ class Algebra:
                 if self.sequential:
                     self.shapes.setdefault(piece.whole, {})[candidate] = None
                 terms = [(self.terms.reshaped(atom, candidate), c, addends) for atom, c, addends in piece.terms]
-                return Piece(value, candidate, found, self.totalled(terms))
+                return TermPiece(value, candidate, found, self.totalled(terms))
         raise Unproved(f"a part of {piece.whole} is no part of any shape that {shape} may be a part of")
 
-    def _wholes(self, piece: Piece, shape: Shape, spelled: Sequence[int]) -> list[Shape]:
+    def _wholes(self, piece: TermPiece, shape: Shape, spelled: Sequence[int]) -> list[Shape]:
         """Shapes of which `shape` may be a part: as the program says, as the sequential one has, or grown outermost."""
         found: dict[Shape, None] = {}
         if piece.has_all_places:
@@ -449,7 +451,7 @@ class Algebra:
         )
 
 
-def is_free(piece: Piece, axis: int) -> bool:
+def is_free(piece: TermPiece, axis: int) -> bool:
     """Whether all elements along a dimension are equal, as they were broadcast: then any places of any size are."""
     return bool(piece.terms) and all(
         atom.kind == "fill"
@@ -511,7 +513,7 @@ def _with(others: Addends, number: int, at: Runs) -> Addends:
     return tuple(sorted((*others, (number, at))))
 
 
-def _apart(piece: Piece, axis: int) -> Any:
+def _apart(piece: TermPiece, axis: int) -> Any:
     return piece.whole, piece.runs[:axis], piece.runs[axis + 1 :], piece.terms
 
 

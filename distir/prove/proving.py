@@ -15,7 +15,7 @@ from distir.ops import Reject, type_of
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.prove import runs as places
 from distir.prove.domain import MadeBy, Related, Relations, value_of, valued
-from distir.prove.pieces import Algebra, Piece, Unproved, shape_of
+from distir.prove.pieces import Algebra, TermPiece, Unproved, shape_of
 from distir.prove.terms import Atom, Terms
 from distir.prove.words import Wording
 
@@ -156,7 +156,7 @@ def _parameter(algebra: Algebra, name: str, type: Type) -> Related:
         return tuple(_parameter(algebra, f"{name}.{k}", item) for k, item in enumerate(type.items))
     shape = shape_of(type)
     atom = algebra.terms.atom("parameter", shape, details=name)
-    piece = Piece(type, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
+    piece = TermPiece(type, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
     algebra.name(piece, name)
     return piece
 
@@ -178,7 +178,7 @@ def _result_names(function: Function) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _leaves(a: Related, b: Related) -> Iterator[tuple[Piece, Piece | None]]:
+def _leaves(a: Related, b: Related) -> Iterator[tuple[TermPiece, TermPiece | None]]:
     """Pairs of what two values consist of; None where the second one has no such part."""
     if isinstance(a, tuple):
         items, others = cast("tuple[Related, ...]", a), cast("tuple[Related, ...]", b if isinstance(b, tuple) else ())
@@ -187,10 +187,10 @@ def _leaves(a: Related, b: Related) -> Iterator[tuple[Piece, Piece | None]]:
         for x, y in zip(items, others, strict=True):
             yield from _leaves(x, y)
     else:
-        yield a, b if isinstance(b, Piece) else None
+        yield a, b if isinstance(b, TermPiece) else None
 
 
-def _is(wanted: Piece, found: Piece | None) -> bool:
+def _is(wanted: TermPiece, found: TermPiece | None) -> bool:
     """Whether a value is all of another one."""
     return (
         found is not None
@@ -201,12 +201,12 @@ def _is(wanted: Piece, found: Piece | None) -> bool:
     )
 
 
-def _dtype(piece: Piece) -> DType | None:
+def _dtype(piece: TermPiece) -> DType | None:
     found = type_of(piece.value)
     return found.dtype if isinstance(found, TensorType) else None
 
 
-def _failure(words: Wording, name: str, wanted: Piece, found: Piece | None) -> Failure:
+def _failure(words: Wording, name: str, wanted: TermPiece, found: TermPiece | None) -> Failure:
     if found is None:
         return Failure(name, None, "there is a tuple of other parts in its place")
     new = sorted(atom for atom in _reached(found) if atom.origin is not None and not atom.origin.sequential)
@@ -221,7 +221,7 @@ def _failure(words: Wording, name: str, wanted: Piece, found: Piece | None) -> F
     return Failure(name, None, f"expected {words.of(wanted)}, found {words.of(found)}")
 
 
-def _reached(piece: Piece) -> Iterable[Atom]:
+def _reached(piece: TermPiece) -> Iterable[Atom]:
     """All atoms that a piece is made of."""
     seen: set[Atom] = set()
     stack = [atom for atom, _, _ in piece.terms]

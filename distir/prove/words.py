@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distir.prove import runs as places
-from distir.prove.pieces import Algebra, Piece
+from distir.prove.pieces import Algebra, TermPiece
 from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, Shape
 
 MOST = 3
@@ -18,7 +18,7 @@ class Wording:
 
     algebra: Algebra
 
-    def of(self, piece: Piece) -> str:
+    def of(self, piece: TermPiece) -> str:
         """A piece: its places, its addends, and of what."""
         parts = [
             f"{_DIMENSIONS[k] if k < len(_DIMENSIONS) else f'places of dimension {k}:'} {places.shown(own)}"

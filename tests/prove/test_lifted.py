@@ -16,7 +16,7 @@ from distir.ops.layout import Layout
 from distir.ops.splitting import layout
 from distir.prove import runs as places
 from distir.prove.domain import Relations
-from distir.prove.pieces import Algebra, Piece, Unproved
+from distir.prove.pieces import Algebra, TermPiece, Unproved
 from distir.prove.terms import Terms
 from distir.syntax import parse_example
 
@@ -49,7 +49,7 @@ def piece_of(algebra, i, type, at):
     """A part of an operand; `at`: which places of its dimensions."""
     shape = tuple(map(places.length, at))
     atom = algebra.terms.atom("parameter", type.shape, details=i)
-    return Piece(TensorType(type.dtype, shape, type.device), type.shape, at, ((atom, 1.0, ()),))
+    return TermPiece(TensorType(type.dtype, shape, type.device), type.shape, at, ((atom, 1.0, ()),))
 
 
 def divided(found: Layout, attrs, letter, share):
