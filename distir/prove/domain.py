@@ -1,8 +1,8 @@
 """The domain of relations: one more domain for Algorithm 1.
 
-A value is a `TermPiece`, or a tuple of values; None is an operand that is left out. Types and known values come from the
-mixed domain, statement by statement. Where no rule applies a result is an atom of its own, `unknown`, with the reason:
-it equals nothing of the sequential program, so that no proof rests on it.
+A value is a piece of terms, or a tuple of values; None is an operand that is left out. Types and known values come from
+the mixed domain, statement by statement. Where no rule applies a result is an atom of its own, `unknown`, with the
+reason: it equals nothing of the sequential program, so that no proof rests on it.
 """
 
 from __future__ import annotations
