@@ -32,7 +32,7 @@ Related = Any
 
 @dataclass(frozen=True, slots=True)
 class MadeBy:
-    """A statement of a function."""
+    """The statement that makes a value, in which function, and of which program."""
 
     function: str
     statement: Apply
