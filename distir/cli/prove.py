@@ -29,7 +29,7 @@ def prove(
     ],
     bind: options.Bindings = None,
 ) -> int:
-    """Prove that a distributed program computes what the sequential one does.
+    """Prove that a program computes what a sequential one does.
 
     For all values, at the programs' real sizes: nothing is run. Parameters are related by `@main.scatter`, results by
     `@main.gather`. Each value is followed through the program: it is all of a value of the sequential program, some
