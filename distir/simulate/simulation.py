@@ -37,7 +37,7 @@ from distir.simulate.phases import Phases
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.streams import check_streams
 from distir.simulate.timeline import Timeline
-from distir.simulate.tokens import tokens
+from distir.simulate.tokens import tokens_of_step
 from distir.simulate.trace import Locate, Traced, write_chrome_trace
 from distir.simulate.working_set import timed_on
 
@@ -174,7 +174,9 @@ class Simulation:
         if self._effects.represented:
             return None
         prices = [self.hardware.kind(position).price for position in sorted(self._effects.place.values())]
-        return step_cost(prices, self.latency_s, tokens(self.function, map(type_of, self.instance.args)))
+        given = map(type_of, self.instance.args)
+        module = self._effects.domain.module
+        return step_cost(prices, self.latency_s, tokens_of_step(module, self.function, given, self.instance.dims))
 
     @property
     def ops(self) -> int:
