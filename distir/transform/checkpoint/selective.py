@@ -189,7 +189,7 @@ def arguments_of(entry: Function, analysis: Analysis, place: int) -> tuple[Value
 def pairs_of(
     module: Module, entry: Function, turn: int, calls: Collection[int]
 ) -> Iterable[tuple[Pair, list[int], dict[int, int]]]:
-    """Functions with their VJP functions; the statements that call them, and by the VJP's calls those of the function."""
+    """Functions with their VJP functions; the statements that call them, and by a VJP's call that of the function."""
     made = {name: i for i, s in enumerate(entry.body[:turn]) if isinstance(s, Call) for name in s.results if name}
     by_functions: dict[tuple[str, str], dict[int, int]] = {}
     for index, statement in enumerate(entry.body[turn:], turn):
