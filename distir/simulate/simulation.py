@@ -20,6 +20,7 @@ from distir.ir import (
     Call,
     Constant,
     DimensionError,
+    DType,
     Function,
     Module,
     Part,
@@ -312,9 +313,14 @@ class Simulation:
         """The element types that the program computes in and its devices do not."""
         found: dict[tuple[str, str, str], None] = {}
         steps = {id(step): step for body in distinct(self.planned) for step in body.steps if isinstance(step, Effect)}
+        sound: set[DType | None] = {None}
+        """The element types that no device of the machine lacks."""
         for effect in steps.values():
             for dtype, flops in effect.work.arithmetic:
-                if dtype is not None and flops:
+                if flops and dtype not in sound and dtype is not None:
+                    if not any(kind.rates[dtype].instead for kind in self.hardware.kinds.distinct):
+                        sound.add(dtype)
+                        continue
                     kinds = (self.hardware.kind(self._effects.place[device]) for device in effect.devices)
                     lacking = {(kind.title, kind.rates[dtype].instead) for kind in kinds}
                     found.update(((title, dtype.name, instead), None) for title, instead in sorted(lacking) if instead)
