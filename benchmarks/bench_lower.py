@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ranks import reported
+
 import distir
 from distir.ir import Module
 from distir.lower import EntryPoint, lower
@@ -134,74 +136,51 @@ def compare(name: str, ours: Callable[[], object], theirs: Callable[[], object])
 
 
 PAIR = """
-import argparse, json, os, statistics, time
-import torch
-from torch.nn.parallel import DistributedDataParallel
-import runtime
+def measure():
+    from torch.nn.parallel import DistributedDataParallel
 
-parser = argparse.ArgumentParser()
-for name in ("backend", "timeout", "store", "errors", "report"):
-    parser.add_argument(f"--{name}")
-parser.add_argument("--supervised", action="store_true")
-options = parser.parse_args()
-runtime.watch_parent()
-torch.set_num_threads(1)
-rank = int(os.environ["RANK"])
-device = runtime.connect(backend="gloo", store=options.store, bind=True)
-program = runtime.LoweredProgram().prepare(rank, device)
-values = program.inputs("main", {})
-LAYERS, WIDTH, BATCH, REPEAT = SIZES
-layers = [m for _ in range(LAYERS) for m in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU())]
-model = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=10_000)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x, y = torch.randn(BATCH // 2, WIDTH, requires_grad=True), torch.randn(BATCH // 2, WIDTH)
+    values = program.inputs("main", {})
+    layers, width, batch, repeat = SIZES
+    layers = [m for _ in range(layers) for m in (torch.nn.Linear(width, width), torch.nn.ReLU())]
+    model = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=10_000)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = torch.randn(batch // 2, width, requires_grad=True), torch.randn(batch // 2, width)
 
-def theirs():
-    loss = torch.nn.functional.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    def theirs():
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
-def ours():
-    with torch.no_grad():
-        program.call("main", values)
+    def ours():
+        with torch.no_grad():
+            program.call("main", values)
 
-def timed(run):
-    runtime.barrier()
-    start, cpu = time.perf_counter(), time.process_time()
-    run()
-    return time.perf_counter() - start, time.process_time() - cpu
+    def timed(run):
+        runtime.barrier()
+        start, cpu = time.perf_counter(), time.process_time()
+        run()
+        return time.perf_counter() - start, time.process_time() - cpu
 
-for run in (ours, theirs) * 3:
-    run()
-pairs = []
-for turn in range(REPEAT):
-    spent = {run: timed(run) for run in (ours, theirs)[:: 1 if turn % 2 else -1]}
-    pairs.append((spent[ours], spent[theirs]))
-if rank == 0:
-    with open(options.report, "w") as file:
-        json.dump(pairs, file)
-runtime.barrier()
-runtime.leave()
+    for run in (ours, theirs) * 3:
+        run()
+    pairs = []
+    for turn in range(repeat):
+        spent = {run: timed(run) for run in (ours, theirs)[:: 1 if turn % 2 else -1]}
+        pairs.append((spent[ours], spent[theirs]))
+    return pairs
 """
-"""Runs on each of two ranks: steps of a lowered program, and of PyTorch's data parallelism, in turn.
+"""On each of two ranks: steps of a lowered program, and of PyTorch's data parallelism, in turn.
 
 Both in one process, bound to a core as `launch` binds ranks, with one thread; gloo's threads serve both."""
 
 
 def two_ranks(layers: int, width: int, batch: int, repeat: int = 40) -> None:
     """Data parallelism over two ranks, gradients in one message, against DistributedDataParallel with one bucket."""
-    from distir.lower import Launch, launch
-
     module = distir.transform(mlp(layers, width, batch, training=True, dtype="Float32"), "dp=2", bucket_bytes=1 << 40)
     main = module.functions["main"]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        found = lower([EntryPoint("main", module, main, arguments(main, {}))])
-        found.write(folder)
-        sizes = f"{layers}, {width}, {batch}, {repeat}"
-        (folder / "pair.py").write_text(PAIR.replace("SIZES", sizes))
-        pairs: Any = launch(Launch(folder, found.ranks, timeout_s=120, script="pair.py"))
+    entries = [EntryPoint("main", module, main, arguments(main, {}))]
+    pairs = reported(entries, PAIR.replace("SIZES", f"{layers}, {width}, {batch}, {repeat}"))
     wall = statistics.median(a[0] / b[0] for a, b in pairs)
     mine, theirs = (statistics.median(times[side][1] for times in pairs) for side in (0, 1))
     print(

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ranks import reported
+
 import distir
 from distir.cost import load
-from distir.lower import EntryPoint, Launch, launch, lower
+from distir.lower import EntryPoint
 from distir.models import mlp
 from distir.simulate import arguments
 
@@ -29,23 +30,9 @@ PROFILES = (ROOT / "build/accuracy/two_ranks.toml", ROOT / "examples/accuracy/tw
 PAIRS, WARM = 21, 3
 """How often both are timed, and how often they run before."""
 
-SCRIPT = f"""
-import argparse, json, os, sys, time
-from pathlib import Path
-import torch, runtime
-
-parser = argparse.ArgumentParser()
-for name in ("backend", "timeout", "store", "errors", "report"):
-    parser.add_argument(f"--{{name}}")
-parser.add_argument("--supervised", action="store_true")
-options = parser.parse_args()
-runtime.watch_parent()
-runtime.set_threads(1)
-torch.set_grad_enabled(False)
-rank = int(os.environ["RANK"])
-try:
-    device = runtime.connect(backend=options.backend, timeout=120.0, store=options.store, bind=True)
-    program = runtime.LoweredProgram().prepare(rank, device)
+MEASURE = f"""
+def measure():
+    torch.set_grad_enabled(False)
     values = {{name: program.inputs(name, {{}}) for name in ("plain", "beside")}}
     results, seconds = {{}}, {{name: [] for name in values}}
     for turn in range({PAIRS + WARM}):
@@ -58,14 +45,7 @@ try:
                 seconds[name].append(time.perf_counter() - start)
             results[name] = found
     apart = [float((a - b).abs().max()) for a, b in zip(*results.values()) if a.is_floating_point()]
-    found = runtime.exchanged({{"seconds": seconds, "apart": max(apart)}})
-    if rank == 0:
-        Path(options.report).write_text(json.dumps(found))
-    runtime.barrier()
-    runtime.leave()
-except Exception as error:
-    (Path(options.errors) / f"{{rank}}.json").write_text(json.dumps(runtime.failure(error)))
-    os._exit(1)
+    return runtime.exchanged({{"seconds": seconds, "apart": max(apart)}})
 """
 
 
@@ -110,12 +90,7 @@ def measured(plain: Any, beside: Any) -> tuple[dict[str, list[float]], float]:
     for name, module in (("plain", plain), ("beside", beside)):
         main = module.functions["main"]
         entries.append(EntryPoint(name, module, main, arguments(main, {})))
-    with tempfile.TemporaryDirectory(prefix="distir-overlap-") as scratch:
-        folder = Path(scratch)
-        lowered = lower(entries)
-        lowered.write(folder)
-        (folder / "beside.py").write_text(SCRIPT)
-        found: Any = launch(Launch(folder, lowered.ranks, timeout_s=100, script="beside.py"))
+    found = reported(entries, MEASURE)
     seconds = {
         name: [max(times) for times in zip(*(each["seconds"][name] for each in found), strict=True)]
         for name in ("plain", "beside")

@@ -119,13 +119,13 @@ def _head(function: Function) -> Iterator[Diagnostic]:
             site = Site(function.name, None, Part("param", index))
             yield Diagnostic(codes.REDEFINED_VALUE, site, f"two parameters are called `%{param.name}`", (first,))
         seen.setdefault(param.name, index)
-        yield from _dimensions(function, index)
-        yield from _roles(function, index)
+        if not _has_sound_sizes(param.type):
+            yield from _dimensions(function, index)
+        if param.roles:
+            yield from _roles(function, index)
 
 
 def _dimensions(function: Function, index: int) -> Iterator[Diagnostic]:
-    if _has_sound_sizes(function.params[index].type):
-        return
     site = Site(function.name, None, Part("param_type", index))
     for leaf in types.leaves(function.params[index].type):
         if isinstance(leaf, TensorType):

@@ -132,7 +132,7 @@ def most_memory(name: str) -> int | None:
             extended = _extended(File(str(path), table, {}), path.parent)
             path = None if extended is None else extended[0]
     except (HardwareError, OSError, ValueError, AttributeError, TypeError, KeyError):
-        return None  # whoever loads it learns what is wrong
+        return None  # `load` reports what is wrong
     return most
 
 

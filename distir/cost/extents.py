@@ -46,15 +46,20 @@ class Runs(Lazy[T]):
     runs: tuple[tuple[T, int], ...]
     times: int = 1
     others: Mapping[int, T] = field(default_factory=dict[int, T])
+    period: int = field(init=False, repr=False, compare=False)
+    """How many values there are in all runs, once."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "period", sum([count for _, count in self.runs]))
 
     def __len__(self) -> int:
-        return self.times * sum(count for _, count in self.runs)
+        return self.times * self.period
 
     def item(self, index: int) -> T:
         """The value at an index."""
         if index in self.others:
             return self.others[index]
-        index %= len(self) // self.times
+        index %= self.period
         for value, count in self.runs:
             if index < count:
                 return value

@@ -567,7 +567,7 @@ class Builder:
         return body
 
     def _fates(self, index: int, arguments: Leaves) -> tuple[Fate, ...]:
-        """What becomes of the arguments of a call, of which there are many."""
+        """The fates of the arguments of a call, of which there are many."""
         ends = [*map(index.__eq__, map(self.last.__getitem__, arguments))]  # used here, and then no more
         if self.used is not self.last:
             ends = [last or self._is_free(storage, index) for last, storage in zip(ends, arguments, strict=True)]

@@ -20,6 +20,7 @@ from distir.ir import (
     Call,
     Constant,
     DimensionError,
+    DType,
     Function,
     Module,
     Part,
@@ -37,7 +38,7 @@ from distir.simulate.phases import Phases
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.streams import check_streams
 from distir.simulate.timeline import Timeline
-from distir.simulate.tokens import tokens
+from distir.simulate.tokens import tokens_of_step
 from distir.simulate.trace import Locate, Traced, write_chrome_trace
 from distir.simulate.working_set import timed_on
 
@@ -174,7 +175,9 @@ class Simulation:
         if self._effects.represented:
             return None
         prices = [self.hardware.kind(position).price for position in sorted(self._effects.place.values())]
-        return step_cost(prices, self.latency_s, tokens(self.function, map(type_of, self.instance.args)))
+        given = map(type_of, self.instance.args)
+        module = self._effects.domain.module
+        return step_cost(prices, self.latency_s, tokens_of_step(module, self.function, given, self.instance.dims))
 
     @property
     def ops(self) -> int:
@@ -310,9 +313,14 @@ class Simulation:
         """The element types that the program computes in and its devices do not."""
         found: dict[tuple[str, str, str], None] = {}
         steps = {id(step): step for body in distinct(self.planned) for step in body.steps if isinstance(step, Effect)}
+        sound: set[DType | None] = {None}
+        """The element types that no device of the machine lacks."""
         for effect in steps.values():
             for dtype, flops in effect.work.arithmetic:
-                if dtype is not None and flops:
+                if flops and dtype not in sound and dtype is not None:
+                    if not any(kind.rates[dtype].instead for kind in self.hardware.kinds.distinct):
+                        sound.add(dtype)
+                        continue
                     kinds = (self.hardware.kind(self._effects.place[device]) for device in effect.devices)
                     lacking = {(kind.title, kind.rates[dtype].instead) for kind in kinds}
                     found.update(((title, dtype.name, instead), None) for title, instead in sorted(lacking) if instead)

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress, repeat, zip_longest
+from itertools import compress, zip_longest
 
 from distir.analysis import Checker, Instance
 from distir.ir import Apply, Broken, Call, Return, types
@@ -106,16 +106,18 @@ class Storages:
     @cached_property
     def last_used(self) -> array[int]:
         """The same, with no regard to pending ops."""
-        last: dict[int, int] = {}
+        last = [NO_STORAGE] * (len(self.sizes) + 1)
         for index, statement in enumerate(self.statements):
-            if self.created[index]:
-                last.update(dict.fromkeys(self.created[index], index))
+            for storage in self.created[index]:
+                last[storage] = index
             if isinstance(statement, Called):
-                last.update(dict.fromkeys(compress(statement.arguments, statement.callee.uses), index))
+                for storage in compress(statement.arguments, statement.callee.uses):
+                    last[storage] = index
             elif statement is not None:
-                last.update(dict.fromkeys(self.operands[index], index))
+                for storage in self.operands[index]:
+                    last[storage] = index
         last[NO_STORAGE] = NO_STORAGE
-        return array("q", map(last.get, (*range(len(self.sizes)), NO_STORAGE), repeat(NO_STORAGE)))
+        return array("q", last)
 
     @cached_property
     def left(self) -> Leaves:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from distir.ir import Function, TensorType, Type
+from distir.ir import Dim, DimensionError, Function, Module, TensorType, Type, types
+
+
+def tokens_of_step(module: Module, entry: Function, given: Iterable[Type], sizes: Mapping[str, Dim]) -> int | None:
+    """Tokens of a step of a program that may be distributed: `@main.scatter` takes the batch before it is spread.
+
+    `given`: the types of the entry function's arguments; `sizes`: its named dimensions.
+    """
+    scatter = module.functions.get(f"{entry.name}.scatter")
+    if scatter is None:
+        return tokens(entry, given)
+    try:
+        return tokens(scatter, [types.substitute(param.type, sizes) for param in scatter.params])
+    except DimensionError:
+        return None
 
 
 def tokens(function: Function, given: Iterable[Type]) -> int | None:

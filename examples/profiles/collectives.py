@@ -12,7 +12,6 @@ fit has not seen. `--like` is a profile, from whose figures the fit starts. See 
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
 import math
 import re
@@ -23,13 +22,12 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from fitting.tables import HELD_OUT, read_rows
 
 from distir.cost import ALGORITHMS, Hardware, Level, Link, load
 from distir.cost.correction import Correction
 from distir.ops.resources import Communication, Pattern, Work
 
-HELD_OUT = 5
-"""One row of so many is not fitted."""
 NCCL = {
     "all_reduce": "allreduce", "all_gather": "allgather", "reduce_scatter": "reducescatter",
     "all_to_all": "alltoall", "send_recv": "send",
@@ -63,16 +61,6 @@ class Measured:
         """The range of sizes."""
         assert self.work.communication is not None
         return [name for least, name in SIZES if self.work.communication.nbytes >= least][-1]
-
-
-def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
-    """The rows of a CSV file, without lines that begin with `#`, whose columns have these values."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(line for line in file if not line.startswith("#"))
-            return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SystemExit(f"`{path}` cannot be read as a table: {error}") from None
 
 
 def measured(

@@ -44,11 +44,20 @@ def test_a_step_costs_its_devices_for_as_long_as_it_takes():
     assert cost.per_million_tokens.amount == pytest.approx(cost.step.amount / 32 * 1e6)
 
 
-def test_all_devices_of_the_program_are_paid_for():
-    module = distir.transform(distir.parse(PROGRAM), "dp=2")
+@pytest.mark.parametrize("steps", ["dp=2", "tp=2", "dp=2 tp=2"])
+def test_all_devices_of_the_program_are_paid_for_and_tokens_count_once(steps):
+    module = distir.transform(distir.parse(PROGRAM), *steps.split())
     simulation = distir.simulate(module, parse(toml(priced())), bind={"B": 4})
-    assert simulation.cost.step.amount == pytest.approx(2 * 3.6 / 3600 * simulation.latency_s)
-    assert simulation.cost.tokens is None  # parts of a batch, or copies: no type says
+    devices = len(simulation.devices)
+    assert devices > 1
+    assert simulation.cost.step.amount == pytest.approx(devices * 3.6 / 3600 * simulation.latency_s)
+    assert simulation.cost.tokens == 32
+
+
+def test_without_what_spreads_the_batch_no_type_says_whether_devices_hold_parts_or_copies():
+    module = distir.transform(distir.parse(PROGRAM), "dp=2")
+    alone = distir.Module(function for function in module if function.name == "main")
+    assert distir.simulate(alone, parse(toml(priced())), bind={"B": 4}).cost.tokens is None
 
 
 def test_without_prices_there_is_no_cost():

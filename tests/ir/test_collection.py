@@ -24,11 +24,20 @@ def collecting():
 
 
 def test_what_is_made_in_a_pause_is_not_walked_after_it(collecting):
-    with paused_collection():
-        live = [[number] for number in range(100_000)]
+    walks = []
+
+    def walk(phase, info):
+        walks.append((phase, info["generation"]))
+
+    gc.callbacks.append(walk)
+    try:
+        with paused_collection():
+            live = [[number] for number in range(100_000)]
+        few = [[number] for number in range(10)]
+    finally:
+        gc.callbacks.remove(walk)
     assert gc.isenabled()
-    assert len(gc.get_objects(generation=0)) < 1_000
-    assert len(live) == 100_000
+    assert (walks, len(live), len(few)) == ([], 100_000, 10)
 
 
 def test_cycles_made_in_pauses_are_collected_in_the_end(collecting, monkeypatch):

@@ -66,7 +66,7 @@ def attention_core(function: Function, state: State) -> dict[str, Apply]:
 def with_shallow_cores(module: Module) -> Module:
     """The module with those functions inlined that compute a softmax and are called by others than the entry function.
 
-    A function that the entry function calls has its twin called there too, so that what they hand over is seen.
+    A function that the entry function calls has its VJP function called there too, so that what they hand over is seen.
     """
     entry = entry_of(module)
     bodies = {f.name: f.body for f in module}
@@ -111,12 +111,12 @@ def _followers(product: Apply, users: Mapping[str, Sequence[Apply | Call]]) -> t
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A function and its twin: which of the twin's parameters are values of the function."""
+    """A function and its VJP function: which of the latter's parameters are values of the function."""
 
     function: Function
-    twin: Function
+    vjp: Function
     values: Mapping[int, str]
-    """By parameter of the twin: a parameter of the function, or what it returns."""
+    """By parameter of the VJP function: a parameter of the function, or what it returns."""
 
 
 def recomputed_cores(
@@ -189,7 +189,7 @@ def arguments_of(entry: Function, analysis: Analysis, place: int) -> tuple[Value
 def pairs_of(
     module: Module, entry: Function, turn: int, calls: Collection[int]
 ) -> Iterable[tuple[Pair, list[int], dict[int, int]]]:
-    """Functions with their twins; the statements that call them, and by the twins' calls those of the functions."""
+    """Functions with their VJP functions; the statements that call them, and by a VJP's call that of the function."""
     made = {name: i for i, s in enumerate(entry.body[:turn]) if isinstance(s, Call) for name in s.results if name}
     by_functions: dict[tuple[str, str], dict[int, int]] = {}
     for index, statement in enumerate(entry.body[turn:], turn):
@@ -199,15 +199,15 @@ def pairs_of(
                 called = entry.body[source]
                 if source in calls and isinstance(called, Call):
                     by_functions.setdefault((called.function, statement.function), {})[index] = source
-    for (name, twin_name), back in by_functions.items():
-        function, twin = module.functions[name], module.functions[twin_name]
+    for (name, vjp_name), back in by_functions.items():
+        function, vjp = module.functions[name], module.functions[vjp_name]
         found = [_values(function, entry.body[source], entry.body[index]) for index, source in back.items()]
         values = {i: n for i, n in found[0].items() if all(other.get(i) == n for other in found)}
-        yield Pair(function, twin, values), sorted(set(back.values())), back
+        yield Pair(function, vjp, values), sorted(set(back.values())), back
 
 
 def _values(function: Function, call: Statement, back: Statement) -> dict[int, str]:
-    """By operand of the call of a twin: the value of the function that it is."""
+    """By operand of the call of a VJP function: the value of the function that it is."""
     assert isinstance(call, Call)
     assert isinstance(back, Call)
     known: dict[str, str] = {}
@@ -221,7 +221,7 @@ def _values(function: Function, call: Statement, back: Statement) -> dict[int, s
 
 
 class _Variants:
-    """Writes functions that keep no core, with twins that compute it again, and the calls of both."""
+    """Writes functions that keep no core, with VJP functions that compute it again, and the calls of both."""
 
     def __init__(self, module: Module, entry: Function) -> None:
         self.before, self.entry = module, entry
@@ -235,17 +235,17 @@ class _Variants:
             self.functions.fresh(name)
 
     def replace(self, pair: Pair, dropped: Mapping[int, str], places: Sequence[int], back: Mapping[int, int]) -> None:
-        """Let calls of a function keep nothing that is `dropped`, and those of its twin compute it again."""
+        """Let calls of a function keep nothing that is `dropped`, and those of its VJP function compute it again."""
         gone = set(dropped.values())
-        twin, more = self._twin(pair, dropped)
+        vjp, more = self._vjp(pair, dropped)
         left = [i for i, arg in enumerate(pair.function.returned) if arg not in gone]
         kept = tuple(pair.function.returned[i] for i in left)
         body = (*live(pair.function.body[:-1], names(kept)), Return(kept))
         name = self._named(pair.function.name, f"{pair.function.name}Selective")
         forward = Function(name, pair.function.params, body)
-        end = pair.twin.name.removeprefix(pair.function.name)
-        twin = replace(twin, name=self._named(pair.twin.name, f"{name}{end}"))
-        self.written += [forward, twin]
+        end = pair.vjp.name.removeprefix(pair.function.name)
+        vjp = replace(vjp, name=self._named(pair.vjp.name, f"{name}{end}"))
+        self.written += [forward, vjp]
         params = {p.name: i for i, p in enumerate(pair.function.params)}
         calls = {index: self.body[index] for index in back.values()}
         for index in places:
@@ -258,19 +258,19 @@ class _Variants:
             assert isinstance(forward_call, Call)
             args = [arg for i, arg in enumerate(call.args) if i not in dropped]
             added = [forward_call.args[params[name]] for name in more]
-            self.body[index] = Call(call.results, twin.name, (*args, *added), stream=call.stream)
+            self.body[index] = Call(call.results, vjp.name, (*args, *added), stream=call.stream)
         self.changed = True
 
-    def _twin(self, pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list[str]]:
-        """The twin that computes what is dropped, and the parameters of the function that it takes in addition."""
-        f = namer(pair.twin)
-        called = {name: pair.twin.params[i].name for i, name in pair.values.items() if i not in dropped}
+    def _vjp(self, pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list[str]]:
+        """The VJP function that computes what is dropped, and which parameters of the function it takes in addition."""
+        f = namer(pair.vjp)
+        called = {name: pair.vjp.params[i].name for i, name in pair.values.items() if i not in dropped}
         makers = {n: s for s in pair.function.body if isinstance(s, (Apply, Call)) for n in s.results}
         stated = {p.name: p for p in pair.function.params}
         more: list[str] = []
         extra: list[Param] = []
         body: list[Statement] = []
-        again = {pair.twin.params[i].name: name for i, name in dropped.items()}
+        again = {pair.vjp.params[i].name: name for i, name in dropped.items()}
 
         def need(name: str) -> None:
             """Write what computes a value of the function, if it is not there."""
@@ -295,15 +295,15 @@ class _Variants:
                     body.append(replace(written, results=renamed, claims=()))
                     called.update((n, r) for n, r in zip(maker.results, renamed, strict=True) if n != DISCARD)
 
-        for statement in pair.twin.body:
+        for statement in pair.vjp.body:
             renamed: dict[str, Arg] = {}
             for name in names(operands(statement)):
                 if name in again:
                     need(again[name])
                     renamed[name] = called[again[name]]
             body.append(with_operands(statement, renamed) if renamed else statement)
-        params = tuple(p for i, p in enumerate(pair.twin.params) if i not in dropped)
-        return replace(pair.twin, params=(*params, *extra), body=tuple(body)), more
+        params = tuple(p for i, p in enumerate(pair.vjp.params) if i not in dropped)
+        return replace(pair.vjp, params=(*params, *extra), body=tuple(body)), more
 
     def _named(self, name: str, hint: str) -> str:
         new = self.functions.fresh(hint)

@@ -77,6 +77,8 @@ class Partition:
     findings: Findings[Hashable, Written] = field(init=False)
     """What is known of functions, whether it is wanted or not."""
     _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
+    _moved: dict[tuple[Type, int], Type] = field(default_factory=dict[tuple[Type, int], Type])
+    """By type and rank: the type on the device of that rank."""
     _hints: dict[str, str] = field(default_factory=dict[str, str])
     """By name of a function: what it would be called if that were free."""
 
@@ -139,7 +141,7 @@ class Partition:
         known = self.findings.get(key)
         if known is None:
             inner = Partition(self.analysis, self.mesh, self.tokens)
-            inner.closures, inner.findings = self.closures, self.findings
+            inner.closures, inner.findings, inner._moved = self.closures, self.findings, self._moved
             callee = yield from inner._function(name, vs, states)
             functions = tuple((inner._hints[f.name], f) for f in inner.functions.values())
             sums = _sums(inner.functions, callee.name) if callee.joint else 0
@@ -208,7 +210,12 @@ class Partition:
         return Function(name, tuple(written), statements)
 
     def _placed(self, type: Type, rank: int, single: bool) -> Type:
-        return type if single else on_devices(type, lambda device: self.mesh.device(device, rank))
+        if single:
+            return type
+        known = self._moved.get((type, rank))
+        if known is None:
+            known = self._moved[type, rank] = on_devices(type, lambda device: self.mesh.device(device, rank))
+        return known
 
     def _named(self, name: str, make: Callable[[str], Function]) -> str:
         """Write a function under its own name, or that and a number where another one has it already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Union
 
 from distir.ir import HOST, Dense, Dim, External, Literal, SymbolicDim, TensorType, TupleType, Type, dims, types
@@ -104,6 +105,7 @@ def whole_block(block: Block) -> Dim:
     return block.size if isinstance(block, (Shared, Repeated)) else block
 
 
+@lru_cache(maxsize=1 << 14)  # the weights of layers are alike
 def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozenset()) -> Type:
     """The type of what one device holds, of a value of `type`.
 
@@ -123,6 +125,7 @@ def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozense
     return TensorType(type.dtype, tuple(shape), type.device)
 
 
+@lru_cache(maxsize=1 << 14)
 def open_part_of(type: Type, state: State, size: int, kept: frozenset[str]) -> Type:
     """`part_of` for a function's parameter: what no name would bind is left open."""
     if isinstance(type, TupleType):

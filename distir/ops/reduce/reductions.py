@@ -1,7 +1,4 @@
-"""Reductions along axes, cumulative sums, and indices of the greatest and least elements.
-
-Floating-point sums of elements narrower than Float32 are computed in Float32; integers wrap around.
-"""
+"""Reductions along axes: sums, means, extremes, norms."""
 
 from __future__ import annotations
 
@@ -10,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Arg, Literal, Shape, TensorType, dims
-from distir.ops.core import Op, op
+from distir.ops.core import op
 from distir.ops.elementwise import truncated_quotient
 from distir.ops.host import Operand, distinct_axes, known_ints, length
 from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
-from distir.ops.unify import Reject, normal_axis
+from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
     from distir.ops.pieces import Piece, Pieces
-    from distir.ops.torch_form import Expr, Unpacked, Write
+    from distir.ops.torch_form import Expr, Write
 
 
 Along = tuple[int, ...]
@@ -59,16 +56,6 @@ def _extreme_form(function: str) -> Callable[[Write, Expr, Along, bool], str]:
         if not data.elements:
             return f"{write.kernel('extreme_of_none')}({data}, {write.items(along)}, {keepdims}, {function!r})"
         return f"torch.{function}({data}, {_dims(write, along, keepdims)})"
-
-    return form
-
-
-def _place_form(function: str) -> Callable[..., str]:
-    def form(write: Write, data: Expr, *, axis: int, keepdims: bool, select_last_index: bool) -> str:
-        if not select_last_index:
-            return f"torch.{function}({data}, {axis}, keepdim={keepdims})"
-        last = data.shape[axis] - 1
-        return f"{last} - torch.{function}(torch.flip({data}, ({axis},)), {axis}, keepdim={keepdims})"
 
     return form
 
@@ -420,169 +407,6 @@ for _reduction in (ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, Redu
     _reduction.sharding(
         _split_reduction(adds=_reduction in (ReduceSum, ReduceSumSquare), averages=_reduction is ReduceMean)
     )
-
-
-@op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)
-def ArgMax(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Array:
-    """The index along `axis` of the greatest element, the first or the last of equal ones. ONNX `ArgMax`.
-
-    %y = ArgMax[axis = 1](%x: Tensor[Float32, (2, 3), 1])
-    """
-    return _place(np.argmax, data, axis, keepdims, select_last_index)
-
-
-ArgMax.torch(_place_form("argmax"), fresh=True)
-
-
-@op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)
-def ArgMin(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Array:
-    """The index along `axis` of the least element, the first or the last of equal ones. ONNX `ArgMin`.
-
-    %y = ArgMin[axis = 1, keepdims = false](%x: Tensor[Float32, (2, 3), 1])
-    """
-    return _place(np.argmin, data, axis, keepdims, select_last_index)
-
-
-@ArgMax.grad
-@ArgMin.grad
-def _(g: Backward) -> Gradients:
-    return [None]
-
-
-ArgMin.torch(_place_form("argmin"), fresh=True)
-
-
-def _place(extreme: Callable[..., Any], data: Array, axis: int, keepdims: bool, last: bool) -> Array:
-    if last:
-        return data.shape[axis] - 1 - extreme(np.flip(wide(data), axis), axis=axis, keepdims=keepdims)
-    return extreme(wide(data), axis=axis, keepdims=keepdims)
-
-
-def _placed(reduction: Op) -> Callable[..., Shape | None]:
-    def rule(data: TensorType, *, axis: int, keepdims: bool, select_last_index: bool) -> Shape | None:
-        if data.shape is None:
-            return None
-        first = normal_axis(axis, len(data.shape), reduction.name, "axis")
-        if data.shape[first] == 0:
-            message = f"`{reduction.name}` expected at least one element along axis {axis}, found none"
-            raise Reject(codes.SHAPE_MISMATCH, message, "data")
-        return data.shape[:first] + ((1,) if keepdims else ()) + data.shape[first + 1 :]
-
-    return rule
-
-
-for _reduction in (ArgMax, ArgMin):
-    _reduction.shapes(_placed(_reduction))
-
-
-@op("Tensor[t:number, s, d], Tensor[i:int, (), host] -> Tensor[t, s, d]", flops=1)
-def CumSum(x: Array, axis: Array, *, exclusive: bool = False, reverse: bool = False) -> Array:
-    """The sum of each element and those before it along `axis`; with `exclusive`, only those before it. ONNX `CumSum`.
-
-    With `reverse`, those after it instead.
-
-    %y = CumSum(%x: Tensor[Float32, (2, 3), 1], 1)
-    """
-    along = int(axis)
-    terms = np.flip(wide(x), along) if reverse else wide(x)
-    total = np.cumsum(terms, axis=along, dtype=terms.dtype)
-    if exclusive:
-        total = np.roll(total, 1, along)
-        np.moveaxis(total, along, 0)[:1] = 0
-    return (np.flip(total, along) if reverse else total).astype(x.dtype, copy=False)
-
-
-@CumSum.checks
-def _(x: TensorType, axis: Operand, **attrs: Any) -> None:
-    known = known_ints(axis)
-    if known is not None and x.shape is not None:
-        normal_axis(known[0], len(x.shape), "CumSum", "axis")
-
-
-@CumSum.sharding
-def _(x: TensorType, axis: Operand, *, results: Sequence[Shape | None], **_: Any) -> Layout:
-    known = known_ints(axis)
-    return _split_except(known[0] if known else None, x, True, len(results), others=1)
-
-
-@CumSum.grad
-def _(g: Backward) -> Gradients:
-    return [g.same(g.dy, g.x[1], reverse=not g.attrs["reverse"]), None]
-
-
-@CumSum.torch(fresh=True)
-def _(write: Write, x: Expr, axis: Expr, *, exclusive: bool, reverse: bool) -> str:
-    along = int(axis.scalar("the axis")) % max(x.rank, 1)
-    if not exclusive and not reverse:
-        cast = "" if x.floating else f", dtype={write.dtype(x.dtype)}"
-        return write.narrowed(f"torch.cumsum({x.wide}, {along}{cast})", x.dtype)
-    return f"{write.kernel('cumulative_sum')}({x}, {along}, exclusive={exclusive}, reverse={reverse})"
-
-
-@op(
-    "Tensor[t:number, (*a, n@axis, *b), d], Tensor[Int64, (1,), host] -> Tensor[t, _, d], Tensor[Int64, _, d]",
-    flops=lambda a=1, n=1, b=1, **_: a * n * b * n.bit_length(),
-)
-def TopK(x: Array, k: Array, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
-    """The `k` greatest elements along `axis`, or the least, in order, and their indices. ONNX `TopK`.
-
-    Of equal elements, the first are taken. The results are sorted even if `sorted` is false.
-
-    %values, %indices = TopK(%x: Tensor[Float32, (2, 3), 1], [2])
-    """
-    ordered = np.flip(x, axis) if largest else x
-    order = np.argsort(wide(ordered), axis=axis, kind="stable")
-    if largest:
-        order = x.shape[axis] - 1 - np.flip(order, axis)
-    taken = np.take(order, np.arange(int(k[0])), axis=axis)
-    return np.take_along_axis(x, taken, axis=axis), taken
-
-
-@TopK.shapes
-def _(x: TensorType, k: Operand, *, axis: int, **attrs: Any) -> list[Shape | None]:
-    if x.shape is None:
-        return [None, None]
-    first, known = normal_axis(axis, len(x.shape), "TopK", "axis"), known_ints(k)
-    size = known[0] if known is not None else None
-    present = x.shape[first]
-    if size is not None and (size < 0 or (isinstance(present, int) and size > present)):
-        message = f"`TopK` expected `k` from 0 to {'?' if present is None else present}, found {size}"
-        raise Reject(codes.BAD_VALUE, message, "k")
-    return [(*x.shape[:first], size, *x.shape[first + 1 :])] * 2
-
-
-@TopK.sharding
-def _(x: TensorType, k: Operand, *, results: Sequence[Shape | None], axis: int, **_: Any) -> Layout:
-    return _split_except(axis, x, True, len(results), others=1)
-
-
-@TopK.grad
-def _(g: Backward) -> Gradients:
-    if g.dys[0] is None:
-        return [None, None]
-    return [g("ScatterElements", g.zeros(g.x[0]), g.y[1], g.dy, axis=g.attrs["axis"]), None]
-
-
-@TopK.torch(fresh=True)
-def _(write: Write, x: Expr, k: Expr, *, axis: int, largest: bool, sorted: bool) -> Unpacked:
-    count = k.ints("how many elements are taken")[0]
-    return write.unpacked(f"{write.kernel('top_k')}({x}, {count}, {axis}, {largest})")
-
-
-def _split_except(axis: object, data: Operand, keeps: bool, results: int, others: int = 0) -> Layout:
-    """All dimensions except `axis` may be split; none if it is unknown."""
-    rank = len(data.shape or ())
-    along = axis % rank if isinstance(axis, int) and rank else None
-    letters = tuple(None if along in (None, i) else f"s{i}" for i in range(rank))
-    remaining = letters if keeps else tuple(letter for i, letter in enumerate(letters) if i != along)
-    return Layout((letters, *((None,),) * others), (remaining,) * results)
-
-
-for _reduction in (ArgMax, ArgMin):
-
-    @_reduction.sharding
-    def _(data: TensorType, *, results: Sequence[Shape | None], axis: int, keepdims: bool, **_: Any) -> Layout:
-        return _split_except(axis, data, keepdims, len(results))
 
 
 def _everything(g: Backward) -> bool | None:

@@ -1,0 +1,143 @@
+"""Elements and slices put at indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import Shape, types
+from distir.ops.core import op
+from distir.ops.host import Operand
+from distir.ops.layout import Layout, Letters
+from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
+from distir.ops.select.indices import Results, beside_axis, check_element_indices, coordinates, element_places
+from distir.ops.unify import Reject
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
+
+
+@op(
+    "Tensor[t, (*a, n@axis, *b), d], Tensor[i:int, s, d], Tensor[t, s, d] -> Tensor[t, (*a, n, *b), d]",
+    flops=lambda s, reduction, **_: 0 if reduction == "none" else s,
+)
+def ScatterElements(data: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
+    """`data` with each element of `updates` written at its position, except that `indices` gives the one along `axis`.
+
+    With `reduction` (`add`, `mul`, `max`, `min`), the elements of `data` and `updates` are combined; without, positions
+    must be distinct. ONNX `ScatterElements`.
+
+    %y = ScatterElements(%x: Tensor[Float32, (3, 3), 1], %i: Tensor[Int64, (1, 3), 1], %u: Tensor[Float32, (1, 3), 1])
+    """
+    return _scattered(data, element_places(indices, data.shape, axis), updates, reduction)
+
+
+@ScatterElements.checks
+def _(data: Operand, indices: Operand, updates: Operand, *, axis: int, reduction: str) -> None:
+    _check_reduction("ScatterElements", reduction)
+    check_element_indices("ScatterElements", data, indices, axis)
+
+
+@ScatterElements.sharding
+def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, axis: int, reduction: str) -> Layout:
+    here, there = beside_axis(axis, data, indices)
+    return Layout((here, there, there), (here,))
+
+
+@ScatterElements.grad
+def _(g: Backward) -> Gradients:
+    _, indices, updates = g.x
+    axis = g.attrs["axis"]
+    dupdates = g("GatherElements", g.dy, indices, axis=axis)
+    if not _overwritten(g):
+        return [g.dy, None, dupdates]
+    return [g("ScatterElements", g.dy, indices, g.zeros(updates), axis=axis), None, dupdates]
+
+
+@ScatterElements.torch(fresh=True)
+def _(write: Write, data: Expr, indices: Expr, updates: Expr, *, axis: int, reduction: str) -> str:
+    at = axis % data.rank
+    places = f"{write.kernel('positions')}({indices}, {data.shape[at]})"
+    return f"{write.kernel('scatter_elements')}({data.tensor}, {at}, {places}, {updates.tensor}, {reduction!r})"
+
+
+@op(
+    "Tensor[t, s, d], Tensor[i:int, r, d], Tensor[t, u, d] -> Tensor[t, s, d]",
+    flops=lambda u, reduction, **_: 0 if reduction == "none" else u,
+)
+def ScatterND(data: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
+    """`data` with the slices of `updates` written at the coordinates along the last dimension of `indices`.
+
+    With `reduction` (`add`, `mul`, `max`, `min`), the slices of `data` and `updates` are combined. ONNX `ScatterND`.
+
+    %y = ScatterND(%x: Tensor[Float32, (4, 5), 1], %i: Tensor[Int64, (2, 1), 1], %u: Tensor[Float32, (2, 5), 1])
+    """
+    return _scattered(data, tuple(np.moveaxis(indices.astype(np.intp), -1, 0)), updates, reduction)
+
+
+@ScatterND.checks
+def _(data: Operand, indices: Operand, updates: Operand, *, reduction: str) -> None:
+    _check_reduction("ScatterND", reduction)
+    if data.shape is None or indices.shape is None:
+        return
+    depth = coordinates("ScatterND", data.shape, indices, 0)
+    if depth is not None and updates.shape is not None:
+        _check_updates(indices.shape[:-1] + data.shape[depth:], updates.shape)
+
+
+@ScatterND.sharding
+def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, reduction: str) -> Layout:
+    """By dimensions that no index counts in."""
+    rank, places = len(data.shape or ()), (None,) * (len(indices.shape or ()) - 1)
+    depth = indices.shape[-1] if indices.shape else None
+    behind = [f"d{k}" for k in range(depth, rank)] if isinstance(depth, int) else [None] * (rank - 1)
+    whole: Letters = (*(None,) * (rank - len(behind)), *behind)
+    return Layout((whole, (*places, None), (*places, *behind)), (whole,))
+
+
+@ScatterND.grad
+def _(g: Backward) -> Gradients:
+    _, indices, updates = g.x
+    dupdates = g("GatherND", g.dy, indices)
+    if not _overwritten(g):
+        return [g.dy, None, dupdates]
+    return [g("ScatterND", g.dy, indices, g.zeros(updates)), None, dupdates]
+
+
+@ScatterND.torch(fresh=True)
+def _(write: Write, data: Expr, indices: Expr, updates: Expr, *, reduction: str) -> str:
+    return f"{write.kernel('scatter_nd')}({data.tensor}, {indices}, {updates.tensor}, {reduction!r})"
+
+
+def _scattered(data: Array, places: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+    written = data.copy()
+    if reduction == "none":
+        written[places] = updates
+        return written
+    combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[reduction]
+    written = wide(written)  # one position may have many summands
+    combine.at(written, places, updates.astype(written.dtype))
+    return written.astype(data.dtype, copy=False)
+
+
+def _check_reduction(name: str, reduction: str) -> None:
+    if reduction not in ("none", "add", "mul", "max", "min"):
+        message = f'`{name}` expected "none", "add", "mul", "max" or "min", found "{reduction}"'
+        raise Reject(codes.BAD_VALUE, message, "reduction")
+
+
+def _check_updates(expected: Shape, found: Shape) -> None:
+    fits = len(expected) == len(found) and all(None in p or p[0] == p[1] for p in zip(expected, found, strict=False))
+    if not fits:
+        message = f"`ScatterND` expected updates of shape {types.show_shape(expected)}"
+        raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(found)}", "updates")
+
+
+def _overwritten(g: Backward) -> bool:
+    """Whether updates replace elements; else they are added."""
+    reduction = g.attrs["reduction"]
+    if reduction not in ("none", "add"):
+        raise g.refuse(f'`{g.op.name}` with `reduction = "{reduction}"` has no gradient')
+    return reduction == "none"
