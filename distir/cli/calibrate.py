@@ -86,7 +86,7 @@ def calibrate(
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world)) if _under_torchrun() else world
     local = local if ranks_per_node is None else _node(ranks_per_node, world)
     # A GPU starts an op while another runs: its ops are repeated, and timed together.
-    ops = computing(tuple(dtypes.split(",")), **most, repeated=backend == "nccl")
+    ops = computing(tuple(dtypes.split(",")), **most, gpus=backend == "nccl")
     benchmarks = ops, _communicating(world, local, most, gpus=backend == "nccl")
     words = ["--rounds", str(rounds), *([] if threads is None else ["--threads", str(threads)])]
     with scratch_folder("calibration") as folder:

@@ -87,6 +87,9 @@ def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT, nodes: int |
         raise HardwareError([_said_already(said, nodes)])
     many = 1 if many is None and nodes is None else _checked(many if nodes is None else nodes)
     path = _find(name, Path())
+    if many > 1 and (match := _MANY_BEFORE.fullmatch(name)):
+        message = f"`{name}` is {match['nodes']} nodes already, and cannot be {many} times as many"
+        raise HardwareError([Problem(message, help=f"say how many of `{match['name']}`: `{match['name']}x{many}`")])
     if (path, many) in _loaded:
         stamps, hardware = _loaded[path, many]
         if all(_stamp(file) == stamp for file, stamp in stamps):
@@ -164,10 +167,10 @@ def _several(name: str) -> tuple[str, int | None]:
     known = {*profiles(), *ALIASES}
     if name in known:
         return name, None
-    match = _MANY_BEFORE.fullmatch(name) or _MANY.fullmatch(name)
-    if match is None or not (match["name"].endswith(".toml") or match["name"] in known):
-        return name, None
-    return match["name"], int(match["nodes"][:12])
+    for match in (_MANY_BEFORE.fullmatch(name), _MANY.fullmatch(name)):
+        if match is not None and (match["name"].endswith(".toml") or match["name"] in known):
+            return match["name"], int(match["nodes"][:12])
+    return name, None
 
 
 def _under(name: str, framework: str, nodes: int | None) -> Hardware:

@@ -172,22 +172,26 @@ def at_once(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     return CollectiveSeconds(sum(tier.latency for tier in ranks.tiers), transfer)
 
 
-def forwarded(routed: Routed) -> Algorithm:
+def forwarded(routed: Routed, stated: bool = False) -> Algorithm:
     """A token goes once to each node that has some of its experts, over the rail of its device, and is forwarded there.
 
-    The transfers between nodes and those inside run at the same time, piece by piece; results are summed in a node
-    before they are sent back (DeepSeek-V3, arXiv:2412.19437, section 3.2.2; DeepEP's normal kernels). A token for
-    several experts of one device is sent there once, too.
+    The transfers between nodes and those inside run at the same time, piece by piece, but what comes from other nodes
+    passes through the multiprocessors that forward it; results are summed in a node before they are sent back
+    (DeepSeek-V3, arXiv:2412.19437, section 3.2.2; DeepEP's normal kernels). A token for several experts of one device
+    is sent there once, too. Nodes first exchange how many tokens they send: log2 m steps of latency. `stated`: links
+    have figures of such kernels.
     """
 
     def spent(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
-        token, units, times = nbytes / routed.top_k, ranks.n, list[float]()
+        token, units, moved, times = nbytes / routed.top_k, ranks.n, list[float](), list[float]()
         for tier in ranks.tiers:
-            times.append(token * routed.reached(units) * (tier.ranks - 1) / tier.ranks / tier.share)
+            moved.append(token * routed.reached(units) * (tier.ranks - 1) / tier.ranks)
+            times.append(moved[-1] / tier.share)
             units //= tier.ranks
-        return CollectiveSeconds(sum(tier.latency for tier in ranks.tiers), max(times))
+        inside = sum(moved) / ranks.tiers[0].share
+        return CollectiveSeconds(sum(_log2(tier.ranks) * tier.latency for tier in ranks.tiers), max(inside, *times))
 
-    return Algorithm("forwarded", "alltoall", ("collective", "low_latency"), spent)
+    return Algorithm("forwarded", "alltoall", ("forwarded",) if stated else ("collective", "low_latency"), spent)
 
 
 def _pass(ranks: Ranks) -> float:

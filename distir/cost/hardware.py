@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from distir.cost.collectives import ALGORITHMS, ROOTED, forwarded
+from distir.cost.collectives import ALGORITHMS, ROOTED, Algorithm, forwarded
 from distir.cost.compute import DeviceKind, contracting, roofline
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.extents import Runs
@@ -313,8 +313,7 @@ class Hardware:
             return measured
         best, latency = float("inf"), 0.0
         anchor = root if communication.pattern in ROOTED else None
-        routed = communication.routed
-        for algorithm in (*ALGORITHMS[communication.pattern], *(() if routed is None else (forwarded(routed),))):
+        for algorithm in self._algorithms(communication):
             for use in algorithm.over:
                 key = (positions, anchor, use)
                 ranks = self._ranks[key] if key in self._ranks else self._reach(key)
@@ -329,9 +328,22 @@ class Hardware:
         uncertainty = max((link.uncertainty for level in self.levels for link in level.links.values()), default=0.0)
         bound: Bound = "latency" if latency >= best - latency else "link"
         level = self._meeting(positions) if any(level.corrections for level in self.levels) else None
-        if level is not None:
+        if level is not None and not self._forwards(communication):
             best *= level.correction(communication.pattern, len(set(positions)), communication.nbytes)
         return Cost(best, bound, uncertainty)
+
+    def _algorithms(self, communication: Communication) -> Sequence[Algorithm]:
+        """The algorithms that libraries choose from. Kernels that forward tokens are chosen by who starts them."""
+        found = ALGORITHMS[communication.pattern]
+        if communication.routed is None:
+            return found
+        if self._forwards(communication):
+            return (forwarded(communication.routed, stated=True),)
+        return (*found, forwarded(communication.routed))
+
+    def _forwards(self, communication: Communication) -> bool:
+        """Whether links have figures of the kernels that do this: of those that forward tokens."""
+        return communication.routed is not None and any("forwarded" in level.links for level in self.levels)
 
     def _meeting(self, positions: tuple[int, ...]) -> Level | None:
         """The level that joins these devices, where they meet in it alone."""

@@ -28,6 +28,7 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .collective`         the same for collectives
 `… .low_latency`        optional: the same for the protocol that serves small messages in collectives
 `… .switch`             optional: the same for reductions that the switch does itself
+`… .forwarded`          optional: the same for all-to-alls of tokens by kernels that forward them, as DeepEP's do
 
 `… .cards`, `… .fabric`, `… .torus`   how a level is built: see `reader_network`
 
@@ -417,9 +418,10 @@ def _levels(root: DocumentTable, profile: _Profile, devices: int, nodes: int) ->
     if nodes > 1 and not outer:
         section.problem("", f"no level joins nodes, and there are {nodes}", NETWORK_HELP)
     # A message uses one protocol at all levels: where a level has no figures of its own for it, the usual ones hold.
-    if any("low_latency" in level.links for level in made):
-        usual = [(level, {"low_latency": level.links["collective"], **level.links}) for level in made]
-        made = [replace(level, links=cast("Mapping[Use, Link]", links)) for level, links in usual]
+    for use in ("low_latency", "forwarded"):
+        if any(use in level.links for level in made):
+            usual = [(level, {use: level.links["collective"], **level.links}) for level in made]
+            made = [replace(level, links=cast("Mapping[Use, Link]", links)) for level, links in usual]
     return tuple(made), network
 
 
@@ -433,7 +435,8 @@ def _unit(level: Level, others: Sequence[Level]) -> int:
 def _level(name: str, section: DocumentTable, profile: _Profile, blocks: LevelBlocks) -> Level:
     links: dict[Use, Link] = {}
     uses: tuple[tuple[Use, bool], ...] = (
-        ("send", True), ("collective", True), ("low_latency", False), ("switch", False)
+        ("send", True), ("collective", True), ("low_latency", False), ("switch", False),
+        ("forwarded", False),
     )  # fmt: skip
     for use, required in uses:
         table = section.section(use)

@@ -19,9 +19,9 @@ from distir.cost.extents import LevelBlocks
 from distir.cost.network import Cards, Torus
 from distir.ops.resources import Pattern
 
-Use = Literal["send", "collective", "low_latency", "switch"]
+Use = Literal["send", "collective", "low_latency", "switch", "forwarded"]
 """What a link is used for: transfers between two devices, collectives, collectives by a protocol for small messages,
-and reductions done inside the switch."""
+reductions done inside the switch, and all-to-alls of tokens that kernels of their own forward (DeepEP)."""
 
 
 @dataclass(frozen=True, slots=True)

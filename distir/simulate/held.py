@@ -63,10 +63,11 @@ class PendingOps:
 
     def unsettled(self, storages: Iterable[int]) -> list[int]:
         """The pending ops that some storages depend on."""
-        if not self.depends:
+        depends = self.depends
+        if not depends:
             return []
-        found = {number for s in storages for number in self.depends.get(s, ()) if number not in self.settled}
-        return sorted(found)
+        known = [depends[s] for s in storages if s in depends]
+        return sorted({number for own in known for number in own if number not in self.settled}) if known else []
 
     def settle(self, index: int, storages: Iterable[int]) -> None:
         """A statement waits for all that these depend on."""
@@ -100,10 +101,12 @@ class PendingOps:
         if not numbers:
             return NOTHING_GIVEN, numbers, ()
         used = dict.fromkeys([s for number in numbers for s in self.pendings[number].uses])
-        hidden = tuple([s for s in used if s not in set(arguments)])
+        own = set(arguments)
+        hidden = tuple([s for s in used if s not in own])
         theirs = {s: i for i, s in enumerate((*arguments, *hidden))}
         place = {number: i for i, number in enumerate(numbers)}
-        depends = [(theirs[s], tuple([place[number] for number in self.unsettled((s,))])) for s in theirs]
+        pending = [(s, self.unsettled((s,))) for s in theirs if s in self.depends]
+        depends = [(theirs[s], tuple([place[number] for number in found])) for s, found in pending]
         given = Given(
             tuple([sizes[s] for s in hidden]),
             tuple([tuple([theirs[s] for s in self.pendings[number].uses]) for number in numbers]),
@@ -119,7 +122,7 @@ class PendingOps:
             place[number] = len(self.pendings)
             self.pendings.append(Pending(index, tuple([ours[s] for s in callee.pendings[number].uses])))
         for storage, mine in ours.items():
-            found = callee.unsettled((storage,))
+            found = callee.unsettled((storage,)) if storage in callee.depends else []
             if found:
                 self.depends[mine] = frozenset([place[number] for number in found])
 

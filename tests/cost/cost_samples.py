@@ -78,7 +78,7 @@ links = st.fixed_dictionaries(
 @st.composite
 def levels(draw, devices):
     figures = st.fixed_dictionaries(
-        {"send": links, "collective": links}, optional={"low_latency": links, "switch": links}
+        {"send": links, "collective": links}, optional={"low_latency": links, "switch": links, "forwarded": links}
     )
     return {"devices": devices, **draw(figures)}
 

@@ -9,15 +9,17 @@ import types
 from dataclasses import replace
 
 import pytest
-from calibration_samples import BEGIN, CARDS, INTERFERENCE, also_warm, benchmarks, cached, lawful, machine, seen
+from calibration_samples import BEGIN, CARDS, INTERFERENCE, also_warm, benchmarks, cached, lawful, machine, seen, taken
 from cost_samples import communication
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distir.cost import parse
-from distir.cost.calibrate import Sample, as_toml, computing, fit, measuring, tables
+from distir.cost.calibrate import Sample, as_toml, communicating, computing, fit, measuring, tables
 from distir.cost.calibrate.fitting import CardsFit, nonnegative
 from distir.cost.calibrate.measuring import samples
+from distir.ir import DTYPES
+from distir.ops.resources import Communication, Work
 
 FOLDER = __file__.rsplit("/tests/", 1)[0] + "/examples/profiles"
 
@@ -131,6 +133,39 @@ def test_two_runs_agree_within_what_they_state(seed):
 def test_a_noisy_machine_is_called_so():
     assert fit(seen(lawful, 2, noisy(1, 0.4))).too_noisy
     assert "too noisy" in as_toml(fit(seen(lawful, 2, noisy(1, 0.4))), machine(2))
+
+
+def test_a_profile_of_a_gpu_holds_for_what_fills_one():
+    """Rates of products and bandwidths of links grow with sizes; those of a large model's ops are measured."""
+
+    def law(work):
+        if work.communication is not None:
+            n = work.communication.nbytes
+            return 30e-6 + (n + 3e6) / 200e9
+        return 5e-6 + work.flops / 400e12 * (1 + 5e9 / (work.flops + 1)) ** 0.5 + work.bytes / 2.5e12
+
+    measured = [
+        Sample(b, (taken(b, law),) * 3, issue=() if len(b.devices) > 1 else (4e-6,) * 3)
+        for b in (*computing(("BFloat16",), gpus=True), *communicating(8, gpus=True))
+    ]
+    text = as_toml(fit(measured), machine(8, device="Example GPU", device_memory_bytes=80 << 30))
+    hardware = parse(text)
+    for sides in ((8192, 8192, 8192), (4096, 28672, 8192)):
+        m, n, k = sides
+        product = Work(flops=2 * m * n * k, bytes=2 * (m * k + k * n + m * n), dtype=DTYPES["BFloat16"])
+        assert hardware.cost(product, (0,), "MatMul").seconds == pytest.approx(law(product), rel=0.1)
+    assert hardware.kinds[0].host.issue == pytest.approx(4e-6)
+    assert hardware.kinds[0].interference == pytest.approx(INTERFERENCE, rel=0.1)
+    for nbytes in (1 << 28, 1 << 30):
+        sums = Work(communication=Communication("allreduce", nbytes))
+        assert hardware.cost(sums, tuple(range(8))).seconds == pytest.approx(law(sums), rel=0.1)
+    rows = tables(measured)
+    assert all(len(rows[name].splitlines()) > 50 for name in ("products.csv", "attention.csv"))  # as the fits need
+
+
+def test_what_a_collective_takes_of_products_is_known_of_any_number_of_ranks():
+    found = fit([Sample(b, (taken(b, lawful),) * 3) for b in (*computing(most=1 << 11), *communicating(3))])
+    assert found.interference == pytest.approx(INTERFERENCE, rel=0.01)
 
 
 @settings(max_examples=20, deadline=None)

@@ -362,3 +362,25 @@ def test_figures_of_no_element_type_are_refused():
         with pytest.raises(HardwareError) as caught:
             parse(toml(profile(products=table)))
         assert said in str(caught.value)
+
+
+FLASH_ATTENTION_3 = {
+    64: (272, 363, 422, 453, 472, 474),
+    128: (316, 424, 501, 542, 559, 561),
+}
+"""TFLOP/s of H100 in the backward pass, 512 to 16,384 tokens: Shah et al., arXiv:2407.08608, figure 6."""
+
+
+@pytest.mark.parametrize("size", FLASH_ATTENTION_3)
+def test_the_backward_pass_of_attention_takes_what_was_published(size):
+    """16,384 tokens in all, 2,048 numbers of each, without a mask, as there."""
+    figures = next(each for each in load("dgx-h100").kinds[0].attention["BFloat16"] if each.size == size)
+    off = []
+    for power, rate in enumerate(FLASH_ATTENTION_3[size]):
+        tokens = 512 << power
+        heads = 2048 // size * (16_384 // tokens)
+        scores = Scores(heads, tokens, tokens, size, passes=2.5, backward=True)
+        found = figures.spent(scores, 2 * 8 * heads * tokens * size).seconds
+        off.append(abs(found / (2.5 * 4 * heads * tokens**2 * size / (rate * 1e12)) - 1))
+    assert max(off) < 0.12
+    assert sorted(off)[3] < 0.03

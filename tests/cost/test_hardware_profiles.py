@@ -372,3 +372,20 @@ def test_a_hint_of_more_memory_does_not_read_all_machines():
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert "l40s" not in ran.stdout
     assert "b200" in ran.stdout
+
+
+@pytest.mark.parametrize("name", sorted({*profiles()} - {"laptop-cpu", "2x-dgx2-v100"}))
+@pytest.mark.parametrize("nodes", [1, 2, 4096])
+def test_every_node_has_a_network_of_any_number_of_nodes(name, nodes):
+    node, many = load(name), load(f"{name}x{nodes}")
+    assert many.devices == nodes * node.devices
+    if nodes > 1:
+        assert seconds(many, "allreduce", 1 << 20, (0, node.devices)) > seconds(many, "allreduce", 1 << 20, (0, 1))
+
+
+def test_two_nodes_are_no_node_of_more():
+    for name, nodes in (("2x-dgx2-v100x3", None), ("2x-dgx2-v100", 3)):
+        with pytest.raises(HardwareError, match="is 2 nodes already") as caught:
+            load(name, nodes)
+        assert "`dgx2-v100x3`" in caught.value.problems[0].help
+    assert load("2x-dgx2-v100", 1).devices == 32

@@ -7,12 +7,13 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from cost_samples import COLLECTIVES, PATTERNS, seconds, small_profile, toml
+from cost_samples import COLLECTIVES, PATTERNS, communication, seconds, small_profile, toml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distir.cost import HardwareError, load, parse
 from distir.cost.network import Cards, Torus
+from distir.ops.resources import Communication, Routed, Work
 
 BYTES = 10**10
 PROFILES = Path(__file__).parents[2] / "examples" / "profiles"
@@ -306,6 +307,71 @@ def test_an_all_to_all_across_nodes_takes_what_its_bytes_take():
         group = range(0, 8 * nodes, 8)
         found = seconds(load("dgx-h100", nodes), "alltoall", per_node * nodes, group)
         assert found == pytest.approx(measured, rel=0.2)
+
+
+# Kernels that forward tokens between nodes and inside.
+
+
+def exchange(hardware, tokens, size, topk, limit=4):
+    """Seconds in which all devices send tokens of 7,168 numbers to their experts."""
+    nodes = hardware.devices // 8
+    routed = Routed(topk, nodes, min(nodes, limit))
+    work = Work(communication=Communication("alltoall", round(tokens * topk * 7168 * size), routed=routed))
+    return hardware.cost(work, tuple(range(hardware.devices))).seconds
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tokens", "size", "measured"),
+    [
+        (1, 131_072, 1 + 4 / 128, 14.69e-3),
+        (1, 131_072, 2, 26.91e-3),
+        (2, 131_072, 1 + 4 / 128, 22.01e-3),
+        (4, 131_072, 1 + 4 / 128, 55.15e-3),
+        (4, 131_072, 2, 107.9e-3),
+        (4, 128, 1 + 4 / 128, 157.7e-6),
+        (4, 128, 2, 267.3e-6),
+    ],
+)
+def test_deepeps_kernels_take_what_was_measured(nodes, tokens, size, measured):
+    """Normal kernels on H100, 24 multiprocessors, 8 of 256 experts (aiconfigurator). Rows of 8 nodes contradict it."""
+    found = exchange(load("dgx-h100", nodes), tokens, size, 8)
+    assert found == pytest.approx(measured, rel=0.16 if tokens > 1024 else 0.25)
+
+
+def test_who_starts_kernels_that_forward_tokens_gets_what_they_take():
+    """NCCL's all-to-all of few tokens is faster, and is not taken instead. A profile without figures has the links'."""
+    machine = load("dgx-h100", 2)
+    link = machine.levels[-1].links["forwarded"]
+    plain = communication("alltoall", 8 * 7168)
+    assert exchange(machine, 1, 1, 8) > link.startup > machine.cost(plain, tuple(range(16))).seconds
+    stated = parse('extends = "dgx-a100"\n[levels.nvlink]\n' + FORWARDED, nodes=2)
+    assert exchange(stated, 4096, 2, 8) > exchange(load("dgx-a100", 2), 4096, 2, 8)
+
+
+FORWARDED = 'forwarded = { startup = "25us", latency = "0us", bandwidth = "120GB/s" }\n'
+
+
+def test_the_script_finds_the_figures_of_kernels_that_a_table_was_made_of(tmp_path):
+    between = 'forwarded = { startup = "25us", latency = "20us", bandwidth = "20GB/s" }\n'
+    text = f'extends = "dgx-a100"\n[levels.nvlink]\n{FORWARDED}[levels.infiniband]\n{between}'
+    lines = ["# made up", "nodes,hidden,tokens,topk,experts,dispatch_us,combine_us"]
+    for nodes in (1, 2, 4):
+        truth = parse(text, nodes=nodes)
+        for tokens in (2**power for power in range(18)):
+            times = ",".join(str(1e6 * exchange(truth, tokens, size, 8)) for size in (1 + 4 / 128, 2))
+            lines.append(f"{nodes},7168,{tokens},8,256,{times}")
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(lines))
+    words = [sys.executable, PROFILES / "deepep.py", path, "--like", "dgx-a100", "--source", "ours"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    found = parse(f'extends = "dgx-a100"\n[sources]\nours = "made up"\n{ended.stdout}', nodes=4)
+    truth = parse(text, nodes=4)
+    for tokens in (1, 512, 100_000):
+        assert exchange(found, tokens, 2, 8) == pytest.approx(exchange(truth, tokens, 2, 8), rel=0.05)
+    path.write_text(path.read_text().replace("8,256", "eight,256"))
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "row 1 is no exchange of tokens" in ended.stderr
 
 
 # Examples.

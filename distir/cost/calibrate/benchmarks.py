@@ -36,6 +36,9 @@ COLUMNS = 256
 ELEMENTS = tuple(1 << power for power in (8, 11, 14, 16, 18, 20, 22))
 """Elements of a benchmark's first operand, by size."""
 
+ELEMENTS_GPU = tuple(1 << power for power in (10, 14, 18, 20, 22, 24, 26))
+"""Those on a GPU, which takes as long for any of the small ones."""
+
 STREAMING = {
     "Add": "%z = Add(%x: T(r, c), %y: T(r, c))",
     "Sub": "%z = Sub(%x: T(r, c), %y: T(r, c))",
@@ -97,16 +100,35 @@ SHAPES = tuple(
 )
 """Rows, inner and outer width of products."""
 
+SHAPES_GPU = tuple(
+    {"m": m, "k": k, "n": n}
+    for m in (16, 128, 1024, 4096, 16384)
+    for k, n in ((1024, 1024), (1024, 4096), (4096, 1024), (4096, 4096), (4096, 14336), (14336, 4096))
+)
+"""Those on a GPU: of layers of language models."""
+
 BATCHED = tuple({"b": b, "m": t, "k": k, "n": n} for b in (8, 64) for t in (16, 64, 128) for k, n in ((32, t), (t, 32)))
 """Those of batched products, as in attention."""
+
+BATCHED_GPU = tuple(
+    {"b": b, "m": t, "k": k, "n": n} for b in (32, 128) for t in (256, 512, 1024) for k, n in ((128, t), (t, 128))
+)
 
 ATTENTION = "%z = Attention[is_causal = true](%x: T(b, h, t, e), %y: T(b, h, t, e), %v: T(b, h, t, e))"
 """Fused attention: causal, forward, as many queries as keys."""
 
 SEQUENCES = tuple({"b": b, "h": h, "t": t, "e": 64} for b, h in ((1, 4), (4, 8)) for t in (16, 64, 128, 512))
+SEQUENCES_GPU = tuple(
+    {"b": b, "h": h, "t": 1 << power, "e": e}
+    for b, h in ((1, 8), (1, 16), (1, 32), (2, 32), (4, 32), (8, 32))
+    for power in range(8, 15)
+    for e in (64, 128)
+)
 
 FEWER = tuple({"m": m, "k": k, "n": n} for m, k, n in ((64, 256, 256), (512, 256, 1024), (512, 1024, 1024)))
 """The shapes that other element types than the first are measured in."""
+
+FEWER_GPU = SHAPES_GPU[7::2]
 
 MEASURED = ("Float32", "Float16", "BFloat16", "Float64")
 """Element types that can be measured."""
@@ -125,6 +147,7 @@ BESIDE_TURNS = 4
 BESIDE_ELEMENTS = (1 << 8, 1 << 15, 1 << 18)
 """Elements of that collective, an all-reduce: what beginning it takes, and what it takes by its length, differ."""
 
+BESIDE_ELEMENTS_GPU = (1 << 8, 1 << 20, 1 << 24, 1 << 26)
 BESIDE_SIZES, BESIDE_SIZES_GPU = BETWEEN_SIZES, {"m": 2048, "k": 2048}
 
 AT_ONCE_ELEMENTS = 1 << 20
@@ -133,6 +156,8 @@ AT_ONCE_ELEMENTS = 1 << 20
 AT_ONCE_TURNS = 8
 MESSAGES = tuple(1 << power for power in (8, 12, 15, 18, 20, 22))
 """Elements of messages, of four bytes."""
+
+MESSAGES_GPU = (*MESSAGES, 1 << 24, 1 << 26)
 
 ROOTED = {
     "MPIBroadcast": "{results} = MPIBroadcast[devices = [{group}]](%x_{root}: T(n)@{root})",
@@ -181,46 +206,52 @@ class Benchmark:
         return self.work.communication is None and len(self.devices) > 1 and not self.products
 
 
-def computing(
-    dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS), repeated: bool = False
-) -> list[Benchmark]:
+def computing(dtypes: Sequence[str] = ("Float32",), most: int | None = None, gpus: bool = False) -> list[Benchmark]:
     """Benchmarks of one device: all ops in the first element type, some in the others.
 
-    `most`: elements of the largest operand. `dtypes` are some of `MEASURED`. `repeated`: each has its op many times.
+    `most`: elements of the largest operand. `dtypes` are some of `MEASURED`. `gpus`: each has its op many times, and
+    operands are as large as a GPU needs to compute at its rates.
     """
+    sizes, shapes, batched, fewer, attention = (
+        (ELEMENTS_GPU, SHAPES_GPU, BATCHED_GPU, FEWER_GPU, SEQUENCES_GPU)
+        if gpus
+        else (ELEMENTS, SHAPES, BATCHED, FEWER, SEQUENCES)
+    )
+    most = most or max(sizes)
     found: list[Benchmark] = []
     for dtype in dtypes:
         first = dtype == dtypes[0]
         for op, examples in PRODUCTS.items():
             for example in examples if first else examples[:1]:
-                shapes = BATCHED if "b," in example else SHAPES if first else FEWER
-                fitting = [s for s in shapes if max(s["m"] * s["k"], s["k"] * s["n"]) * s.get("b", 1) <= most]
-                found += [_computing(op, example, dtype, shape, repeated) for shape in fitting]
-        sequences = [s for s in (SEQUENCES if first else SEQUENCES[1::2]) if math.prod(s.values()) <= most]
-        found += [_computing("Attention", ATTENTION, dtype, shape, repeated) for shape in sequences]
-        sizes = [n for n in (ELEMENTS if first else ELEMENTS[1::2]) if n <= most]
+                chosen = batched if "b," in example else shapes if first else fewer
+                fitting = [s for s in chosen if max(s["m"] * s["k"], s["k"] * s["n"]) * s.get("b", 1) <= most]
+                found += [_computing(op, example, dtype, shape, gpus) for shape in fitting]
+        sequences = [s for s in (attention if first else attention[1::2]) if math.prod(s.values()) <= most]
+        found += [_computing("Attention", ATTENTION, dtype, shape, gpus) for shape in sequences]
+        own = [n for n in (sizes if first else sizes[1::2]) if n <= most]
         streaming = STREAMING if first else {op: STREAMING[op] for op in ("Add", "Relu", "SGD")}
-        found += [_computing(op, text, dtype, _rows(n), repeated) for op, text in streaming.items() for n in sizes]
+        found += [_computing(op, text, dtype, _rows(n), gpus) for op, text in streaming.items() for n in own]
         if first:
-            found += [_computing(op, text, dtype, _rows(n), repeated) for op, text in VIEWS.items() for n in sizes[:3]]
-            heads = [_heads(n) for n in sizes if n >= 1 << 11]
-            found += [_computing("Transpose", TRANSPOSED, dtype, shape, repeated) for shape in heads]
+            found += [_computing(op, text, dtype, _rows(n), gpus) for op, text in VIEWS.items() for n in own[:3]]
+            heads = [_heads(n) for n in own if n >= 1 << 11]
+            found += [_computing("Transpose", TRANSPOSED, dtype, shape, gpus) for shape in heads]
     return _named(found)
 
 
 def communicating(
-    devices: int, local: int | None = None, most: int = max(MESSAGES), gpus: bool = False
+    devices: int, local: int | None = None, most: int | None = None, gpus: bool = False
 ) -> list[Benchmark]:
     """Benchmarks of messages among 2, 4, 8 … and all devices of the first node, and among the first ones of nodes.
 
     Also of products beside a collective of the first node, and of groups across nodes that run at once. `local`: how
-    many of the `devices` a node has (all, unless given); `most`: elements of the largest message; `gpus`: products are
-    large enough to fill one.
+    many of the `devices` a node has (all, unless given); `most`: elements of the largest message; `gpus`: products and
+    messages are large enough to fill one.
     """
-    local = local or devices
+    local, sizes = local or devices, MESSAGES_GPU if gpus else MESSAGES
+    most = most or max(sizes)
     inner = [tuple(range(1, n + 1)) for n in _counts(local)]
     outer = [tuple(range(1, n * local + 1, local)) for n in _counts(devices // local)]
-    sizes = [n for n in MESSAGES if n <= most]
+    sizes = [n for n in sizes if n <= most]
     found: list[Benchmark] = []
     for groups in (inner, outer):
         found += [_round_trip(n, groups[0]) for n in sizes if groups]
@@ -229,8 +260,9 @@ def communicating(
             for op, text in {**ROOTED, **SYMMETRIC}.items():
                 found += [_message(op, text, n, group) for n in sizes]
     for group in inner[-1:]:
-        of = BESIDE_SIZES_GPU if gpus else BESIDE_SIZES
-        found += [_beside(n, group, of) for n in (0, *BESIDE_ELEMENTS) if n <= most]
+        of, lengths = (BESIDE_SIZES_GPU, BESIDE_ELEMENTS_GPU) if gpus else (BESIDE_SIZES, BESIDE_ELEMENTS)
+        # As long as the messages that are measured alone, whose parts are equal.
+        found += [_beside(n // len(group) * len(group), group, of) for n in (0, *lengths) if n <= most]
     if 1 < local < devices:
         chosen = [*combinations(range(local), 1), *combinations(range(local), 2)]
         found += [_at_once(min(most, AT_ONCE_ELEMENTS), ranks, local, devices) for ranks in chosen]

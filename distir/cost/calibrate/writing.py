@@ -66,12 +66,20 @@ def as_toml(calibration: Calibration, machine: MeasuredMachine) -> str:
         lines += [f"[kinds.{KIND}.flops.{dtype}]", f'peak = "{_quantity(max(r for _, r in points), "FLOP/s")}"']
         lines += [*_source_lines(), 'note = "matrix products; the best as peak"']
         lines += [f"[kinds.{KIND}.flops.{dtype}.achieved]", *_table(points, "FLOP", "FLOP/s"), ""]
-    lines += [f"[kinds.{KIND}.flops]", 'other = { like = "Float32" }', ""]
+    lines += [f"[kinds.{KIND}.flops]", *_not_measured(calibration), 'other = { like = "Float32" }', ""]
     for fit in calibration.ops:
         lines += _op(fit)
     if machine.devices > 1:
         lines += _levels(calibration, machine)
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _not_measured(calibration: Calibration) -> Iterable[str]:
+    """The rates of Float32, which a profile needs, where only other types were measured: those of the first."""
+    if calibration.flops and "Float32" not in calibration.flops:
+        first = next(iter(calibration.flops))
+        note = f"not measured: as {first}"
+        yield f'Float32 = {{ like = "{first}", source = "calibration", basis = "estimated", note = "{note}" }}'
 
 
 def _source(calibration: Calibration, machine: MeasuredMachine) -> str:
