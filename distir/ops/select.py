@@ -426,9 +426,7 @@ def Slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, st
 
 
 @Slice.pieces
-def _(
-    p: Pieces, data: Piece, starts: Piece, ends: Piece, axes: Piece | None = None, steps: Piece | None = None
-) -> Any:
+def _(p: Pieces, data: Piece, starts: Piece, ends: Piece, axes: Piece | None = None, steps: Piece | None = None) -> Any:
     named = range(len(p.ints(starts))) if axes is None else p.ints(axes)
     if steps is not None and set(p.ints(steps)) != {1}:
         return NotImplemented

@@ -233,7 +233,7 @@ def is_heard() -> bool:
 
 @contextmanager
 def unheard() -> Generator[None]:
-    """Apply steps to see what they give: nobody hears what they report."""
+    """Apply steps to see what they give, without reporting what they tell."""
     token = _reported.set(None)
     try:
         yield

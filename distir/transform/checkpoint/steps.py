@@ -294,7 +294,9 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
         f"`@{plan.entry.name}` takes {show_bytes(peaks[least])} at least, {_said(least, choices.rungs)}; "
         f"expected {show_bytes(target)} at most"
     )
-    hint = None if finished else "where devices share it, say so in the same command: `checkpoint=16GB dp=8 zero=3`"
+    hint = (
+        None if finished else "where devices share it, add the steps that distribute it: `checkpoint=16GB dp=8 zero=3`"
+    )
     site = Site(plan.entry.name, None, Part("name"))
     raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message, (), hint)])
 
@@ -322,7 +324,7 @@ def _finished(plan: _Recomputation, hardware: str) -> Finished | None:
     try:
         first = made(plan.module)
     except (ProgramError, StepError):
-        return None  # they say so themselves
+        return None  # applied in turn, they report it themselves
     machines = dict.fromkeys([hardware, *(str(a.options["hardware"]) for a in behind if "hardware" in a.options)])
     refused: ProgramError | None = None
     for machine in machines:
