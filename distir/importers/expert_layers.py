@@ -118,7 +118,7 @@ def _differentiable() -> SimpleNamespace:
         @staticmethod
         def forward(ctx: Any, x: Any, counts: Any, rows: Any) -> Any:
             ctx.save_for_backward(counts)
-            count = _torch().tensor(rows)
+            count = _torch().tensor(rows, device="cpu")  # a number, also where a model on the meta device has none
             return op("RaggedExpand", (x, counts, count), {}, (*counts.shape[:-1], rows, x.shape[-1]))
 
         @staticmethod

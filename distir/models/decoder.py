@@ -44,6 +44,10 @@ class Names:
     router: str = "gate"
 
 
+COUNTED = 2
+"""The best experts of a group, whose scores say how good it is: as in DeepSeek-V3, and by default in `Route`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
     """How the experts of a token are chosen, and weighted. See the op `Route`."""
@@ -166,7 +170,10 @@ class Decoder:
         if isinstance(self.position, Rotary) and self.rotated % 2:
             raise ModelError(f"expected heads of an even size, whose pairs are rotated, found {self.rotated}")
         if self.experts is not None:
-            check_divides("groups", self.router.groups, "the number of experts", self.experts)
+            groups = self.router.groups
+            if groups > 1 and (self.experts % groups or self.experts < groups * COUNTED):
+                expected = f"a multiple of {groups}, the number of their groups, and {COUNTED} or more in each"
+                raise ModelError(f"expected `experts` to be {expected}, found {self.experts}")
             among = self.experts // self.router.groups * self.router.best_groups
             if (self.top_k or 0) > among:
                 raise ModelError(

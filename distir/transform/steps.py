@@ -110,6 +110,8 @@ class Application:
     step: Step
     value: Any
     options: Mapping[str, Any]
+    behind: tuple[Application, ...] = field(default=(), repr=False)
+    """The steps that are applied to its result, where it is one of several."""
 
     def __call__(self, module: Module) -> Module:
         """Apply it, and check the result. Raises ProgramError where it cannot be applied, or the result is wrong."""
@@ -120,7 +122,11 @@ class Application:
     def unchecked(self, module: Module) -> Module:
         """Apply it, for callers that check the result themselves. Raises ProgramError where it cannot be applied."""
         values = () if self.step.value is None or self.value is None else (self.value,)
-        return self.step.transform(module, *values, **self.options)
+        token = _behind.set(self.behind)
+        try:
+            return self.step.transform(module, *values, **self.options)
+        finally:
+            _behind.reset(token)
 
     def __str__(self) -> str:
         """The step as it is written, without its options."""
@@ -202,6 +208,14 @@ def in_order(steps: Iterable[Placed], registered: Mapping[str, Placed] | None = 
     return order
 
 
+_behind: ContextVar[tuple[Application, ...]] = ContextVar("behind", default=())
+
+
+def steps_behind() -> tuple[Application, ...]:
+    """The steps that will be applied to the result of the one that is being applied, for one that looks ahead."""
+    return _behind.get()
+
+
 _reported: ContextVar[list[str] | None] = ContextVar("reported", default=None)
 
 
@@ -215,6 +229,16 @@ def tell(message: str) -> None:
 def is_heard() -> bool:
     """Whether there is a listener, so that what costs time to find out is worth it."""
     return _reported.get() is not None
+
+
+@contextmanager
+def unheard() -> Generator[None]:
+    """Apply steps to see what they give, without reporting what they tell."""
+    token = _reported.set(None)
+    try:
+        yield
+    finally:
+        _reported.reset(token)
 
 
 @contextmanager
@@ -255,7 +279,10 @@ def parse_steps(
         for chosen, _, options in found:
             if name in chosen.options:
                 options.setdefault(name, value)
-    return [Application(chosen, value, options) for chosen, value, options in found]
+    applications: list[Application] = []
+    for chosen, value, options in reversed(found):
+        applications.insert(0, Application(chosen, value, options, tuple(applications)))
+    return applications
 
 
 def transform(module: Module, *words: str, **keywords: Any) -> Module:

@@ -441,6 +441,7 @@ def test_an_input_that_the_module_lacks():
         ("deit", {"num_hidden_layers": 2}, "DeiTLayer"),  # of two models for the task
         ("falcon", {"num_hidden_layers": 2}, "FalconDecoderLayer"),  # one head of keys for all
         ("patchtst", {"num_hidden_layers": 2}, "PatchTSTEncoderLayer"),  # numbers in the course of time
+        ("gpt_oss", {**DECODERS["GptOss"], "num_hidden_layers": 2}, "GptOssDecoderLayer"),  # biases of experts
     ],
 )
 def test_families_with_inputs_of_all_kinds(family, settings, cls):

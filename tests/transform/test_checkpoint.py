@@ -11,7 +11,7 @@ from sharding_samples import EXAMPLES, VIT, assert_same, llama, mlp_with_tuples,
 import distir
 from distir.diagnostics import ProgramError
 from distir.ir import Call
-from distir.models import mlp
+from distir.models import gpt2, mlp
 from distir.simulate import simulate
 from distir.transform import StepError, transform
 
@@ -201,6 +201,46 @@ def test_of_what_fits_the_fastest_is_taken():
     assert simulate(found).latency_s == min(fitting)
 
 
+def training(batch=8):
+    return transform(gpt2(2, 8, 2, 32, batch=batch, vocabulary=12, positions=32, dtype="Float64"), "grad")
+
+
+@pytest.mark.parametrize("distribution", ["dp=2 zero=3", "tp=2", "dtp=2,1,2 microbatches=2"])
+def test_what_has_to_fit_is_each_device_of_the_program_with_the_steps_behind(distribution):
+    """A mixture of recomputations does, not of everything; on one device it would take more than is given."""
+    module = training()
+    plain, full = (transform(module, *words, *distribution.split()) for words in ((), ("checkpoint=full",)))
+    target = (peak(plain) + peak(full)) // 2
+    assert peak(full) < target < peak(plain)
+    found = transform(module, f"checkpoint={target}B", *distribution.split())
+    assert peak(found) <= target < peak(module)
+    assert simulate(found).latency_s < simulate(full).latency_s
+    assert_same(transform(module, *distribution.split()), found)
+
+
+def test_steps_behind_that_fit_leave_the_program_alone():
+    module = training()
+    target = peak(transform(module, "dp=4"))
+    assert target < peak(module)
+    assert transform(module, f"checkpoint={target}B", "dp=4") == transform(module, "dp=4")
+
+
+def test_a_target_is_that_of_the_machine_that_has_the_devices():
+    """Where the machine of `checkpoint` lacks them, of the one that a later step names."""
+    module = training(16)
+    words = ("dtp=16,1,1", "representative=true", "hardware=dgx-a100x2")
+    found = transform(module, "checkpoint=80GB", *words)
+    assert found == transform(module, *words)
+
+
+def test_a_step_behind_that_refuses_says_so_itself():
+    with pytest.raises(ProgramError, match="does not"):
+        transform(training(), "checkpoint=80GB", "dp=3")
+    with pytest.raises(ProgramError, match="at least") as raised:
+        transform(training(), "checkpoint=1kB", "dp=2")
+    assert number_of(raised) == "DIR681"
+
+
 # Refusals
 
 
@@ -224,6 +264,7 @@ def test_a_target_that_cannot_be_reached_says_what_can():
     with pytest.raises(ProgramError, match="at least, `checkpoint=") as raised:
         steps(deep(), "checkpoint=1MB")
     assert number_of(raised) == "DIR681"
+    assert "`checkpoint=16GB dp=8 zero=3`" in str(raised.value.diagnostics[0].help)
 
 
 @pytest.mark.parametrize("before", ["dp=2", "tp=2", "pp=2 microbatches=2"])

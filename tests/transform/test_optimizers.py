@@ -215,6 +215,7 @@ def test_an_optimizer_of_a_plugin_is_one_definition():
     [
         ("optimizer=adamm", "did you mean `adam`"),
         ("optimizer=sgd beta1=0.9", "`optimizer=sgd` has no option `beta1`: it has `lr`, `weight_decay`"),
+        ("optimizer=sgd momentum=0.9", "it has `lr`, `weight_decay`; for `momentum`: `optimizer=momentum`"),
         ("optimizer=none weight_decay=0.1", "`optimizer=none` has no option `weight_decay`: it returns gradients"),
         ("optimizer=adam beta2=1.0", "`beta2` expected a number from 0 to below 1, found 1"),
         ("optimizer=none lr=0.1", "has no learning rate"),

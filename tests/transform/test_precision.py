@@ -421,6 +421,7 @@ def test_activations_are_recomputed_with_no_weights_but_master_weights(words):
     [
         ("precision=bf15", "did you mean `bf16`"),
         ("precision=half", "`precision` expected one of keep, fp32, bf16, mixed, fp16, found `half`"),
+        ("precision=fp8", "products in 8-bit floats are the step `fp8`, before `grad`"),
         ("gradients=f32", "did you mean `fp32`"),
         ("precision=mixed master=beyond", "`master` expected one of beside, only, found `beyond`"),
         ("master=only", "needs a precision with master weights (`mixed`, `fp16`), found `keep`"),

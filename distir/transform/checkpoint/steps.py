@@ -25,7 +25,7 @@ from distir.transform.checkpoint.selective import (
     with_shallow_cores,
 )
 from distir.transform.entry import entry_of
-from distir.transform.steps import StepError, is_heard, step, tell
+from distir.transform.steps import StepError, is_heard, step, steps_behind, tell, unheard
 
 if TYPE_CHECKING:
     from distir.simulate import Simulation
@@ -48,7 +48,8 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
     A memory size, such as `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`: among
     sets of values of layers, those first that take the fewest seconds for each byte to compute again, in any number of
     layers; `selective` and `full` for any number of layers, `full` for some and `selective`, or a set, for the others;
-    and groups. It says what is recomputed, and what that costs.
+    and groups. It says what is recomputed, and what that costs. What has to fit is each device of the program with all
+    steps applied that follow in the same command, as in `checkpoint=70GB dp=8 zero=3`.
 
     Apply it after `grad`, and before `dp`, `tp`, `pp` and `zero`, which distribute the result.
 
@@ -211,55 +212,187 @@ class _Recomputation:
 # A memory target.
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What a program takes: seconds, and bytes on the device that needs most."""
+
+    seconds: float
+    peak: int
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> _Measured:
+        """Of a simulated program."""
+        return cls(simulation.latency_s, max((u.peak_memory_bytes for u in simulation.devices.values()), default=0))
+
+
+class _Choices:
+    """The choices for a training step on one device, simulated as far as they are asked for."""
+
+    def __init__(self, plan: _Recomputation, hardware: str) -> None:
+        from distir.simulate import simulate  # needed for memory targets alone
+
+        self.plan, self.hardware, self.simulate = plan, hardware, simulate
+        plain = simulate(plan.module, hardware, plan.entry.name)
+        self.rungs = plan.ladder(plain)
+        self.made: dict[Recomputed, Module] = {Recomputed(): plan.module}
+        self.known: dict[Recomputed, _Measured | None] = {Recomputed(): _Measured.of(plain)}
+
+    def tried(self, choice: Recomputed) -> _Measured | None:
+        """What the program takes; None for what changes nothing."""
+        if choice not in self.known:
+            made = self.plan.carried_out(choice, self.rungs)
+            self.known[choice] = None
+            if made is not None:
+                self.made[choice] = made
+                self.known[choice] = _Measured.of(self.simulate(made, self.hardware, self.plan.entry.name))
+        return self.known[choice]
+
+    def fastest(self, target: int) -> Recomputed | None:
+        """The fastest choice that takes so many bytes at most."""
+
+        def fits(choice: Recomputed) -> bool:
+            found = self.tried(choice)
+            return found is not None and found.peak <= target
+
+        for family in _families(self.plan.blocks, self.rungs):
+            _narrowed(family, fits)
+        return min(filter(fits, [*self.known]), key=lambda choice: self._of(choice).seconds, default=None)
+
+    def least(self) -> Recomputed:
+        """Of the choices tried so far, the one that takes the fewest bytes."""
+        return min((c for c, found in self.known.items() if found), key=lambda choice: self._of(choice).peak)
+
+    def peak(self, choice: Recomputed) -> int:
+        """The bytes of a choice that was tried."""
+        return self._of(choice).peak
+
+    def _of(self, choice: Recomputed) -> _Measured:
+        found = self.known[choice]
+        assert found is not None
+        return found
+
+
 def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
-    """The fastest program that fits, the one given included."""
-    from distir.simulate import simulate  # needed for memory targets alone
-
+    """The fastest program that fits, the one given included: with all steps applied that are behind this one."""
     _check_sizes(plan.entry)
-    plain = simulate(plan.module, hardware, plan.entry.name)
-    rungs = plan.ladder(plain)
-    known: dict[Recomputed, tuple[float, int, Module] | None] = {}
-
-    def tried(choice: Recomputed) -> tuple[float, int, Module] | None:
-        """Seconds, bytes, and the program; None for what changes nothing."""
-        if choice not in known:
-            made = plan.carried_out(choice, rungs)
-            if made is None:
-                known[choice] = None
-            else:
-                simulation = plain if made is plan.module else simulate(made, hardware, plan.entry.name)
-                peak = max((use.peak_memory_bytes for use in simulation.devices.values()), default=0)
-                known[choice] = simulation.latency_s, peak, made
-        return known[choice]
-
-    def fits(choice: Recomputed) -> bool:
-        found = tried(choice)
-        return found is not None and found[1] <= target
-
-    for family in _families(plan.blocks, rungs):
-        _narrowed(family, fits)
-    found = {choice: one for choice, one in known.items() if one is not None}
-    fitting = [choice for choice, one in found.items() if one[1] <= target]
-    if fitting:
-        best = min(fitting, key=lambda choice: found[choice][0])
+    finished = _finished(plan, hardware)
+    choices = _Choices(plan, hardware)
+    if finished is None:
+        best, measured = choices.fastest(target), choices.known
+    else:
+        measured = dict[Recomputed, _Measured | None]()
+        best = _fastest_finished(choices, finished, target, measured)
+    plain = measured[Recomputed()]
+    assert plain is not None
+    if best is not None and (found := measured[best]) is not None:
         if is_heard():
-            tell(_told(best, rungs, found[best], plain.latency_s))
-        return found[best][2]
-    least = min(found, key=lambda choice: found[choice][1])
+            tell(_told(best, choices.rungs, found, plain.seconds))
+        return choices.made[best]
+    peaks = {choice: found.peak for choice, found in measured.items() if found is not None}
+    least = min(peaks, key=peaks.__getitem__)
     message = (
-        f"`@{plan.entry.name}` takes {show_bytes(found[least][1])} at least, {_said(least, rungs)}; "
+        f"`@{plan.entry.name}` takes {show_bytes(peaks[least])} at least, {_said(least, choices.rungs)}; "
         f"expected {show_bytes(target)} at most"
     )
+    hint = (
+        None if finished else "where devices share it, add the steps that distribute it: `checkpoint=16GB dp=8 zero=3`"
+    )
     site = Site(plan.entry.name, None, Part("name"))
-    raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message)])
+    raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message, (), hint)])
 
 
-def _told(choice: Recomputed, rungs: Sequence[Rung], found: tuple[float, int, Module], before: float) -> str:
+Finished = Callable[[Module], _Measured]
+
+
+def _finished(plan: _Recomputation, hardware: str) -> Finished | None:
+    """What a program takes with the steps behind this one applied; None where there are none, or they refuse it.
+
+    On `hardware`, or where that lacks the devices, on that of one of these steps.
+    """
+    from distir.simulate import simulate  # needed for memory targets alone
+
+    behind = steps_behind()
+    if not behind:
+        return None
+
+    def made(module: Module) -> Module:
+        with unheard():
+            for application in behind:
+                module = application.unchecked(module)
+        return module
+
+    try:
+        first = made(plan.module)
+    except (ProgramError, StepError):
+        return None  # applied in turn, they report it themselves
+    machines = dict.fromkeys([hardware, *(str(a.options["hardware"]) for a in behind if "hardware" in a.options)])
+    refused: ProgramError | None = None
+    for machine in machines:
+        try:
+            plain = _Measured.of(simulate(first, machine, plan.entry.name))
+        except ProgramError as error:
+            refused = refused or error
+            continue
+
+        def finished(module: Module, machine: str = machine, plain: _Measured = plain) -> _Measured:
+            if module is plan.module:
+                return plain
+            return _Measured.of(simulate(made(module), machine, plan.entry.name))
+
+        return finished
+    assert refused is not None
+    raise refused
+
+
+TRIES = 6
+"""How many mixtures are tried with the steps behind, each of which may take seconds."""
+
+
+def _fastest_finished(
+    choices: _Choices, finished: Finished, target: int, measured: dict[Recomputed, _Measured | None]
+) -> Recomputed | None:
+    """The fastest choice that fits once the steps behind are applied: `measured` by choice.
+
+    Which choice saves so many bytes for the fewest seconds is asked of the program on one device; how many it must
+    save there is narrowed down between one that does not fit and one that does.
+    """
+
+    def peak(choice: Recomputed) -> int:
+        if choice not in measured:
+            measured[choice] = finished(choices.made[choice])
+        found = measured[choice]
+        assert found is not None
+        return found.peak
+
+    over = Recomputed()
+    if peak(over) <= target:
+        return over
+    choices.fastest(0)
+    under = choices.least()
+    for _ in range(TRIES):
+        if peak(under) > target:
+            break
+        part = (target - peak(under)) / (peak(over) - peak(under))
+        low, high = choices.peak(under), choices.peak(over)
+        if part < 0.01 or low >= high:
+            break
+        between = choices.fastest(low + int((high - low) * min(max(part, 0.1), 0.9)))
+        if between is None or between in (under, over):
+            break
+        if peak(between) <= target:
+            under = between
+        else:
+            over = between
+    fitting = {c: m.seconds for c, m in measured.items() if m is not None and m.peak <= target}
+    return min(fitting, key=fitting.__getitem__, default=None)
+
+
+def _told(choice: Recomputed, rungs: Sequence[Rung], found: _Measured, before: float) -> str:
     """What is recomputed, and what it costs."""
     if choice == Recomputed():
         return "fits as it is"
-    more = f", {(found[0] / before - 1):.1%} longer" if before else ""
-    return f"recomputes {_said(choice, rungs)}: {show_bytes(found[1])}, {show_seconds(found[0])}{more}"
+    more = f", {(found.seconds / before - 1):.1%} longer" if before else ""
+    return f"recomputes {_said(choice, rungs)}: {show_bytes(found.peak)}, {show_seconds(found.seconds)}{more}"
 
 
 def _said(choice: Recomputed, rungs: Sequence[Rung]) -> str:

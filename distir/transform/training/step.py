@@ -238,7 +238,11 @@ def _chosen(
     for name in options:
         if name not in has:
             hint = f"it has {', '.join(f'`{own}`' for own in has)}" if has else "it returns gradients"
-            raise StepError(f"`optimizer={optimizer}` has no option `{name}`: {hint}")
+            others = ", ".join(f"`optimizer={word}`" for word, other in OPTIMIZERS.items() if name in other.options)
+            raise StepError(
+                f"`optimizer={optimizer}` has no option `{name}`: {hint}"
+                + (f"; for `{name}`: {others}" if others else "")
+            )
     if rule is None:
         if rate != ChosenRate():
             raise StepError("`optimizer=none` has no learning rate: it returns gradients")
@@ -340,4 +344,6 @@ def _one_of(option: str, found: str, allowed: tuple[str, ...]) -> None:
     if found not in allowed:
         near = nearest(found, allowed)
         hint = f"; did you mean `{near}`?" if near else ""
+        if option == "precision" and ("fp8" in found or "float8" in found):
+            hint = "; products in 8-bit floats are the step `fp8`, before `grad`"
         raise StepError(f"`{option}` expected one of {', '.join(allowed)}, found `{found}`{hint}")
