@@ -78,6 +78,8 @@ CAUSES = """## What does not fit, and why
   alone, not over all: its memory is too high.
 - **Paxml's memory** is too high by far: it keeps few activations (`SAVE_QKV_OUT_PROJ`), and gathers weights in 8 bits
   again for the backward pass, where here they are kept.
+- **B200, and torchtitan with context parallelism**, are predicted 20 to 35 % too fast. Of B200 attention is estimated,
+  and that source publishes rates alone; what torchtitan's rings wait for is not in the program.
 - **8-bit floats on many replicas**: what was greatest in a step is gathered tensor by tensor here, and in Transformer
   Engine at once, or over shards alone. The more replicas, the longer that takes.
 - **torchtitan** reserves more than tensors take, by 14 % in the mean of rows 1 to 7, which its definition states. Its
