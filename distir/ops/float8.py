@@ -312,15 +312,15 @@ def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, 
 
 @op(
     "Tensor[t:float, (n, *s), d], Tensor[h:float, (_,), d]"
-    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, (n,), d]",
+    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, _, d]",
     flops=lambda elements, **_: 4 * elements,
 )
 def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0) -> tuple[Array, Array, Array]:
     """`x` in an 8-bit float type by a scale that is known before, the scale, and the greatest magnitudes of `x`.
 
     The scale is `greatest[slot]` divided by the largest number of the type, 1 for 0; what is greater than expected is
-    the largest number. The last result has the greatest magnitude for each index of the first dimension, one pass with
-    the rest. The gradient takes no notice of the rounding.
+    the largest number. The last result has the greatest magnitude of each row, that is along the last dimension, one
+    pass with the rest. The gradient takes no notice of the rounding.
 
     %q, %scale, %now = ScaleToFloat8(%x: Tensor[Float32, (2, 4), 1], %greatest: Tensor[Float32, (3,), 1])
     %q, %scale, %now = ScaleToFloat8[to = Float8E5M2, slot = 2](%x: Tensor[Float32, (2, 3, 4), 1], %greatest: Tensor[Float32, (3,), 1])
@@ -328,7 +328,7 @@ def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0)
     values, largest = wide(x).astype(np.float32), np.float32(LARGEST[to])
     expected = greatest[slot].astype(np.float32)
     scale = np.asarray(expected / largest if expected > 0 else 1, np.float32)
-    now = np.max(np.abs(values), axis=tuple(range(1, x.ndim)), initial=0.0)
+    now = np.max(np.abs(values), axis=-1, initial=0.0)
     return np.clip(values / scale, -largest, largest).astype(numpy_dtype(to)), scale, now
 
 
@@ -336,6 +336,11 @@ def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0)
 def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int) -> None:
     _check_type("ScaleToFloat8", to, "to")
     _check_slot("ScaleToFloat8", greatest, slot)
+
+
+@ScaleToFloat8.shapes
+def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int) -> list[Shape | None]:
+    return [x.shape, (), x.shape if x.shape is None else x.shape[:-1]]
 
 
 def _check_slot(name: str, greatest: TensorType, slot: int) -> None:
@@ -349,9 +354,9 @@ def _(x: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], t
     own = _letters(x)
     return Layout(
         (own, (None,)),
-        (own, (), own[:1]),
-        contiguous=frozenset(own),
-        parted=frozenset(own[1:]),
+        (own, (), own[:-1]),
+        contiguous=frozenset(own[-1:]),
+        parted=frozenset(own[-1:]),
         whole=frozenset({1, 2}),
     )
 
@@ -360,8 +365,9 @@ def _(x: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], t
 def _(w: Parts, x: Arg, greatest: Arg, *, to: DType, slot: int) -> list[Arg]:
     """The greatest of all parts of each row."""
     q, scale, own = w.several("ScaleToFloat8", 3, x, greatest, to=to, slot=slot)
-    ends = Literal((1,))
-    return [q, scale, w("Squeeze", w.greatest(w("Unsqueeze", own, ends), 1), ends)]
+    axis = len(w.type(x).shape or (0,)) - 1
+    ends = Literal((axis,))
+    return [q, scale, w("Squeeze", w.greatest(w("Unsqueeze", own, ends), axis), ends)]
 
 
 @ScaleToFloat8.grad
@@ -567,7 +573,8 @@ def _(
     of_result = ("m", "n") if transA else (*left[:-1], "n")
     result = tuple(letter if letter in kept else None for letter in of_result)
     expected: tuple[Letters, ...] = ((None,),) * (len(others) - 2)
-    return Layout((first, second, a_scale, b_scale, *expected), (result,), contiguous=frozenset(filter(None, kept)))
+    contiguous = frozenset(filter(None, kept)) if block_a or block_b else frozenset[str]()
+    return Layout((first, second, a_scale, b_scale, *expected), (result,), contiguous=contiguous)
 
 
 @ScaledMatMul.grad

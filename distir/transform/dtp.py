@@ -54,7 +54,7 @@ from distir.transform.sharding import (
 )
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.state import State, is_host
-from distir.transform.sharding.steps import LARGEST_NODE
+from distir.transform.sharding.steps import LARGEST_NODE, known_ops
 from distir.transform.steps import StepError, is_heard, step, tell
 
 AXES = "dtp"
@@ -93,6 +93,7 @@ def dtp(
     dispatcher: str = DISPATCHERS[0],
     memory: str | None = None,
     bind: tuple[str, ...] = (),
+    whole: tuple[str, ...] = (),
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -109,8 +110,8 @@ def dtp(
     a single pipeline, and its collectives state the size of their group (`GroupAllreduce`). Its time, and its memory
     per device, are those of the whole program if replicas and shards have equal links and share no memory.
 
-    `scatter_gather` as in `tp`: of what all shards of a stage have whole, each sends a part to the next stage, which
-    gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
+    `whole` as in `tp`; `scatter_gather` too: of what all shards of a stage have whole, each sends a part to the next
+    stage, which gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
     With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
     `cp_kind` and `zigzag` as in the step `cp`. Gradients are summed over these and the replicas together.
@@ -122,7 +123,7 @@ def dtp(
 
     Raises ProgramError if one of these steps does.
     """
-    degrees = _degrees(value)
+    degrees, taken_whole = _degrees(value), known_ops("whole", whole)
     if context < 1:
         raise StepError(f"`context` expected 1 or more devices that share the sequence, found {context}")
     if layout not in LAYOUTS:
@@ -181,9 +182,9 @@ def dtp(
             return batch_states(analysis, entry, d // experts)
 
         if t > 1:
-            whole = made
+            unsplit = made
             made = split(
-                whole,
+                unsplit,
                 t,
                 run("t", "pc"),
                 shards,
@@ -194,10 +195,11 @@ def dtp(
                 representative,
                 report=shards.report,
                 cut_sends=d * context * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather,
+                whole=taken_whole,
             )
             if d > 1:
                 analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
-            weights = _of_shards(weights, entry_of(whole), entry_of(made), 1 if representative else t)
+            weights = _of_shards(weights, entry_of(unsplit), entry_of(made), 1 if representative else t)
         inside = run("d", "pct")
         if experts > 1:
 

@@ -32,8 +32,8 @@ cuDNN, which the profiles are of.
 Loss = Literal["fused", "apart", "gathered"]
 """`fused`: one kernel with what surrounds it, as a compiler makes it. `apart`: it reads a Float32 copy of the logits,
 and writes their gradient in its place. `gathered`: as `torch.nn.functional.cross_entropy` without a compiler, on the
-logits of all shards, with the log-probabilities and two gradients of them in memory. With tensor or context
-parallelism each device is left with its own logits, as in `fused`, since nothing here gathers them."""
+logits of all shards, which are gathered, with the log-probabilities and two gradients of them in memory. With context
+parallelism each device is left with its own logits, as in `fused`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,8 @@ class HeldMemory:
     pipeline holds a tied embedding of its own, with its gradients and its optimizer state. `workspace`: of libraries,
     as far as the allocator counts it, before Hopper and since. `copied_outputs`: the profiles of GPUs on which the
     output of attention is copied, so that its kernel and the layer behind it save one each. `fragmentation`: what the
-    allocator takes of the device and does not use, as a share of tensors.
+    allocator takes of the device and does not use, as a share of tensors. `keeps_logits`: whether those of a
+    microbatch, as the last layer gives them, are held until the next one's are there.
     """
 
     peak: Literal["allocated", "reserved"] = "allocated"
@@ -56,6 +57,7 @@ class HeldMemory:
     workspace: tuple[int, int] = (0, 0)
     copied_outputs: tuple[str, ...] = ()
     fragmentation: float = 0.0
+    keeps_logits: bool = False
 
 
 NO_OTHER_MEMORY: Final = HeldMemory()
@@ -226,6 +228,8 @@ ALEPH = framework(
             "kernels and recomputation as the rows say",
             "Aleph-Alpha/scaling, transformer/model/layers/lm_head.py and losses/cross_entropy.py: logits of all "
             "shards are gathered, and torch's cross entropy is of float32 logits",
+            "Aleph-Alpha/scaling, core/nn/parallel_module/parallel_module.py: a stage's output is read from its buffer "
+            "for the loss, and stays there",
         ),
         kernels="eager",
         gradients="bf16",
@@ -234,6 +238,7 @@ ALEPH = framework(
         sharding="zero1",
         clip=True,
         loss="gathered",
+        memory=HeldMemory(keeps_logits=True),
     )
 )
 

@@ -40,10 +40,12 @@ SOFTMAX = "Softmax"
 FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 """The steps that give a program its kernels."""
 
-LOSS_APART: Final = ("apart=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad",)
+LOSS: Final = "SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"
+
+LOSS_APART: Final = (f"apart={LOSS}",)
 """Of the step `fuse`: the loss reads logits in Float32."""
 
-LOSS_ALONE: Final = ("around=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad",)
+LOSS_ALONE: Final = (f"around={LOSS}",)
 """Of the step `fuse`: the loss is a kernel that reads the logits as they are, where each op is a kernel of its own."""
 
 
@@ -147,6 +149,8 @@ class RunProgram:
     gpu: str = ""
     tied: int = 0
     """Elements of a tied embedding of which the last stage holds a copy of its own."""
+    kept: int = 0
+    """Bytes of logits that the last stage holds beside its program's tensors."""
 
     @property
     def bind(self) -> dict[str, int]:
@@ -246,28 +250,27 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
     if chosen.loss == "gathered" and run.tp == context == 1:
-        training += ["decompose=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"]
+        training += [f"decompose={LOSS}"]
     if chosen.recompute != "none":
         by_operator = chosen.recompute == "selective" and chosen.operators
         training += [f"checkpoint={by_operator or chosen.recompute}"]
-    if run.precision == "fp8" and context > 1:
-        raise UnsupportedError(
-            "8-bit floats with context parallelism: each product would find the greatest of all parts of a sequence, "
-            "which frameworks do once in a step"
-        )
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp // experts},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
         steps += [f"virtual={virtual}", "schedule=interleaved" if virtual > 1 else "schedule=1f1b", "balance=uniform"]
     steps += ["representative=true", "ends=false", f"hardware={hardware.name}"]
+    gathers = chosen.loss == "gathered" and run.tp > 1 and context == 1
+    steps += [f"whole={LOSS}"] if gathers else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     steps += [f"ep={experts}", f"skew={chosen.skew:g}", "representative=true"] if experts > 1 else []
     stage = int(chosen.sharding[4])
     steps += [f"zero={stage}", "partition=split"] if stage and run.dp // experts * context > 1 else []
+    steps += [f"decompose={LOSS}"] if gathers else []
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
     step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
-    return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied)
+    kept = 2 * micro_batch * run.seq * model.vocabulary if chosen.memory.keeps_logits else 0
+    return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

@@ -1,11 +1,14 @@
 """Measured runs: what was trained, on which machine, distributed how, and what it took. Reads their CSV files.
 
 A file begins with lines of comments (`# source: …`), then a header, then a row for each run. The columns are the
-fields of `MeasuredRun`; others are ignored. An empty cell means that the source does not say.
+fields of `MeasuredRun`; others are ignored. An empty cell means that the source does not say. Files that a spreadsheet
+wrote are read, too: cells between semicolons or tabs, a comma in a number where it does not separate cells, UTF-16,
+`TRUE`, `256.0`, empty columns at the end.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import math
@@ -119,6 +122,12 @@ WORDS = {
 }
 """The words of columns that have few."""
 
+SEPARATORS = (",", ";", "\t")
+"""What may stand between cells: the first of these in the header."""
+
+DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d+)$")
+"""A number as it is written where cells are not separated by commas."""
+
 SHARDING = re.compile(r"zero[0-3]|zero1:[1-9]\d*|hsdp:[1-9]\d*")
 
 
@@ -129,10 +138,11 @@ def read_runs(path: str, known: Mapping[str, Sequence[str]] | None = None) -> li
     """
     data = read_bytes(path, ROWS)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise RunsError(f"{path}:{line}: expected UTF-8 text, found the byte {data[error.start]:#04x}") from None
+        found = f"the byte {data[error.start]:#04x}" if error.start < len(data) else "its end"
+        raise RunsError(f"{path}:{line}: expected UTF-8 text, found {found}") from None
     return parse_runs(text, path, known)
 
 
@@ -142,16 +152,23 @@ def parse_runs(text: str, path: str, known: Mapping[str, Sequence[str]] | None =
     first = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
     if first is None:
         raise RunsError(f"{path}:1: expected a header with the columns {', '.join(REQUIRED)}, found no line")
-    reader = csv.reader(io.StringIO("".join(lines[first:]), newline=""))
+    separator = next((mark for mark in SEPARATORS if mark in lines[first]), SEPARATORS[0])
+    reader = csv.reader(io.StringIO("".join(lines[first:]), newline=""), delimiter=separator)
     try:
         header = [name.strip() for name in next(reader)]
+        while header and not header[-1]:
+            header.pop()
         _check_header(header, f"{path}:{first + 1}")
         runs: list[MeasuredRun] = []
         seen: dict[str, int] = {}
         for cells in reader:
-            if not any(cells):
+            if not any(map(str.strip, cells)):
                 continue
             line = first + reader.line_num
+            while len(cells) > len(header) and not cells[-1].strip():
+                cells.pop()
+            if separator != ",":
+                cells = [DECIMAL_COMMA.sub(r"\1.\2", cell.strip()) for cell in cells]
             run = _run(header, cells, path, line, {**WORDS, **(known or {})})
             if run.id in seen:
                 at = f"{path}:{line}:{header.index('id') + 1}"
@@ -236,11 +253,22 @@ def _positive(text: str) -> float:
 
 
 def _flag(text: str) -> bool:
-    return {"0": False, "1": True}[text]
+    return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
+
+
+def _whole(text: str) -> int:
+    """A whole number, as a spreadsheet may write it: `256.0`, `2.56E+05`."""
+    try:
+        return int(text)
+    except ValueError:
+        found = float(text)
+        if not found.is_integer():
+            raise
+        return int(found)
 
 
 _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "int": ("a whole number", int),
+    "int": ("a whole number", _whole),
     "float": ("a number above 0", _positive),
     "bool": ("0 or 1", _flag),
     "str": ("a word", str),

@@ -52,11 +52,16 @@ HOST_BOUND = ("megatron_golden",)
 
 CAUSES = """## What does not fit, and why
 
-
 - **LLaMA 13B with FlashAttention 2 and two stages.** Measured steps are as long as if a pipeline of two stages had a
   bubble of some eight microbatches, with 8 to 128 microbatches, with and without tensor parallelism and recomputation;
-  with the other kernels of the same table the bubble is that of 1F1B, one microbatch. Nothing in the source explains
-  it, so we predict 1F1B: these 26 of 90 runs are most of the error of the table.
+  with the other kernels of the same table the bubble is that of 1F1B, one microbatch. The schedule of Aleph Alpha's
+  code, as far as it is public, is 1F1B with sends that wait, so we predict that: these 26 of 90 runs are most of the
+  error of the table.
+- **LLaMA 13B out of memory.** Eleven layouts ran out of memory that are predicted to need 50 to 77 of 85 GB: with
+  `fused` or `unfused` attention, or recomputation and a microbatch of 8. What their code, as far as it is public, holds
+  explains part of it (logits of all shards, and those of a microbatch until the next one's); the rest is not found.
+- **LLaMA 13B's gradients** are summed in Float32 by an all-reduce in Aleph Alpha's code; here they are scattered in
+  bf16, which takes up to 1.5 % of a step less.
 - **Runs at the limit of memory** take 10 to 18 % longer than predicted, those of the same table with more memory left
   about 6 %: LLaMA 13B on one stage without FlashAttention 2, MPT-13B on 8 GPUs. A likely cause, not verified, is the
   allocator, which gives memory back to the device and takes it again.
@@ -68,6 +73,15 @@ CAUSES = """## What does not fit, and why
 - **Memory of Megatron's tests with a fused cross entropy** (megatron_golden:342 to 344) is a third more than predicted:
   no column says so. That of context parallelism with a tied embedding is too high, since logits of the whole sequence
   are computed on each device.
+- **Qwen3 30B-A3B.** Of two releases with the same layout, one takes 1.8 times as long as the other, and no column says
+  which dispatcher either has. Here the optimizer state of what is not an expert is cut over the replicas of an expert
+  alone, not over all: its memory is too high.
+- **Paxml's memory** is too high by far: it keeps few activations (`SAVE_QKV_OUT_PROJ`), and gathers weights in 8 bits
+  again for the backward pass, where here they are kept.
+- **B200, and torchtitan with context parallelism**, are predicted 20 to 35 % too fast. Of B200 attention is estimated,
+  and that source publishes rates alone; what torchtitan's rings wait for is not in the program.
+- **8-bit floats on many replicas**: what was greatest in a step is gathered tensor by tensor here, and in Transformer
+  Engine at once, or over shards alone. The more replicas, the longer that takes.
 - **torchtitan** reserves more than tensors take, by 14 % in the mean of rows 1 to 7, which its definition states. Its
   GPUs have 500 W; by how much that slows products is estimated.
 
@@ -78,7 +92,8 @@ CAUSES = """## What does not fit, and why
 - FlashAttention 1 runs at half the rate of the second version, by figures of the latter's paper.
 - Aleph Alpha's code issues an op in 8 µs and keeps gradients in bf16; an eager collective is issued in 20 µs. These
   are guesses.
-- What sources state of frameworks is as the files cite it; those that name a file of a repository were not all opened.
+- What sources state of frameworks is as the files cite it. Opened were those of Aleph Alpha's scaling, llm-foundry,
+  NeMo's performance scripts, Megatron-Bridge's of Qwen3, and NVIDIA's dgxc-benchmarking; not all others.
 """
 
 

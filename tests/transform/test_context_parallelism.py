@@ -51,6 +51,21 @@ def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
     assert verify(trained(name), distributed(name, *steps.split())).equal
 
 
+@pytest.mark.parametrize("steps", ["cp=2", "cp=2 cp_kind=ring", "dtp=2,1,1 microbatches=2 context=2"])
+def test_products_in_8_bit_floats_of_parts_of_sequences_wait_for_no_other_device(steps):
+    """What is greatest is found of rows, which stay where they are until the histories are written."""
+    step = transform(published("llama3-8b", 4), "fp8=delayed", "grad")
+    made = transform(step, *steps.split())
+    assert verify(step, made).equal
+    sixteen = transform(transform(published("llama3-8b", 4), "grad"), *steps.split())
+
+    def in_layers(module):
+        layers = [f for f in module if f.name.startswith("LlamaDecoderLayer")]
+        return sum(s.op.startswith("MPI") for f in layers for s in f.body if isinstance(s, Apply))
+
+    assert in_layers(made) == in_layers(sixteen) > 0
+
+
 def imported():
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     from distir.importers import import_torch

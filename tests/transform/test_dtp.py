@@ -67,6 +67,34 @@ def test_results_stay_in_every_layout(layout):
     assert_same(module, transform(module, "dtp=2,2,2", microbatches=2, layout=layout))
 
 
+LOSS = "SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"
+
+
+@pytest.mark.parametrize("degrees", [(1, 2, 1), (2, 2, 2)])
+def test_a_loss_of_whole_logits_gathers_them_in_their_own_element_type(degrees):
+    """As where a framework has no loss of parts of the vocabulary: each shard has all logits, and takes its part of
+    their gradient; weights and their optimizer state are split as before."""
+    sizes = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocabulary": 32}
+    module = transform(named("llama3-8b", 4, 8, **sizes), "grad", "loss=cross_entropy", "precision=bf16")
+    steps = (f"dtp={','.join(map(str, degrees))}", "microbatches=2")
+    parts, whole = (transform(module, *steps, *more) for more in ((), (f"whole={LOSS}",)))
+    verify(module, whole)
+
+    def types_of(made):
+        return [str(p.type) for p in made.entry().params]
+
+    def gathered(made):
+        found = [s for f in made for s in f.body if getattr(s, "op", "") == "MPIAllgather"]
+        return [s.args[0] for s in found if "logits" in s.args[0]]
+
+    assert types_of(whole) == types_of(parts)
+    assert {*gathered(whole)} <= {"logits_1", "logits_3", "logits_5", "logits_7"}  # not of their copies in Float32
+    assert gathered(whole)
+    assert not gathered(parts)
+    with pytest.raises(StepError, match="`whole` expected names of ops, found `Loss`"):
+        transform(module, *steps, "whole=Loss")
+
+
 # Where the devices are
 
 

@@ -72,3 +72,13 @@ def test_the_peaks_of_nvidias_tests_are_predicted(number):
     one = next(r for r in read_runs(str(MEASURED / "megatron_golden.csv")) if r.id == f"megatron_golden:{number}")
     found = predict(one)
     assert found.peak_memory_bytes == pytest.approx(one.peak_memory_bytes, rel=0.04)
+
+
+def test_logits_that_a_framework_keeps_are_on_the_last_stage():
+    whole = run(framework="aleph", gpus=2, dp=1, tp=1, pp=2)
+    program = plan_of(whole)
+    logits = 2 * whole.micro_batch * whole.seq * whole.vocab
+    assert program.kept == logits
+    simulation = simulation_of(program)
+    parts, without = (parts_by_device(p, simulation) for p in (program, replace(program, kept=0)))
+    assert [parts[d].tensors - without[d].tensors for d in sorted(parts)] == [0, logits]

@@ -37,9 +37,8 @@ def test_profiles_state_what_the_page_says():
     found = report.bands(OUTCOMES)
     for name in set(report.GPUS.values()):
         stated, expected = cost.load(name).published, found.get(name, found[""])
-        if name != "h100-96":  # as that of the other H100
-            figures = stated.low, stated.high, stated.apart
-            assert figures == pytest.approx((expected.low, expected.high, expected.apart), abs=0.006), name
+        figures = stated.low, stated.high, stated.apart
+        assert figures == pytest.approx((expected.low, expected.high, expected.apart), abs=0.006), name
 
 
 def test_the_band_of_exact_predictions_is_a_point_and_few_runs_have_none():

@@ -49,6 +49,34 @@ def test_a_file_that_holds_no_runs_is_refused_with_line_and_column(broken, expec
         parse_runs(broken, "runs.csv")
 
 
+SPREADSHEETS = {
+    "semicolons": lambda t: t.replace(",", ";").replace("0.1", "0,1"),
+    "tabs": lambda t: t.replace(",", "\t"),
+    "lines of Windows": lambda t: t.replace("\n", "\r\n"),
+    "empty columns and rows": lambda t: t.replace("\n", ",,\n") + ",,,\n",
+    "whole numbers with a point": lambda t: t.replace(",256,", ",256.0,").replace(",1024,", ",1.024E+03,"),
+    "a quoted cell": lambda t: t.replace(",small,", ',"small",'),
+}
+
+
+@pytest.mark.parametrize("how", SPREADSHEETS)
+def test_what_a_spreadsheet_writes_is_read_as_what_was_meant(how):
+    (expected,) = parse_runs(text(row()), "runs.csv")
+    assert parse_runs(SPREADSHEETS[how](text(row())), "runs.csv") == [expected]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read(tmp_path, encoding):
+    path = tmp_path / "runs.csv"
+    path.write_text(text(row()), encoding=encoding)
+    assert [run.id for run in read_runs(str(path))] == ["r:1"]
+
+
+def test_true_is_a_flag():
+    (run,) = parse_runs(text(row() + ",TRUE", header=HEADER + ",fused_norm"), "runs.csv")
+    assert run.fused_norm is True
+
+
 def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path):
     path = tmp_path / "runs.csv"
     path.write_bytes(b"# source\n\xff\xfe")

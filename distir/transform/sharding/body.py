@@ -41,7 +41,7 @@ from distir.ir.deep import Deep
 from distir.ops import OPS, Value, strengthen, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide
-from distir.transform.sharding.items import Collective, Each, Item, Joint, is_plain, repeated
+from distir.transform.sharding.items import Collective, Each, Item, Joint, LocalSlice, is_plain, repeated
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
 from distir.transform.sharding.sizes import divisors
@@ -95,6 +95,10 @@ class Callees(Protocol):
         ...
 
 
+PASSED_ON = frozenset({"Cast", "Flatten", "Reshape"})
+"""What may stand between a value and an op that takes it whole: the value is gathered, in its own element type."""
+
+
 class ShardedBody(Rewriting):
     """The body of a function for arguments in certain states, as items."""
 
@@ -109,13 +113,15 @@ class ShardedBody(Rewriting):
     ) -> None:
         taken = [*(p.name for p in function.params), *(n for s in function.body for n in results(s))]
         super().__init__(mesh.size, taken, domain, mesh.order)
-        self.callees, self.function, self.instance = callees, function, instance
+        self.callees, self.function, self.instance, self.mesh = callees, function, instance, mesh
         self._complete: set[Arg] = set()
         """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
         self._forms: dict[Form | None, tuple[Item, Sequence[tuple[Value, State, bool]]]] = {}
         """By form of a statement: what the first one became, and its results; a pipeline repeats its statements."""
         self._leafwise_known: dict[Any, Decision] = {}
         """Of ops over tuples, by op and operands; gradients are added up with each microbatch."""
+        self._gathered_along: dict[str, int] = {}
+        """Of values that were gathered for an op that takes them whole, and what follows: the axis, from the end."""
         self._worth: dict[str, bool] = {}
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
@@ -249,7 +255,7 @@ class ShardedBody(Rewriting):
         elif statement.op == "Send" and self.callees.cut_sends and (parts := self._parts_to_send(vs[0], states[0])):
             self._send_in_parts(statement, states[0], parts, ws)
         elif all(map(is_whole, states)):
-            self._write(statement, ws, [whole_like(type_of(w)) for w in ws])
+            self._write_whole(statement, ws)
         elif all(map(is_host, ws)):
             self._host(statement, vs, ws)
         elif any(isinstance(type_of(v), TupleType) for v in vs):
@@ -258,6 +264,29 @@ class ShardedBody(Rewriting):
             decision = self._decision(index, statement, vs, states, ws)
             decision = self._spread(index, statement, vs, states, ws, decision)
             self._write_decided(statement, vs, ws, decision)
+
+    def _write_whole(self, statement: Apply, ws: Sequence[Value]) -> None:
+        """Append a statement of whole operands.
+
+        What an op that is to be `whole` makes of something that was gathered for it is as that was before: so each
+        device takes its part of the gradient of logits.
+        """
+        axes = {self._gathered_along[name] for name in names_of(statement.args) if name in self._gathered_along}
+        if statement.op in PASSED_ON:
+            self._gathered_along.update((name, axis) for name in statement.results for axis in axes)
+        if statement.op not in self.mesh.whole or len(axes) != 1 or len(statement.results) != 1:
+            self._write(statement, ws, [whole_like(type_of(w)) for w in ws])
+            return
+        (axis,), (name,), (w,) = axes, statement.results, ws
+        made = type_of(w)
+        rank = len(made.shape) if isinstance(made, TensorType) and made.shape is not None else 0
+        if -axis > rank:
+            self._write(statement, ws, [WHOLE])
+            return
+        whole, state = self.fresh(f"{name}_whole"), Split(rank + axis)
+        self._write(replace(statement, results=(whole,), claims=()), ws, [WHOLE])
+        self.items.append(LocalSlice(name, whole, state.axis))
+        self.define(name, w, state)
 
     def _parts_to_send(self, value: Value, state: State) -> State | None:
         """The state in which a value is sent in parts; None where every device sends what it has.
@@ -314,10 +343,25 @@ class ShardedBody(Rewriting):
         self.items.append(Collective(result, "MPIAllgather", part, _along(state.axis)))
         self.define(result, w, WHOLE)
 
+    def _is_whole(self, statement: Statement) -> bool:
+        """Whether each device computes this of whole operands: an op of which that is wanted, or what only such use."""
+        if not self.mesh.whole or not isinstance(statement, Apply):
+            return False
+        if statement.op in self.mesh.whole:
+            return True
+        users = [user for name in statement.results for user in self._users.get(name, ())]
+        return statement.op in PASSED_ON and bool(users) and all(map(self._is_whole, users))
+
     def _decision(
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]
     ) -> Decision:
         op = OPS[statement.op]
+        if self._is_whole(statement) and not any(map(holds_partial, states)):
+            for v, state in zip(vs, states, strict=True):
+                if isinstance(state, Split) and not state.blocks:
+                    axis = state.axis - len(cast(TensorType, type_of(v)).shape or ())
+                    self._gathered_along.update((name, axis) for name in statement.results)
+            return Decision((WHOLE,) * len(states), (WHOLE,) * len(ws))
         try:
             return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size, self.order)
         except NotExchanged as found:

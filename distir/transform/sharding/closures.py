@@ -55,7 +55,7 @@ class Closure:
         """What of a mesh it depends on how the functions are split."""
         if self.names_devices:
             return mesh
-        return mesh.size, mesh.run if mesh.representative else None, mesh.order
+        return mesh.size, mesh.run if mesh.representative else None, mesh.order, mesh.whole
 
 
 _CLOSURES: Final[Findings[Hashable, Closure]] = Findings()

@@ -59,6 +59,8 @@ class Mesh:
     """Whether what all devices of a group have whole is sent in parts, one by each, and gathered on arrival."""
     order: Order = IN_ORDER
     """Which parts of what is split a device has."""
+    whole: frozenset[str] = frozenset()
+    """Ops that each device computes of whole operands."""
 
     @property
     def ranks(self) -> int:

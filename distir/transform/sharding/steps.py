@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from distir.analysis import Analysis, analysed, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.spelling import nearest
 from distir.ir import Constant, Function, Module, Site
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
+from distir.ops import OPS
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.batch import tokens
@@ -26,7 +28,7 @@ from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons
-from distir.transform.steps import is_heard, step, tell
+from distir.transform.steps import StepError, is_heard, step, tell
 
 Plan = Callable[[Analysis, Function], Sequence[State]]
 """The placement of the entry function's parameters. Raises ProgramError where there is none."""
@@ -70,6 +72,7 @@ def tp(
     sequence: bool = False,
     strict: bool = False,
     scatter_gather: bool | None = None,
+    whole: tuple[str, ...] = (),
 ) -> Module:
     """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
 
@@ -86,13 +89,35 @@ def tp(
     programs of more than 16 devices, whose stages are on several nodes; inside a node the gather takes longer than it
     saves. With `scatter_gather=false` each shard sends all of it.
 
+    `whole=SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad` names ops that every shard computes by itself of whole
+    operands, gathered before: so logits are, as where a framework has no loss of parts of the vocabulary.
+
     A note says each device's share of FLOPs and weights, and which parameters are replicated and why.
 
     Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
     something heavy is replicated: 1 % of the weights in a parameter, or of all FLOPs.
     """
     plan = TensorPlan(value, shard, strict)
-    return split(module, value, "innermost", plan, sequence=sequence, report=plan.report, cut_sends=scatter_gather)
+    return split(
+        module,
+        value,
+        "innermost",
+        plan,
+        sequence=sequence,
+        report=plan.report,
+        cut_sends=scatter_gather,
+        whole=known_ops("whole", whole),
+    )
+
+
+def known_ops(option: str, names: Iterable[str]) -> frozenset[str]:
+    """Names of ops that an option gives. Raises StepError for another."""
+    for name in names:
+        if name not in OPS:
+            near = nearest(name, OPS)
+            hint = f"; did you mean `{near}`?" if near else ""
+            raise StepError(f"`{option}` expected names of ops, found `{name}`{hint}")
+    return frozenset(names)
 
 
 @dataclass
@@ -164,6 +189,7 @@ def split(
     report: Report | None = None,
     cut_sends: bool | None = False,
     order: Order = IN_ORDER,
+    whole: frozenset[str] = frozenset(),
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters placed as `plan` says.
 
@@ -173,7 +199,7 @@ def split(
     checked already. `representative`: only the first of the devices that one becomes is written down (see
     `ops/group.py`); there are no `.scatter` and `.gather` for that. `report` is given what came of it. `cut_sends`:
     what all devices of a group have whole is sent in parts; None: in a program of more than `LARGEST_NODE` devices.
-    `order`: which parts of what is split a device has.
+    `order`: which parts of what is split a device has. `whole`: ops that each device computes of whole operands.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -185,7 +211,7 @@ def split(
     mesh = mesh_of(module, entry, size, place, representative, order)
     if cut_sends is None:
         cut_sends = mesh.count * size > LARGEST_NODE
-    mesh = replace(mesh, cut_sends=cut_sends)
+    mesh = replace(mesh, cut_sends=cut_sends, whole=whole)
     with paused_collection():
         partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)
