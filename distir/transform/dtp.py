@@ -39,6 +39,7 @@ from distir.transform.sharding import (
     Owned,
     TensorPlan,
     expert_states,
+    has_whole_experts,
     marked_for_context,
     order_of,
     owned_weights,
@@ -91,6 +92,7 @@ def dtp(
     experts: int = 1,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],
+    etp: int = 0,
     memory: str | None = None,
     bind: tuple[str, ...] = (),
 ) -> Module:
@@ -119,6 +121,7 @@ def dtp(
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
     number of replicas, and each of the N has its part of the experts. `skew` and `dispatcher` as there.
+    With `etp=1` as in the step `tp`: each shard has whole experts, of each of the N some.
 
     Raises ProgramError if one of these steps does.
     """
@@ -143,8 +146,9 @@ def dtp(
         if context > 1:
             module = marked_for_context(module, cp_kind)
             tell_of_experts(module, context)
-        if experts > 1:
-            module = with_owners(module, experts, skew)
+        parts = experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
+        if parts > 1:
+            module = with_owners(module, parts, skew)
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
         how = (schedule, virtual, balance, hardware, sums, in_flight, memory if p > 1 else None, bind, d * context, t)
@@ -155,8 +159,8 @@ def dtp(
         if piped and d == t == context == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
-        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if experts > 1 else {}
-        shards = TensorPlan(t, shard, strict, representative)
+        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if parts > 1 else {}
+        shards = TensorPlan(t, shard, strict, representative, whole_experts=whole_experts)
         if t > 1 and not shard:
             shards.settled = flow.entry(entry_of(module))
         if piped:
@@ -181,7 +185,7 @@ def dtp(
             return batch_states(analysis, entry, d // experts)
 
         if t > 1:
-            whole = made
+            whole, shards.owned = made, weights if whole_experts else None
             made = split(
                 whole,
                 t,

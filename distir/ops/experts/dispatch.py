@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Shape, TensorType, dims
+from distir.ir import DISCARD, Arg, Literal, Shape, TensorType, dims
 from distir.ops.core import op
 from distir.ops.experts.operands import check_experts, letters_of, stated_rows
 from distir.ops.host import Operand
-from distir.ops.layout import Layout, Letters
+from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.specs import FIRST_ORDER_ONLY
@@ -149,7 +149,17 @@ def _(x: TensorType, places: TensorType, *others: Operand | None, results: Seque
     groups = letters_of(x, 2)
     choices: Letters = (*groups, None, None)
     given = [choices if k == 0 and other is not None else () for k, other in enumerate(others)]
-    return Layout(((*groups, None, "h"), choices, *given), ((*groups, None, "h"),))
+    operands = ((*groups, None, "h"), choices, *given)
+    return Layout(operands, ((*groups, "r", "h"),), parted=frozenset({"r"}), positions=1)
+
+
+@Permute.parted
+def _(w: Parts, x: Arg, places: Arg, weights: Arg = DISCARD, rows: Arg = DISCARD) -> list[Arg]:
+    """Each device has the rows of its experts."""
+    *_, tokens, choices = w.type(places).shape or ()
+    count = rows.value if isinstance(rows, Literal) else tokens * choices if rows == DISCARD else None
+    assert isinstance(count, int)
+    return [w("Permute", x, _own_places(w, places, count), weights, Literal(count // w.size))]
 
 
 @Permute.grad
@@ -187,6 +197,20 @@ def Unpermute(rows: Array, places: Array, weights: Array | None = None) -> Array
     return total.astype(rows.dtype, copy=False)
 
 
+@Unpermute.sharding
+def _(rows: TensorType, places: TensorType, weights: Operand | None = None, *, results: Sequence[Shape]) -> Layout:
+    groups = letters_of(rows, 2)
+    choices: Letters = (*groups, "n", None)
+    given = () if weights is None else (choices,)
+    return Layout(((*groups, "r", "h"), choices, *given), ((*groups, "n", "h"),), parted=frozenset({"r"}), positions=1)
+
+
+@Unpermute.parted
+def _(w: Parts, rows: Arg, places: Arg, weights: Arg = DISCARD) -> list[Arg]:
+    """Each device adds up the rows that it has."""
+    return [w("Unpermute", rows, _own_places(w, places, _count(w, rows)), weights)]
+
+
 @Unpermute.grad
 def _(g: Backward) -> Gradients:
     rows, places, weights = g.x
@@ -221,10 +245,38 @@ def UnpermuteGrad(dy: Array, rows: Array, places: Array, weights: Array) -> Arra
     return np.sum(each * wide(dy)[..., None, :], axis=-1, dtype=each.dtype).astype(weights.dtype, copy=False)
 
 
+@UnpermuteGrad.sharding
+def _(dy: TensorType, rows: TensorType, places: TensorType, weights: TensorType, *, results: Sequence[Shape]) -> Layout:
+    groups = letters_of(rows, 2)
+    choices: Letters = (*groups, "n", None)
+    operands = ((*groups, "n", "h"), (*groups, "r", "h"), choices, choices)
+    return Layout(operands, (choices,), parted=frozenset({"r"}), positions=2)
+
+
+@UnpermuteGrad.parted
+def _(w: Parts, dy: Arg, rows: Arg, places: Arg, weights: Arg) -> list[Arg]:
+    """Each device has the products with the rows that it has."""
+    return [w("UnpermuteGrad", dy, rows, _own_places(w, places, _count(w, rows)), weights)]
+
+
 @UnpermuteGrad.torch(fresh=True)
 def _(write: Write, dy: Expr, rows: Expr, places: Expr, weights: Expr) -> str:
     form = f"{write.kernel('unpermute_gradient')}({dy}, {rows}, {places.tensor})"
     return f"{form}.to({write.dtype(weights.dtype)})"
+
+
+def _count(w: Parts, rows: Arg) -> int:
+    """How many rows a group has on all devices."""
+    count = (w.type(rows).shape or ())[-2]
+    assert isinstance(count, int)
+    return count
+
+
+def _own_places(w: Parts, places: Arg, rows: int) -> Arg:
+    """The places of the rows that a device has, in its part of them; -1 for the others."""
+    own, here = w.own(places, rows)
+    taken = w("And", here, w("GreaterOrEqual", places, Literal(0)))
+    return w("Where", taken, own, Literal(-1))
 
 
 def _rows_of(name: str, rows: Array, places: Array) -> Array:

@@ -88,6 +88,17 @@ def _decided(
     return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
 
 
+def made_in_parts(
+    op: Op, attrs: Attributes, vs: Sequence[Value], ws: Sequence[Type], wanted: Split, size: int
+) -> Decision | None:
+    """The decision to make the wanted part of a result of whole operands; None where its devices would need parts."""
+    found = layout(op, tuple(vs), tuple(ws), attrs)
+    letter = None if found is None else at(found.results[0], wanted.axis)
+    if found is None or letter not in found.parted or any(letter in letters for letters in found.operands):
+        return None
+    return _split(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
+
+
 def _exchanged(
     op: Op,
     found: Layout,
