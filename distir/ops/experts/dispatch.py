@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
@@ -150,14 +151,13 @@ def _(x: TensorType, places: TensorType, *others: Operand | None, results: Seque
     choices: Letters = (*groups, None, None)
     given = [choices if k == 0 and other is not None else () for k, other in enumerate(others)]
     operands = ((*groups, None, "h"), choices, *given)
-    return Layout(operands, ((*groups, "r", "h"),), parted=frozenset({"r"}), positions=1)
+    return _or_by_rows(Layout(operands, ((*groups, "r", "h"),)), 1)
 
 
 @Permute.parted
 def _(w: Parts, x: Arg, places: Arg, weights: Arg = DISCARD, rows: Arg = DISCARD) -> list[Arg]:
     """Each device has the rows of its experts."""
-    *_, tokens, choices = w.type(places).shape or ()
-    count = rows.value if isinstance(rows, Literal) else tokens * choices if rows == DISCARD else None
+    count = rows.value if isinstance(rows, Literal) else dims.multiply(*(w.type(places).shape or ())[-2:])
     assert isinstance(count, int)
     return [w("Permute", x, _own_places(w, places, count), weights, Literal(count // w.size))]
 
@@ -202,7 +202,7 @@ def _(rows: TensorType, places: TensorType, weights: Operand | None = None, *, r
     groups = letters_of(rows, 2)
     choices: Letters = (*groups, "n", None)
     given = () if weights is None else (choices,)
-    return Layout(((*groups, "r", "h"), choices, *given), ((*groups, "n", "h"),), parted=frozenset({"r"}), positions=1)
+    return _or_by_rows(Layout(((*groups, "r", "h"), choices, *given), ((*groups, "n", "h"),)), 1)
 
 
 @Unpermute.parted
@@ -250,7 +250,7 @@ def _(dy: TensorType, rows: TensorType, places: TensorType, weights: TensorType,
     groups = letters_of(rows, 2)
     choices: Letters = (*groups, "n", None)
     operands = ((*groups, "n", "h"), (*groups, "r", "h"), choices, choices)
-    return Layout(operands, (choices,), parted=frozenset({"r"}), positions=2)
+    return _or_by_rows(Layout(operands, (choices,)), 2)
 
 
 @UnpermuteGrad.parted
@@ -265,9 +265,26 @@ def _(write: Write, dy: Expr, rows: Expr, places: Expr, weights: Expr) -> str:
     return f"{form}.to({write.dtype(weights.dtype)})"
 
 
+def _or_by_rows(found: Layout, positions: int) -> Layout:
+    """The layout by groups; or that by rows `r`, of which each device has those of its experts; or that by tokens `n`.
+
+    Rows of several groups are exchanged: an all-to-all of them, where a sum would be of all tokens.
+    """
+
+    def without(*gone: str) -> Layout:
+        operands, results = (
+            tuple(tuple(None if letter in gone else letter for letter in letters) for letters in every)
+            for every in (found.operands, found.results)
+        )
+        return replace(found, operands=operands, results=results)
+
+    by_rows = replace(without("n"), parted=frozenset({"r"}), positions=positions)
+    return replace(without("n", "r"), others=(by_rows, without("r")))
+
+
 def _count(w: Parts, rows: Arg) -> int:
     """How many rows a group has on all devices."""
-    count = (w.type(rows).shape or ())[-2]
+    count = dims.product((w.type(rows).shape or ())[-2:-1])
     assert isinstance(count, int)
     return count
 

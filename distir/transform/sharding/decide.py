@@ -92,11 +92,12 @@ def made_in_parts(
     op: Op, attrs: Attributes, vs: Sequence[Value], ws: Sequence[Type], wanted: Split, size: int
 ) -> Decision | None:
     """The decision to make the wanted part of a result of whole operands; None where its devices would need parts."""
-    found = layout(op, tuple(vs), tuple(ws), attrs)
-    letter = None if found is None else at(found.results[0], wanted.axis)
-    if found is None or letter not in found.parted or any(letter in letters for letters in found.operands):
-        return None
-    return _split(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
+    main = layout(op, tuple(vs), tuple(ws), attrs)
+    for found in () if main is None else (main, *main.others):
+        letter = at(found.results[0], wanted.axis)
+        if letter in found.parted and not any(letter in letters for letters in found.operands):
+            return _split(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
+    return None
 
 
 def _exchanged(

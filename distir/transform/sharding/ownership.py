@@ -21,8 +21,8 @@ Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
 def with_owners(module: Module, count: int, skew: float) -> Module:
     """The program, still on one device, with rows in equal parts for so many devices that own equal parts of experts.
 
-    A note says where there is room for all tokens on each of them. Raises StepError for no `skew`, and where experts are
-    owned already, ProgramError where there are no experts, or they do not divide.
+    A note says where there is room for all tokens on each of them. Raises StepError for no `skew`, and where experts
+    have owners already, ProgramError where there are no experts, or they do not divide.
     """
     if skew and skew < 1:
         raise StepError(f"`skew` expected a multiple of the mean from 1, found {skew:g}")
