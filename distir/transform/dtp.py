@@ -54,6 +54,8 @@ from distir.transform.sharding import (
     with_roles,
 )
 from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.mesh import IN_ORDER
+from distir.transform.sharding.ownership import by_owner
 from distir.transform.sharding.state import State, is_host
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.steps import StepError, is_heard, step, tell
@@ -89,6 +91,7 @@ def dtp(
     context: int = 1,
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,
+    cp_experts: bool = False,
     experts: int = 1,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],
@@ -115,7 +118,7 @@ def dtp(
     gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
     With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
-    `cp_kind` and `zigzag` as in the step `cp`. Gradients are summed over these and the replicas together.
+    `cp_kind`, `zigzag` and `cp_experts` as in the step `cp`. Gradients are summed over these and the replicas together.
 
     `memory`, and what `balance=memory` makes least, are estimated as if shards split weights and activations evenly.
 
@@ -143,10 +146,14 @@ def dtp(
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
     microbatches = count_of(module, microbatches, micro_batch, d)
     with paused_collection():
+        order, parts = IN_ORDER, experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
         if context > 1:
             module = marked_for_context(module, cp_kind)
-            tell_of_experts(module, context)
-        parts = experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
+            order = order_of(module, cp_kind, zigzag)
+            if cp_experts:
+                parts *= order.parts(context)
+            else:
+                tell_of_experts(module, context)
         if parts > 1:
             module = with_owners(module, parts, skew)
         piped = p > 1 or microbatches > 1
@@ -170,10 +177,10 @@ def dtp(
             shards.settled = shards.settled and shards.settled.of(sources)
             weights = {name: weights[source] for name, source in sources.items() if source in weights}
         if context > 1:
-            order = order_of(module, cp_kind, zigzag)
+            owned = weights if cp_experts else {}
 
             def places(analysis: Analysis, entry: Function) -> Sequence[State]:
-                return sequence_states(analysis, entry, context, order)
+                return by_owner(entry, sequence_states(analysis, entry, context, order), owned)
 
             before, inside = entry_of(made), run("c", "p")
             made = split(made, context, inside, places, 0, False, analysis, ends, representative, order=order)

@@ -103,6 +103,33 @@ def test_beside_other_parallelism(steps):
     assert verify(module, transform(module, *steps.split())).equal
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "cp=2 cp_experts=true",
+        "cp=2 cp_kind=a2a cp_experts=true dp=2 zero=1",
+        "cp=2 cp_experts=true zero=3",
+        "dtp=2,1,2 microbatches=2 context=2 cp_experts=true zigzag=false experts=2",
+        "dtp=1,2,1 context=2 zigzag=false cp_experts=true etp=1 sequence=true",
+    ],
+)
+def test_each_device_computes_the_rows_of_its_experts(steps):
+    module = transform(published("gpt-oss-20b", 4), "grad", "optimizer=adam")
+    made = transform(module, *steps.split())
+    assert verify(module, made).equal
+    parts = 4 if "experts=2" in steps or "etp=1" in steps else 2
+    experts = {
+        p.type.shape[0] for p in made.entry().params if "experts" in p.name and p.type.shape and "param" in p.roles
+    }
+    assert experts == {4 // parts}
+    other = transform(module, *steps.replace("cp_experts=true", "cp_experts=false").split())
+    products = [
+        sum(e.work.flops for e in simulate(one, "dgx-a100").timeline().effects if "Ragged" in e.op)
+        for one in (made, other)
+    ]
+    assert products[1] == pytest.approx(2 * products[0], rel=0.02)
+
+
 def test_each_device_has_the_same_share_of_a_causal_triangle():
     """Of 2n parts device i of n has the parts i and 2n - 1 - i (Llama 3, section 3.3.2)."""
     size = 4
@@ -200,11 +227,13 @@ def test_optimizer_state_is_partitioned_over_all_that_hold_the_weight():
         ("cp=4",),
         ("cp=2", "cp_kind=a2a"),
         ("cp=4", "cp_kind=ring"),
+        ("dtp=2,1,1", "context=2", "cp_experts=true", "skew=2"),
     ],
     ids=" ".join,
 )
 def test_one_device_represents_all(words):
-    module = transform(published("llama3-8b", 8), "grad", "optimizer=adam")
+    name = "gpt-oss-20b" if "cp_experts=true" in words else "llama3-8b"
+    module = transform(published(name, 8), "grad", "optimizer=adam")
     whole = simulate(transform(module, *words), "dgx-a100")
     one = simulate(transform(module, words[0], "representative=true", *words[1:]), "dgx-a100")
     assert one.latency_s == whole.latency_s

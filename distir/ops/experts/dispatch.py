@@ -198,17 +198,17 @@ def Unpermute(rows: Array, places: Array, weights: Array | None = None) -> Array
 
 
 @Unpermute.sharding
-def _(rows: TensorType, places: TensorType, weights: Operand | None = None, *, results: Sequence[Shape]) -> Layout:
+def _(rows: TensorType, places: TensorType, *weights: Operand | None, results: Sequence[Shape]) -> Layout:
     groups = letters_of(rows, 2)
     choices: Letters = (*groups, "n", None)
-    given = () if weights is None else (choices,)
+    given: list[Letters] = [() if other is None else choices for other in weights]
     return _or_by_rows(Layout(((*groups, "r", "h"), choices, *given), ((*groups, "n", "h"),)), 1)
 
 
 @Unpermute.parted
-def _(w: Parts, rows: Arg, places: Arg, weights: Arg = DISCARD) -> list[Arg]:
+def _(w: Parts, rows: Arg, places: Arg, *weights: Arg) -> list[Arg]:
     """Each device adds up the rows that it has."""
-    return [w("Unpermute", rows, _own_places(w, places, _count(w, rows)), weights)]
+    return [w("Unpermute", rows, _own_places(w, places, _count(w, rows)), *weights)]
 
 
 @Unpermute.grad

@@ -131,7 +131,7 @@ def _exchanged(
 
 def _goes_by_places(letter: str, found: Layout) -> bool:
     """Whether the op is split along a letter by where a part of it begins, of which each device is to have one."""
-    return letter in found.located or (letter in found.parted and found.positions is not None)
+    return letter in found.located
 
 
 def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
