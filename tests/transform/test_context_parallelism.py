@@ -258,6 +258,8 @@ def test_what_does_not_fit_is_said():
         transform(module, "cp=16")
     with pytest.raises(ProgramError, match=r"DIR620.*which does not split over 3 devices"):
         transform(module, "cp=3", "zigzag=false")
+    with pytest.raises(ProgramError, match=r"`cp` comes first: `cp=2 tp=2 sequence=true`"):
+        transform(module, "tp=2", "sequence=true", "cp=2")
     with pytest.raises(ProgramError, match="this attention is split along the sequence already"):
         transform(module, "cp=2", "cp=2")
     with pytest.raises(ProgramError, match="`@main` has no attention"):

@@ -173,7 +173,8 @@ def sequence_states(analysis: Analysis, entry: Function, size: int, order: Order
     found = [_state(entry, i, p, settled, size, order) for i, p in enumerate(entry.params)]
     if not any(isinstance(state, Split) for state in found):
         message = f"no input of `@{entry.name}` has the sequence that its attention goes along"
-        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message)])
+        hint = "where tokens are spread over shards, `cp` comes first: `cp=2 tp=2 sequence=true`, or `dtp … context=2`"
+        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
     return found
 
 
