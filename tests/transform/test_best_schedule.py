@@ -66,7 +66,7 @@ def drawn(number):
 ALL = os.environ.get("DISTIR_TEST_ALL") == "1"
 
 
-@pytest.mark.parametrize("problem", drawn(200 if ALL else 10), ids=range(200 if ALL else 10))
+@pytest.mark.parametrize("problem", list(drawn(200 if ALL else 10)), ids=range(200 if ALL else 10))
 def test_drawn_pipelines_are_no_longer_than_any_schedule_by_name(problem):
     others = [order for order in named(problem) if problem.fits(order)]
     found = best_order(problem, others, seconds=0)
