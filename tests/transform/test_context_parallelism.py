@@ -240,11 +240,14 @@ def test_one_device_represents_all(words):
     assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
 
 
-@pytest.mark.parametrize("steps", ["cp=2", "cp=2 cp_kind=a2a tp=2", "cp=2 cp_kind=ring overlap=context"])
+@pytest.mark.parametrize(
+    "steps", ["cp=2", "cp=2 cp_kind=a2a tp=2", "cp=2 cp_kind=ring overlap=context", "cp=2 cp_experts=true dp=2"]
+)
 def test_processes_give_what_the_executor_does(command, tmp_path, steps):
     pytest.importorskip("torch")
     path = tmp_path / "step.dir"
-    path.write_text(distir.format(distributed("gemma2-2b", *steps.split())))
+    name = "gpt-oss-20b" if "experts" in steps else "gemma2-2b"
+    path.write_text(distir.format(distributed(name, *steps.split(), batch=4)))
     ended = command("launch", path, "--verify", "--timeout", "300s")
     assert ended.code == 0, ended.err
     assert "the results are those of the reference executor" in ended.err
