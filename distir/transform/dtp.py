@@ -39,6 +39,7 @@ from distir.transform.sharding import (
     Owned,
     TensorPlan,
     expert_states,
+    has_whole_experts,
     marked_for_context,
     order_of,
     owned_weights,
@@ -53,6 +54,8 @@ from distir.transform.sharding import (
     with_roles,
 )
 from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.mesh import IN_ORDER
+from distir.transform.sharding.ownership import by_owner
 from distir.transform.sharding.state import State, is_host
 from distir.transform.sharding.steps import LARGEST_NODE, known_ops
 from distir.transform.steps import StepError, is_heard, step, tell
@@ -88,9 +91,11 @@ def dtp(
     context: int = 1,
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,
+    cp_experts: bool = False,
     experts: int = 1,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],
+    etp: int = 0,
     memory: str | None = None,
     bind: tuple[str, ...] = (),
     whole: tuple[str, ...] = (),
@@ -114,12 +119,13 @@ def dtp(
     stage, which gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
     With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
-    `cp_kind` and `zigzag` as in the step `cp`. Gradients are summed over these and the replicas together.
+    `cp_kind`, `zigzag` and `cp_experts` as in the step `cp`. Gradients are summed over these and the replicas together.
 
     `memory`, and what `balance=memory` makes least, are estimated as if shards split weights and activations evenly.
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
     number of replicas, and each of the N has its part of the experts. `skew` and `dispatcher` as there.
+    With `etp=1` as in the step `tp`: each shard has whole experts, of each of the N some.
 
     Raises ProgramError if one of these steps does.
     """
@@ -141,11 +147,16 @@ def dtp(
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
     microbatches = count_of(module, microbatches, micro_batch, d)
     with paused_collection():
+        order, parts = IN_ORDER, experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
         if context > 1:
             module = marked_for_context(module, cp_kind)
-            tell_of_experts(module, context)
-        if experts > 1:
-            module = with_owners(module, experts, skew)
+            order = order_of(module, cp_kind, zigzag)
+            if cp_experts:
+                parts *= order.parts(context)
+            else:
+                tell_of_experts(module, context)
+        if parts > 1:
+            module = with_owners(module, parts, skew)
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
         how = (schedule, virtual, balance, hardware, sums, in_flight, memory if p > 1 else None, bind, d * context, t)
@@ -156,8 +167,8 @@ def dtp(
         if piped and d == t == context == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
-        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if experts > 1 else {}
-        shards = TensorPlan(t, shard, strict, representative)
+        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if parts > 1 else {}
+        shards = TensorPlan(t, shard, strict, representative, whole_experts=whole_experts)
         if t > 1 and not shard:
             shards.settled = flow.entry(entry_of(module))
         if piped:
@@ -167,10 +178,10 @@ def dtp(
             shards.settled = shards.settled and shards.settled.of(sources)
             weights = {name: weights[source] for name, source in sources.items() if source in weights}
         if context > 1:
-            order = order_of(module, cp_kind, zigzag)
+            owned = weights if cp_experts else {}
 
             def places(analysis: Analysis, entry: Function) -> Sequence[State]:
-                return sequence_states(analysis, entry, context, order)
+                return by_owner(entry, sequence_states(analysis, entry, context, order), owned)
 
             before, inside = entry_of(made), run("c", "p")
             made = split(made, context, inside, places, 0, False, analysis, ends, representative, order=order)
@@ -182,7 +193,7 @@ def dtp(
             return batch_states(analysis, entry, d // experts)
 
         if t > 1:
-            unsplit = made
+            unsplit, shards.owned = made, weights if whole_experts else None
             made = split(
                 unsplit,
                 t,

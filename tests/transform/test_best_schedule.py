@@ -1,7 +1,9 @@
 """Laws of the schedule that is sought: no longer than any other, within the memory, and close to what is possible."""
 
+import os
+import random
 import sys
-from itertools import product
+from itertools import islice, product
 
 import pytest
 from dtp_samples import MODELS
@@ -47,6 +49,43 @@ def test_an_order_that_fits_no_longer_than_any_schedule_by_name(problem):
     assert max(map(in_flight, found.order)) <= problem.room
     assert found.bound <= found.span == problem.span(found.order)
     assert all(found.span <= problem.span(order) for order in others if problem.fits(order))
+
+
+def drawn(number):
+    """So many pipelines with unequal stages, costs and memory: P up to 16, K up to 64."""
+    draw = random.Random(0)
+    for i in range(number):
+        devices, per_device = draw.randint(2, 8 if i % 2 else 16), draw.choice((1, 1, 2))
+        homes = draw.choice(list(placements(devices, per_device)))
+        count = draw.randint(1, 64)
+        lengths = {(s, kind): draw.randint(50, 100) for s in range(len(homes)) for kind in Pass}
+        room = per_device * draw.randint(max(1, devices // 2), 2 * devices)
+        yield OrderProblem(homes, lengths, count, room)
+
+
+ALL = os.environ.get("DISTIR_TEST_ALL") == "1"
+
+
+@pytest.mark.parametrize("problem", list(drawn(200 if ALL else 10)), ids=range(200 if ALL else 10))
+def test_drawn_pipelines_are_no_longer_than_any_schedule_by_name(problem):
+    others = [order for order in named(problem) if problem.fits(order)]
+    found = best_order(problem, others, seconds=0)
+    assert found.bound <= found.span
+    assert all(found.span <= problem.span(order) for order in others)
+
+
+@pytest.mark.skipif(not ALL, reason="the solver takes minutes; DISTIR_TEST_ALL=1")
+def test_of_drawn_pipelines_with_room_nearly_all_are_within_two_percent_of_the_bound():
+    some = [p for p in drawn(200) if p.devices <= 8 and p.room >= p.stages]
+    close = [best_order(p, named(p), seconds=5).gap <= 0.02 for p in some]
+    assert sum(close) >= 0.98 * len(close)
+
+
+def test_a_named_order_that_is_close_to_the_bound_does_not_hide_a_shorter_one():
+    """The first of them that was within 0.2 % of the bound was taken."""
+    problem = next(islice(drawn(118), 117, None))
+    others = [order for order in named(problem) if problem.fits(order)]
+    assert best_order(problem, others, seconds=0).span <= min(map(problem.span, others))
 
 
 def brute_force(problem):

@@ -118,6 +118,33 @@ def test_beside_other_parallelism(steps):
     assert verify(module, transform(module, *steps.split())).equal
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "cp=2 cp_experts=true",
+        "cp=2 cp_kind=a2a cp_experts=true dp=2 zero=1",
+        "cp=2 cp_experts=true zero=3",
+        "dtp=2,1,2 microbatches=2 context=2 cp_experts=true zigzag=false experts=2",
+        "dtp=1,2,1 context=2 zigzag=false cp_experts=true etp=1 sequence=true",
+    ],
+)
+def test_each_device_computes_the_rows_of_its_experts(steps):
+    module = transform(published("gpt-oss-20b", 4), "grad", "optimizer=adam")
+    made = transform(module, *steps.split())
+    assert verify(module, made).equal
+    parts = 4 if "experts=2" in steps or "etp=1" in steps else 2
+    experts = {
+        p.type.shape[0] for p in made.entry().params if "experts" in p.name and p.type.shape and "param" in p.roles
+    }
+    assert experts == {4 // parts}
+    other = transform(module, *steps.replace("cp_experts=true", "cp_experts=false").split())
+    products = [
+        sum(e.work.flops for e in simulate(one, "dgx-a100").timeline().effects if "Ragged" in e.op)
+        for one in (made, other)
+    ]
+    assert products[1] == pytest.approx(2 * products[0], rel=0.02)
+
+
 def test_each_device_has_the_same_share_of_a_causal_triangle():
     """Of 2n parts device i of n has the parts i and 2n - 1 - i (Llama 3, section 3.3.2)."""
     size = 4
@@ -215,22 +242,27 @@ def test_optimizer_state_is_partitioned_over_all_that_hold_the_weight():
         ("cp=4",),
         ("cp=2", "cp_kind=a2a"),
         ("cp=4", "cp_kind=ring"),
+        ("dtp=2,1,1", "context=2", "cp_experts=true", "skew=2"),
     ],
     ids=" ".join,
 )
 def test_one_device_represents_all(words):
-    module = transform(published("llama3-8b", 8), "grad", "optimizer=adam")
+    name = "gpt-oss-20b" if "cp_experts=true" in words else "llama3-8b"
+    module = transform(published(name, 8), "grad", "optimizer=adam")
     whole = simulate(transform(module, *words), "dgx-a100")
     one = simulate(transform(module, words[0], "representative=true", *words[1:]), "dgx-a100")
     assert one.latency_s == whole.latency_s
     assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
 
 
-@pytest.mark.parametrize("steps", ["cp=2", "cp=2 cp_kind=a2a tp=2", "cp=2 cp_kind=ring overlap=context"])
+@pytest.mark.parametrize(
+    "steps", ["cp=2", "cp=2 cp_kind=a2a tp=2", "cp=2 cp_kind=ring overlap=context", "cp=2 cp_experts=true dp=2"]
+)
 def test_processes_give_what_the_executor_does(command, tmp_path, steps):
     pytest.importorskip("torch")
     path = tmp_path / "step.dir"
-    path.write_text(distir.format(distributed("gemma2-2b", *steps.split())))
+    name = "gpt-oss-20b" if "experts" in steps else "gemma2-2b"
+    path.write_text(distir.format(distributed(name, *steps.split(), batch=4)))
     ended = command("launch", path, "--verify", "--timeout", "300s")
     assert ended.code == 0, ended.err
     assert "the results are those of the reference executor" in ended.err
@@ -244,6 +276,8 @@ def test_what_does_not_fit_is_said():
         transform(module, "cp=16")
     with pytest.raises(ProgramError, match=r"DIR620.*which does not split over 3 devices"):
         transform(module, "cp=3", "zigzag=false")
+    with pytest.raises(ProgramError, match=r"`cp` comes first: `cp=2 tp=2 sequence=true`"):
+        transform(module, "tp=2", "sequence=true", "cp=2")
     with pytest.raises(ProgramError, match="this attention is split along the sequence already"):
         transform(module, "cp=2", "cp=2")
     with pytest.raises(ProgramError, match="`@main` has no attention"):

@@ -225,6 +225,70 @@ def test_beside_precision_and_overlap(words):
     assert verify(module, made).equal
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "tp=2 etp=1",
+        "tp=2 etp=1 sequence=true",
+        "tp=2 etp=1 skew=1.9 dp=2 zero=3",
+        "dtp=2,2,2 microbatches=2 etp=1 sequence=true",
+        "dtp=2,2,1 etp=1 experts=2",
+        "dtp=1,2,1 etp=1 context=2",
+    ],
+)
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "gpt-oss-20b"])
+def test_whole_experts_on_shards_of_everything_else(name, steps):
+    sizes = {**SMALL, **DECODERS[name]}
+    module = transform(program(resized(name, PUBLISHED[name], sizes), 8, 8, "Float32"), "grad", "optimizer=adam")
+    made = transform(module, *steps.split())
+    assert verify(module, made).equal
+    shards = int(steps.split()[0].split("=")[1].split(",")[-2 if "dtp" in steps else 0])
+    owners = shards * (2 if "experts=2" in steps else 1)
+    weights = [p.type.shape for p in made.functions["main"].params if "experts" in p.name and "param" in p.roles]
+    whole = [p.type.shape for p in module.functions["main"].params if "experts" in p.name and "param" in p.roles]
+    parts = {shape: (shape[0] // owners, *shape[1:]) for shape in whole}
+    assert set(weights) == set(parts.values()), "a part of the experts, each whole"
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_around_whole_experts_on_shards_all_tokens_travel_once(sequence):
+    """Megatron's all-gather dispatcher: tokens are gathered before the experts, and sums scattered behind them.
+
+    That is what travels around a feed-forward layer that is split: per layer and pass an all-gather and a
+    reduce-scatter of all tokens, or an all-reduce of them, and as many around attention (Korthikanti et al.,
+    arXiv:2205.05198, section 4.2.2). One more in each pass is for the vocabulary.
+    """
+    model = resized("mixtral-8x7b", PUBLISHED["mixtral-8x7b"], {**SMALL, **DECODERS["mixtral-8x7b"]})
+    module = transform(program(model, TOKENS, BATCH, "Float32"), "grad", "optimizer=adam")
+    tokens = BATCH * TOKENS * model.width * 4
+    made = transform(module, "tp=2", f"sequence={str(sequence).lower()}", "etp=1", "skew=1")
+    found = [e.work.communication for e in simulate(made, "dgx-a100").timeline().effects if e.work.communication]
+    sums = Counter(c.pattern for c in found if c.nbytes == tokens)
+    assert sums[{False: "allreduce", True: "reducescatter"}[sequence]] == 4 * model.layers + 2
+    assert max((c.nbytes for c in found), default=0) <= 2 * tokens
+
+
+@pytest.mark.parametrize("steps", ["dtp=2,2,1 etp=1", "dtp=2,2,1 etp=1 experts=2 sequence=true", "dtp=1,2,2 etp=1"])
+def test_one_shard_with_whole_experts_represents_all(steps):
+    module = step()
+    words = [*steps.split(), "skew=2", "microbatches=2"]
+    whole = simulate(transform(module, *words), "dgx-a100")
+    one = simulate(transform(module, *words, "representative=true"), "dgx-a100")
+    assert one.latency_s == whole.latency_s
+    assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
+
+
+def test_experts_are_given_owners_once():
+    with pytest.raises(StepError, match=r"split over 2 devices already; .* `dtp=2,2,1 experts=2 etp=1`"):
+        transform(trained("mixtral-8x7b"), "tp=2", "etp=1", "ep=2")
+    with pytest.raises(StepError, match=r"split over 2 devices already"):
+        transform(trained("mixtral-8x7b"), "ep=2", "ep=2")
+    with pytest.raises(
+        StepError, match="`etp` expected 1, each expert on one shard, or 4, each on all shards, found 2"
+    ):
+        transform(trained("mixtral-8x7b"), "tp=4", "etp=2")
+
+
 def test_there_is_room_for_as_many_rows_as_stated():
     module = trained("mixtral-8x7b")
     for skew, room in ((1.0, 8), (1.3, math.ceil(1.3 * 8)), (0.0, 16)):
@@ -235,10 +299,11 @@ def test_there_is_room_for_as_many_rows_as_stated():
         verify(module, transform(module, "ep=4", "skew=1"))
 
 
-def test_processes_give_what_the_executor_does(command, tmp_path):
+@pytest.mark.parametrize("steps", ["tp=2 ep=2", "tp=2 etp=1 sequence=true dp=2"])
+def test_processes_give_what_the_executor_does(command, tmp_path, steps):
     pytest.importorskip("torch")
     path = tmp_path / "step.dir"
-    path.write_text(distir.format(transform(trained("gpt-oss-20b"), "tp=2", "ep=2")))
+    path.write_text(distir.format(transform(trained("gpt-oss-20b"), *steps.split())))
     ended = command("launch", path, "--verify", "--timeout", "300s")
     assert ended.code == 0, ended.err
     assert "the results are those of the reference executor" in ended.err

@@ -11,7 +11,7 @@ from distir.ir import Call
 from distir.models import gpt2, mlp
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
-from distir.transform.pipeline.balance import Piece, bytes_held, least_bytes, within
+from distir.transform.pipeline.balance import Cuttable, bytes_held, least_bytes, within
 
 pipelines = settings(deadline=None, max_examples=12)
 
@@ -21,7 +21,7 @@ def chains(draw):
     """Pieces, some of which hold the same, and how many microbatches are in flight in each run."""
     number = draw(st.integers(1, 7))
     pieces = [
-        Piece(
+        Cuttable(
             draw(st.integers(0, 9)),
             {draw(st.integers(0, 3)) if draw(st.booleans()) else f"w{i}": 2.0 * i},
             {f"x{i}": draw(st.integers(0, 9)), f"x{i + 1}": 3.0},

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Shape, TensorType, dims
+from distir.ir import DISCARD, Arg, Literal, Shape, TensorType, dims
 from distir.ops.core import op
 from distir.ops.experts.operands import check_experts, letters_of, stated_rows
 from distir.ops.host import Operand
-from distir.ops.layout import Layout, Letters
+from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.specs import FIRST_ORDER_ONLY
@@ -149,7 +150,16 @@ def _(x: TensorType, places: TensorType, *others: Operand | None, results: Seque
     groups = letters_of(x, 2)
     choices: Letters = (*groups, None, None)
     given = [choices if k == 0 and other is not None else () for k, other in enumerate(others)]
-    return Layout(((*groups, None, "h"), choices, *given), ((*groups, None, "h"),))
+    operands = ((*groups, None, "h"), choices, *given)
+    return _or_by_rows(Layout(operands, ((*groups, "r", "h"),)), 1)
+
+
+@Permute.parted
+def _(w: Parts, x: Arg, places: Arg, weights: Arg = DISCARD, rows: Arg = DISCARD) -> list[Arg]:
+    """Each device has the rows of its experts."""
+    count = rows.value if isinstance(rows, Literal) else dims.multiply(*(w.type(places).shape or ())[-2:])
+    assert isinstance(count, int)
+    return [w("Permute", x, _own_places(w, places, count), weights, Literal(count // w.size))]
 
 
 @Permute.grad
@@ -187,6 +197,20 @@ def Unpermute(rows: Array, places: Array, weights: Array | None = None) -> Array
     return total.astype(rows.dtype, copy=False)
 
 
+@Unpermute.sharding
+def _(rows: TensorType, places: TensorType, *weights: Operand | None, results: Sequence[Shape]) -> Layout:
+    groups = letters_of(rows, 2)
+    choices: Letters = (*groups, "n", None)
+    given: list[Letters] = [() if other is None else choices for other in weights]
+    return _or_by_rows(Layout(((*groups, "r", "h"), choices, *given), ((*groups, "n", "h"),)), 1)
+
+
+@Unpermute.parted
+def _(w: Parts, rows: Arg, places: Arg, *weights: Arg) -> list[Arg]:
+    """Each device adds up the rows that it has."""
+    return [w("Unpermute", rows, _own_places(w, places, _count(w, rows)), *weights)]
+
+
 @Unpermute.grad
 def _(g: Backward) -> Gradients:
     rows, places, weights = g.x
@@ -221,10 +245,55 @@ def UnpermuteGrad(dy: Array, rows: Array, places: Array, weights: Array) -> Arra
     return np.sum(each * wide(dy)[..., None, :], axis=-1, dtype=each.dtype).astype(weights.dtype, copy=False)
 
 
+@UnpermuteGrad.sharding
+def _(dy: TensorType, rows: TensorType, places: TensorType, weights: TensorType, *, results: Sequence[Shape]) -> Layout:
+    groups = letters_of(rows, 2)
+    choices: Letters = (*groups, "n", None)
+    operands = ((*groups, "n", "h"), (*groups, "r", "h"), choices, choices)
+    return _or_by_rows(Layout(operands, (choices,)), 2)
+
+
+@UnpermuteGrad.parted
+def _(w: Parts, dy: Arg, rows: Arg, places: Arg, weights: Arg) -> list[Arg]:
+    """Each device has the products with the rows that it has."""
+    return [w("UnpermuteGrad", dy, rows, _own_places(w, places, _count(w, rows)), weights)]
+
+
 @UnpermuteGrad.torch(fresh=True)
 def _(write: Write, dy: Expr, rows: Expr, places: Expr, weights: Expr) -> str:
     form = f"{write.kernel('unpermute_gradient')}({dy}, {rows}, {places.tensor})"
     return f"{form}.to({write.dtype(weights.dtype)})"
+
+
+def _or_by_rows(found: Layout, positions: int) -> Layout:
+    """The layout by groups; or that by rows `r`, of which each device has those of its experts; or that by tokens `n`.
+
+    Rows of several groups are exchanged: an all-to-all of them, where a sum would be of all tokens.
+    """
+
+    def without(*gone: str) -> Layout:
+        operands, results = (
+            tuple(tuple(None if letter in gone else letter for letter in letters) for letters in every)
+            for every in (found.operands, found.results)
+        )
+        return replace(found, operands=operands, results=results)
+
+    by_rows = replace(without("n"), parted=frozenset({"r"}), positions=positions)
+    return replace(without("n", "r"), others=(by_rows, without("r")))
+
+
+def _count(w: Parts, rows: Arg) -> int:
+    """How many rows a group has on all devices."""
+    count = dims.product((w.type(rows).shape or ())[-2:-1])
+    assert isinstance(count, int)
+    return count
+
+
+def _own_places(w: Parts, places: Arg, rows: int) -> Arg:
+    """The places of the rows that a device has, in its part of them; -1 for the others."""
+    own, here = w.own(places, rows)
+    taken = w("And", here, w("GreaterOrEqual", places, Literal(0)))
+    return w("Where", taken, own, Literal(-1))
 
 
 def _rows_of(name: str, rows: Array, places: Array) -> Array:

@@ -1,10 +1,10 @@
 """Pipelines: a sequential program cut into stages over several devices, its batch into microbatches, with a schedule.
 
-The way of a program through here: `reading` understands it, by `microbatches` and `batch`; `stages` cuts it, by
-`costs`, and `shares` says what came of that; `splitting` makes two of a backward pass; `packing` and `outlining` make
-functions of stages; `schedules` say which device runs which `passes` and when, which `validation` checks; `order` adds
-the messages, and `filling` moves weight gradients; `placement` says what is where; `emission` writes it down, which
-`prepared` puts together. `step` does all that.
+The way of a program through here: `reading` understands it, by `microbatches` and `batch`; `stages` cuts it, by `costs`
+and what is held (`holding`), where `balance` says, and `shares` says what came of that; `splitting` makes two of a
+backward pass; `packing` and `outlining` make functions of stages; `schedules` say which device runs which `passes` and
+when, which `validation` checks; `order` adds the messages, and `filling` moves weight gradients; `placement` says what
+is where; `emission` writes it down, which `prepared` puts together. `step` does all that.
 """
 
 from distir.transform.pipeline.batch import count_of

@@ -16,7 +16,7 @@ Weigh = Callable[[int, int, int], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Cuttable:
     """What is not cut: the seconds that it takes, and the bytes that it holds, by what holds them.
 
     What several pieces hold is held once by a run that has several of them.
@@ -31,7 +31,7 @@ class Piece:
     """Beside these while it runs."""
 
 
-def bytes_held(pieces: Sequence[Piece], microbatches: float) -> float:
+def bytes_held(pieces: Sequence[Cuttable], microbatches: float) -> float:
     """What a run of pieces holds at most, with so many microbatches in flight."""
     throughout: dict[object, float] = {}
     in_flight: dict[object, float] = {}
@@ -42,12 +42,12 @@ def bytes_held(pieces: Sequence[Piece], microbatches: float) -> float:
     return sum(throughout.values()) + microbatches * sum(in_flight.values()) + working
 
 
-def least_bytes(pieces: Sequence[Piece], microbatches: Sequence[float]) -> list[int]:
+def least_bytes(pieces: Sequence[Cuttable], microbatches: Sequence[float]) -> list[int]:
     """The cut whose run that holds most holds as little as can be. `microbatches`: by run, how many are in flight."""
     return lightest(_bytes(pieces, microbatches), len(pieces), len(microbatches))
 
 
-def within(pieces: Sequence[Piece], microbatches: Sequence[float], homes: Sequence[int], limit: float) -> list[int]:
+def within(pieces: Sequence[Cuttable], microbatches: Sequence[float], homes: Sequence[int], limit: float) -> list[int]:
     """The cut whose slowest run is as fast as can be, of those in which no device holds more than the limit.
 
     `homes`: by run, its device. What a device may hold is dealt out to its runs as in the cut that holds least. Empty
@@ -69,7 +69,7 @@ def within(pieces: Sequence[Piece], microbatches: Sequence[float], homes: Sequen
     return lightest(seconds, len(pieces), len(microbatches))
 
 
-def _bytes(pieces: Sequence[Piece], microbatches: Sequence[float]) -> Weigh:
+def _bytes(pieces: Sequence[Cuttable], microbatches: Sequence[float]) -> Weigh:
     """What runs hold, each found once."""
     tables: dict[int, list[tuple[float, float, float]]] = {}
 

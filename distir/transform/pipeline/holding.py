@@ -19,7 +19,7 @@ from distir.simulate.effects import Effects
 from distir.simulate.leaves import NO_STORAGE
 from distir.simulate.simulation import BindError, arguments, cannot, place
 from distir.simulate.storage import StorageMap, Unplanned
-from distir.transform.pipeline.balance import Piece
+from distir.transform.pipeline.balance import Cuttable
 from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.reading import Phase, Reading
 from distir.transform.steps import StepError
@@ -37,7 +37,7 @@ def pieces(
     bind: Mapping[str, Constant],
     replicas: int,
     shards: int,
-) -> list[Piece]:
+) -> list[Cuttable]:
     """The pieces of the forward pass that begin at `begins`, each with what belongs to it of the backward pass.
 
     `anchors`: by statement of the backward pass, its place in `forward`; `seconds`, by place. The batch is that of so
@@ -69,7 +69,7 @@ def pieces(
             rise = found.rise(statement.results)
             working[piece] = max(working[piece], min(rise, own) + share * max(rise - own, 0.0))
     times = [sum(seconds[a:b]) for a, b in pairwise([*begins, len(forward)])]
-    return [Piece(*of) for of in zip(times, throughout, in_flight, working, strict=True)]
+    return [Cuttable(*of) for of in zip(times, throughout, in_flight, working, strict=True)]
 
 
 def _sources(reading: Reading) -> dict[str, set[str]]:

@@ -57,7 +57,7 @@ class Layers:
 
 
 @dataclass(frozen=True)
-class Limits:
+class StageLimits:
     """What stages are cut for that must fit, or are to hold little."""
 
     homes: Sequence[int]
@@ -75,7 +75,7 @@ class Limits:
     """Over how many devices weights and activations are split evenly."""
 
 
-def cut(reading: Reading, count: int, balance: str, cost: Cost | None, limits: Limits | None = None) -> Stages:
+def cut(reading: Reading, count: int, balance: str, cost: Cost | None, limits: StageLimits | None = None) -> Stages:
     """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
 
     `balance`: "uniform", equally many layers; "2,3,2", so many layers each; "cost", the slowest stage as fast as can be
@@ -326,7 +326,7 @@ def _within(
     begins: Sequence[int],
     seconds: Sequence[float],
     balance: str,
-    limits: Limits,
+    limits: StageLimits,
 ) -> list[int]:
     """The first piece of each stage, for stages that fit or hold as little as can be."""
     cuttable = pieces(

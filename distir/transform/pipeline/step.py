@@ -38,7 +38,7 @@ from distir.transform.pipeline.schedules import SCHEDULES, Schedule, fit
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
-from distir.transform.pipeline.stages import Cost, Limits, Stages, cut
+from distir.transform.pipeline.stages import Cost, StageLimits, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
 from distir.transform.steps import StepError, bound_sizes, is_heard, step, tell
 
@@ -288,7 +288,7 @@ def _prepared(
     homes = stage_devices(order)
     limits = None
     if room is not None:
-        limits = Limits(
+        limits = StageLimits(
             homes, stages_in_flight(order), room.limit, machine, bound_sizes(room.bind), room.replicas, room.shards
         )
     stages = cut(reading, len(homes), balance, cost, limits)

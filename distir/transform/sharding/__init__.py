@@ -13,18 +13,10 @@ from distir.transform.sharding.context import (
     sequence_states,
     tell_of_experts,
 )
-from distir.transform.sharding.experts import (
-    DISPATCHERS,
-    Owned,
-    ep,
-    expert_states,
-    owned_weights,
-    router_of,
-    with_dispatcher,
-    with_owners,
-)
+from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
 from distir.transform.sharding.joined import with_joined_sums, with_roles
-from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
+from distir.transform.sharding.ownership import Owned, owned_weights, with_owners
+from distir.transform.sharding.steps import TensorPlan, dp, has_whole_experts, sequential, split, tensor_shares, tp
 
 __all__ = [
     "CONTEXTS",
@@ -35,6 +27,7 @@ __all__ = [
     "dp",
     "ep",
     "expert_states",
+    "has_whole_experts",
     "marked_for_context",
     "order_of",
     "owned_weights",

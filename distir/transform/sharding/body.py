@@ -40,7 +40,7 @@ from distir.ir import names as names_of
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, strengthen, type_of
 from distir.transform.sharding.batch import Places
-from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide
+from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide, made_in_parts
 from distir.transform.sharding.items import Collective, Each, Item, Joint, LocalSlice, is_plain, repeated
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
@@ -255,13 +255,19 @@ class ShardedBody(Rewriting):
         elif statement.op == "Send" and self.callees.cut_sends and (parts := self._parts_to_send(vs[0], states[0])):
             self._send_in_parts(statement, states[0], parts, ws)
         elif all(map(is_whole, states)):
-            self._write_whole(statement, ws)
+            decision = self._wanted_in_parts(statement, vs, ws)
+            if decision is not None:
+                self._write_decided(statement, vs, ws, decision)
+            else:
+                self._write_whole(statement, ws)
         elif all(map(is_host, ws)):
             self._host(statement, vs, ws)
         elif any(isinstance(type_of(v), TupleType) for v in vs):
             self._leafwise(index, statement, vs, states, ws)
         else:
             decision = self._decision(index, statement, vs, states, ws)
+            if all(map(is_whole, decision.given)):
+                decision = self._wanted_in_parts(statement, vs, ws) or decision
             decision = self._spread(index, statement, vs, states, ws, decision)
             self._write_decided(statement, vs, ws, decision)
 
@@ -287,6 +293,29 @@ class ShardedBody(Rewriting):
         self._write(replace(statement, results=(whole,), claims=()), ws, [WHOLE])
         self.items.append(LocalSlice(name, whole, state.axis))
         self.define(name, w, state)
+
+    def _wanted_in_parts(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> Decision | None:
+        """The decision to make of whole operands the part that a user of the result needs, where each device can."""
+        op, name = OPS[statement.op], statement.results[0]
+        if "parted" not in op.rules or len(ws) != 1 or is_host(ws[0]):
+            return None
+        for user in self._users.get(name, ()):
+            known = isinstance(user, Apply) and all(arg == name or arg in self._states for arg in names_of(user.args))
+            if not known or not isinstance(user, Apply) or user.op in ("MakeTuple", "UnpackTuple", "Send"):
+                continue
+            theirs = tuple(ws[0] if arg == name else self.value(arg) for arg in user.args)
+            states = tuple(WHOLE if arg == name else self.state(arg) for arg in user.args)
+            made = [type_of(w) for w in self.domain.answer(user, theirs)]
+            if any(isinstance(type_of(v), TupleType) for v in theirs):
+                continue
+            try:
+                needed = decide(OPS[user.op], user.attrs, theirs, states, made, self.size, self.order).needed
+            except (NoRule, NotExchanged):
+                continue
+            wanted = needed[user.args.index(name)]
+            if isinstance(wanted, Split):
+                return made_in_parts(op, statement.attrs, vs, [type_of(ws[0])], wanted, self.size)
+        return None
 
     def _parts_to_send(self, value: Value, state: State) -> State | None:
         """The state in which a value is sent in parts; None where every device sends what it has.

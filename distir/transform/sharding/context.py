@@ -23,6 +23,7 @@ from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_roles
 from distir.transform.sharding.mesh import IN_ORDER, Order
+from distir.transform.sharding.ownership import by_owner, owned_weights, with_owners
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_block, whole_like
 from distir.transform.sharding.steps import split
@@ -33,7 +34,14 @@ ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
 @step(after=("grad", "checkpoint", "pp", "accumulate"), choices={"cp_kind": CONTEXTS})
 def cp(
-    module: Module, value: int, *, cp_kind: str = CONTEXTS[0], zigzag: bool | None = None, representative: bool = False
+    module: Module,
+    value: int,
+    *,
+    cp_kind: str = CONTEXTS[0],
+    zigzag: bool | None = None,
+    cp_experts: bool = False,
+    skew: float = 0.0,
+    representative: bool = False,
 ) -> Module:
     """Context parallelism: every device becomes `value` devices, innermost, each with a part of every sequence.
 
@@ -55,16 +63,26 @@ def cp(
     `cp`, after one with `a2a`, splits the sequences of the heads that each device has then. With `representative=true`
     only the first of these devices is written, which represents all of them.
 
+    Where tokens go to experts, they are gathered, and every device computes all their rows. With `cp_experts=true` each
+    device has some of the experts, and computes their rows alone; what it adds to a token is summed over the devices
+    (Megatron's expert parallelism goes over context-parallel ranks, too). `skew` as in the step `ep`.
+
     Raises ProgramError where there is no attention, or no input has its sequence, or that does not divide.
     """
     if value == 1:
         return module
     marked = marked_for_context(module, cp_kind)
-    tell_of_experts(module, value)
     order = order_of(marked, cp_kind, zigzag)
+    if cp_experts:
+        marked = with_owners(marked, order.parts(value), skew)
+    else:
+        tell_of_experts(module, value)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
-        return sequence_states(analysis, entry, value, order)
+        states = sequence_states(analysis, entry, value, order)
+        return (
+            by_owner(entry, states, owned_weights(entry, Flow(analysis.domain).entry(entry))) if cp_experts else states
+        )
 
     made = split(marked, value, "innermost", placement, representative=representative, order=order)
     shared = value * max(
@@ -129,7 +147,8 @@ def _obstacle(statement: Apply) -> str:
 def tell_of_experts(module: Module, size: int) -> None:
     """Say that tokens are gathered for experts, where there are such."""
     if any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
-        tell(f"tokens are gathered for their experts, whose rows each of the {size} devices computes")
+        rows = f"whose rows each of the {size} devices computes"
+        tell(f"tokens are gathered for their experts, {rows}; with `cp_experts=true`, those of its experts")
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:
@@ -154,7 +173,8 @@ def sequence_states(analysis: Analysis, entry: Function, size: int, order: Order
     found = [_state(entry, i, p, settled, size, order) for i, p in enumerate(entry.params)]
     if not any(isinstance(state, Split) for state in found):
         message = f"no input of `@{entry.name}` has the sequence that its attention goes along"
-        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message)])
+        hint = "where tokens are spread over shards, `cp` comes first: `cp=2 tp=2 sequence=true`, or `dtp … context=2`"
+        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
     return found
 
 

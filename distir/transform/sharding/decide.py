@@ -88,6 +88,18 @@ def _decided(
     return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
 
 
+def made_in_parts(
+    op: Op, attrs: Attributes, vs: Sequence[Value], ws: Sequence[Type], wanted: Split, size: int
+) -> Decision | None:
+    """The decision to make the wanted part of a result of whole operands; None where its devices would need parts."""
+    main = layout(op, tuple(vs), tuple(ws), attrs)
+    for found in () if main is None else (main, *main.others):
+        letter = at(found.results[0], wanted.axis)
+        if letter in found.parted and not any(letter in letters for letters in found.operands):
+            return _split(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
+    return None
+
+
 def _exchanged(
     op: Op,
     found: Layout,
@@ -119,7 +131,7 @@ def _exchanged(
 
 def _goes_by_places(letter: str, found: Layout) -> bool:
     """Whether the op is split along a letter by where a part of it begins, of which each device is to have one."""
-    return letter in found.located or (letter in found.parted and found.positions is not None)
+    return letter in found.located
 
 
 def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:

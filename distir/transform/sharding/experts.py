@@ -7,23 +7,19 @@ rows `owned` puts into equal parts, one for each device. Everything else is data
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import replace
-from functools import lru_cache
 
 from distir.analysis import Analysis
 from distir.ir import NO_ATTRIBUTES, Apply, Arg, Attributes, Function, Module, Statement
-from distir.ir.roles import is_held
 from distir.ops.group import GROUPED
 from distir.ops.resources import ROUTED
-from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.sharding.classes import Settled, is_one
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import mesh_of
-from distir.transform.sharding.owned import OwnedExperts, Owners, owned
-from distir.transform.sharding.state import Split, State
+from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
+from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import split
 from distir.transform.steps import StepError, step, tell
 
@@ -74,25 +70,6 @@ def ep(
     made = split(module, value, "outermost", placement, representative=representative)
     stride = mesh_of(module, entry_of(module), value, "outermost").count
     return with_dispatcher(module, made, value, stride, router)
-
-
-def with_owners(module: Module, count: int, skew: float) -> Module:
-    """The program, still on one device, with rows in equal parts for so many devices that own equal parts of experts.
-
-    A note says where there is room for all tokens on each of them. Raises StepError for no `skew`, ProgramError where
-    there are no experts, or they do not divide.
-    """
-    if skew and skew < 1:
-        raise StepError(f"`skew` expected a multiple of the mean from 1, found {skew:g}")
-    made = _with_owners(module, Owners(count, skew))
-    if not skew and made.is_dropless:
-        tell(f"there is room for all tokens on each device, {count} times the mean: state `skew=…` for simulation")
-    return made.module
-
-
-@lru_cache(maxsize=16)  # a search distributes it in ever other ways
-def _with_owners(module: Module, owners: Owners) -> OwnedExperts:
-    return owned(checked(module), entry_of(module), owners)
 
 
 def router_of(module: Module, dispatcher: str) -> Attributes:
@@ -147,35 +124,9 @@ def with_dispatcher(given: Module, module: Module, size: int, stride: int, route
     return Module(map(changed, module))
 
 
-Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
-"""By parameter: which dimensions number experts, each the way to a leaf and an axis of it."""
-
-
-def owned_weights(entry: Function, settled: Settled) -> Owned:
-    """The weights of experts, and what an optimizer keeps of them."""
-    held = {p.name for p in entry.params if is_held(p)}
-    found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
-    for (name, path, axis), pieces in settled.places.items():
-        if name in held and is_one(pieces) and settled.traits[pieces[0][0]].owned:
-            found[name] = (*found.get(name, ()), (path, axis))
-    return found
-
-
 def expert_states(analysis: Analysis, entry: Function, size: int, weights: Owned) -> list[State]:
     """A state for each parameter of a program with owners: inputs are split along the batch, experts by owner.
 
     So is what an optimizer keeps of the weights of experts. Raises ProgramError where the batch does not divide.
     """
-    states = batch_states(analysis, entry, size)
-    for i, param in enumerate(entry.params):
-        for path, axis in weights.get(param.name, ()):
-            states[i] = _along(states[i], path, axis)
-    return states
-
-
-def _along(state: State, path: tuple[int, ...], axis: int) -> State:
-    """A state with one leaf split along an axis."""
-    if not path:
-        return Split(axis)
-    assert isinstance(state, tuple)
-    return tuple(_along(s, path[1:], axis) if k == path[0] else s for k, s in enumerate(state))
+    return by_owner(entry, batch_states(analysis, entry, size), weights)

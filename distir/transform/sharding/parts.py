@@ -113,14 +113,20 @@ class Writer:
         )
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
-        """Positions along an axis of `length` counted from where this device's part begins, and which lie in it."""
-        part = length // self.size
-        first = self._once(("first", part), lambda: self._first(part))
+        """Positions along an axis of `length` counted in this device's part, run after run, and which lie in it."""
+        order = self._body.order
+        run = length // order.parts(self.size)
         if self.type(positions).dtype is not DTYPES["Int64"]:
             positions = self("Cast", positions, to=DTYPES["Int64"])
-        own = self("Sub", self("Mod", positions, Literal(length)), first)  # the remainder: -1 is the last position
-        here = self("And", self("GreaterOrEqual", own, Literal(0)), self("Less", own, Literal(part)))
-        return self("Where", here, own, Literal(0)), here
+        whole = self("Mod", positions, Literal(length))  # the remainder: -1 is the last position
+        found: Arg = Literal(0)
+        every: list[Arg] = []
+        for number in range(len(order.of(0, self.size))):
+            own = self("Sub", whole, self._once(("first", number, run), lambda n=number: self._first(n, run)))
+            here = self("And", self("GreaterOrEqual", own, Literal(0)), self("Less", own, Literal(run)))
+            found = self("Where", here, self("Add", own, Literal(number * run)) if number else own, found)
+            every.append(here)
+        return found, every[0] if len(every) == 1 else self("Or", *every)
 
     def type(self, x: Arg) -> TensorType:
         """The type of a value; unknown of what is no tensor."""
@@ -137,9 +143,13 @@ class Writer:
         self._body.define(name, UNKNOWN, PARTIAL)
         return name
 
-    def _first(self, part: int) -> str:
+    def _first(self, number: int, run: int) -> str:
+        """Where the run of this number begins that each device has."""
         name = self._body.fresh("first")
-        self._body.items.append(Ranked(name, tuple(rank * part for rank in range(self.size))))
+        ranks = range(self.size)
+        self._body.items.append(
+            Ranked(name, tuple(self._body.order.of(rank, self.size)[number] * run for rank in ranks))
+        )
         return name
 
     def _once(self, key: Hashable, write: Callable[[], str]) -> str:

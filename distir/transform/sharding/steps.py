@@ -24,6 +24,7 @@ from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.mesh import IN_ORDER, Order, Place, mesh_of
 from distir.transform.sharding.owned import owners_of
+from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
@@ -73,6 +74,8 @@ def tp(
     strict: bool = False,
     scatter_gather: bool | None = None,
     whole: tuple[str, ...] = (),
+    etp: int = 0,
+    skew: float = 0.0,
 ) -> Module:
     """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
 
@@ -83,6 +86,11 @@ def tp(
 
     With `sequence=true` what is between such blocks (normalisation, residual sums) is split along the sequence: a sum
     is scattered where it was given to all, and gathered where a block begins.
+
+    With `etp=1`, expert tensor parallelism of 1, experts are not split: each shard has some of them whole, computes the
+    rows of all tokens that chose them, and what it adds to a token is summed over the shards (Megatron's
+    `--expert-tensor-parallel-size 1` with its all-gather dispatcher). Products are as wide as experts are, and no more
+    is communicated. `skew` as in the step `ep`.
 
     Of what all shards of a pipeline's stage have whole, each sends a part to the next stage, which gathers them: so the
     slower links between stages carry it once (Megatron's scatter-gather optimization). Without the option that is so in
@@ -97,7 +105,9 @@ def tp(
     Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
     something heavy is replicated: 1 % of the weights in a parameter, or of all FLOPs.
     """
-    plan = TensorPlan(value, shard, strict)
+    plan = TensorPlan(value, shard, strict, whole_experts=has_whole_experts(etp, value))
+    if plan.whole_experts and value > 1:
+        module = with_owners(module, value, skew)
     return split(
         module,
         value,
@@ -120,6 +130,13 @@ def known_ops(option: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
+def has_whole_experts(etp: int, shards: int) -> bool:
+    """Whether `etp` asks for experts that are not split over these shards. Raises StepError for what it cannot be."""
+    if etp not in (0, 1, shards):
+        raise StepError(f"`etp` expected 1, each expert on one shard, or {shards}, each on all shards, found {etp}")
+    return etp == 1
+
+
 @dataclass
 class TensorPlan:
     """What `tp` splits, over so many devices, and what it says of that. `written`: for how many the result is."""
@@ -130,12 +147,19 @@ class TensorPlan:
     representative: bool = False
     settled: Settled | None = None
     """The dimensions of the parameters, where they are known already."""
+    whole_experts: bool = False
+    """Whether each device has whole experts of its own, and not a part of every one."""
+    owned: Owned | None = None
+    """The weights of these experts, where they are known already."""
 
     def __call__(self, analysis: Analysis, entry: Function) -> Sequence[State]:
         """The placement of the entry function's parameters. Raises ProgramError where nothing can be split."""
         if self.settled is None:
             self.settled = Flow(analysis.domain).entry(entry)
-        return parameter_states(entry, self.size, self.by_hand, self.settled)
+        if self.whole_experts and self.owned is None:
+            self.owned = owned_weights(entry, self.settled)
+        owned = self.owned or {}
+        return by_owner(entry, parameter_states(entry, self.size, self.by_hand, self.settled, owned), owned)
 
     def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
         """What came of it."""

@@ -36,13 +36,18 @@ class Candidate:
     """How many numbers the parameters hold that would be split."""
 
 
-def parameter_states(entry: Function, size: int, by_hand: Sequence[str], settled: Settled) -> list[State]:
-    """A state for each parameter of the entry function. Raises ProgramError where nothing can be split so."""
+def parameter_states(
+    entry: Function, size: int, by_hand: Sequence[str], settled: Settled, left: Collection[str] = ()
+) -> list[State]:
+    """A state for each parameter of the entry function. Raises ProgramError where nothing can be split so.
+
+    `left`: parameters of which no dimension is sought to be split.
+    """
     stated = _stated(entry, by_hand)
     if stated:
         split = _stated_places(entry, stated, settled, size)
     else:
-        chosen = [candidate.number for candidate in _chosen(entry, settled, size)]
+        chosen = [candidate.number for candidate in _chosen(entry, settled, size, left)]
         found = ((place, _blocks(pieces, chosen)) for place, pieces in settled.places.items())
         split = {place: blocks for place, blocks in found if blocks is not None}
     return [_state(p.name, p.type, split) for p in entry.params]
@@ -83,7 +88,7 @@ def _inputs(entry: Function, settled: Settled) -> dict[int, str]:
     return {of: name for (name, _, _), pieces in settled.places.items() if name in inputs for of, _ in pieces}
 
 
-def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
+def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] = ()) -> list[Candidate]:
     """The classes to split, none of which is at odds with another.
 
     Those come first that split most numbers of parameters for each time that they are summed over. After them come
@@ -91,7 +96,8 @@ def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
     another dimension before, as channels of one convolution after the other, sums are scattered or parts gathered.
     """
     reached = _inputs(entry, settled)
-    open_classes = [c for c in _candidates(entry, settled) if not c.traits.whole and c.number not in reached]
+    candidates = (c for c in _candidates(entry, settled) if any(name not in left for name, _, _ in c.places))
+    open_classes = [c for c in candidates if not c.traits.whole and c.number not in reached]
     chosen: list[Candidate] = []
     indivisible: list[Candidate] = []
     later: list[Candidate] = []
