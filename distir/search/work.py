@@ -7,6 +7,7 @@ to keep every worker busy.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import warnings
@@ -48,6 +49,12 @@ class Workers:
 
     jobs: int = 0
     backend: str = "processes"
+
+    def settled(self, configurations: int, statements: int) -> Workers:
+        """The same with the number of processes for this much work in all, where it comes a few at a time."""
+        if self.backend != "processes" or self.jobs:
+            return self
+        return replace(self, jobs=(os.cpu_count() or 1) if self.many(configurations, statements) else 1)
 
     def many(self, configurations: int, statements: int) -> bool:
         """Whether it is worth starting processes for this many configurations of a program of this many statements."""

@@ -96,7 +96,7 @@ def test_the_bound_never_costs_the_best_row(module, size):
 
 
 def test_the_bound_is_below_every_simulation_and_prunes():
-    from distir.search.bounded import _load
+    from distir.search.sequential import load_at as _load
 
     subject = Subject("mlp", MLP, load("dgx2-v100"))
     table = searched(MLP, Space(4, (256,)))
