@@ -157,7 +157,16 @@ class Search:
             )
         if self.configurations == 0:
             sizes = ", ".join(map(str, self.batch_sizes))
-            raise SpaceError(f"no batch of {sizes} can be cut into D·K equal parts for any strategy")
+            parts = min(plan.data * plan.microbatches for plan in self.grid.plans()) * min(
+                self.space.micro_batches or (1,)
+            )
+            wanted = max(max(size or 1 for size in self.batch_sizes) // parts, 1) * parts
+            raise SpaceError(f"no batch of {sizes} can be cut into D·K equal parts for any strategy; {wanted} would do")
+        if self.method == "bounded" and not any(
+            admitted(self.subject, self.grid, size, True)[0] for size in self.batch_sizes
+        ):
+            why = ", ".join(f"{count} {why}" for why, count in self.refused.most_common(3))
+            raise SpaceError(f"no strategy is left of those that the program admits: {why}")
 
 
 def search(

@@ -77,6 +77,16 @@ class Space(Choices):
 
         return all(tries(axis.field, axis.tried(self, plan)) for axis in AXES)
 
+    def _nearest(self, name: str) -> str:
+        """Which degree would do in the place of the stated ones, the others as they are; nothing where none would."""
+        free = replace(self, fixed={other: held for other, held in self.fixed.items() if other != name})
+        try:
+            possible = {dict(zip("DTP", degrees, strict=False))[name] for degrees in free._degrees()}
+        except SpaceError:
+            return ""
+        least = min(possible, key=lambda n: (min(abs(n - stated) for stated in self.fixed[name]), n))
+        return f"; {name} = {least} would do"
+
     def _sharing(self, count: int) -> tuple[int, ...]:
         """How many replicas may share so many experts."""
         tried = (n for n in divisors(count) if self.all_divisors or n & (n - 1) == 0)
@@ -99,7 +109,8 @@ class Space(Choices):
                     yield data, tensor, pipeline, context
         if not found and self.fixed:
             held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in self.fixed.items())
-            raise SpaceError(f"{self.devices} devices cannot be split into D·T·P with {held}")
+            nearest = "".join(self._nearest(name) for name in self.fixed)
+            raise SpaceError(f"{self.devices} devices cannot be split into D·T·P with {held}{nearest}")
         if not found:
             raise SpaceError(
                 f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
