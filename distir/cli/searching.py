@@ -157,12 +157,13 @@ def _certificates(chosen: Search, table: Table) -> list[Certificate]:
 
 
 def _explained(table: Table, chosen: Search) -> Iterator[str]:
-    """What binds the best row, and what would make another one the best."""
+    """The steps of the best row, what binds it, and what would make another one the best."""
     from distir.search.binding import binding, changes
 
     best = table.best
     if best is None:
         return
+    yield f"its steps: {' '.join(best.plan.steps())}"
     bound = binding(chosen.subject, best)
     if bound is not None:
         yield f"the best is bound by: {bound}"
