@@ -602,7 +602,7 @@ def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> 
 
     search = replace(chosen, known=tuple(known))
     csv = None if log is None else log.path
-    total = search.configurations
+    total = search.configurations if search.budget is None else min(search.budget, search.configurations)
     found: list[Row] = []
     try:
         with (
