@@ -53,7 +53,7 @@ def binding(subject: Subject, row: Row) -> Binding | None:
         bubble, links, host = simulation.bubble, simulation.exposed_communication, simulation.host_bound or 0.0
     except (ProgramError, BindError, Reject, StepError):
         return None
-    memory = max(use.needed_bytes / use.capacity_bytes for use in simulation.memory_uses.values())
+    memory = max(use.peak_memory_bytes / max(use.room_bytes, 1) for use in simulation.memory_uses.values())
     return Binding(1 - bubble - links, links, bubble - host, host, memory)
 
 

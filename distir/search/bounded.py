@@ -135,7 +135,7 @@ class _Limits:
         self.load = load_at(subject, size)
         self.seconds = PlanBounds(self.load, subject.hardware).seconds
         self.weights, self.state = subject.weights_bytes, subject.state_bytes
-        self.capacity = max(kind.memory for kind in subject.hardware.kinds.distinct)
+        self.capacity = max(kind.memory + kind.process.left_out for kind in subject.hardware.kinds.distinct)
 
     def fits(self, plan: Plan) -> bool:
         return least_memory(plan, self.weights, self.state) <= self.capacity
