@@ -260,7 +260,7 @@ def search(
     except (SpaceError, LogError, PlotError, ExportError) as error:
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
-    wanted = wanted._replace(explain=trained if explain is None else explain)
+    wanted = wanted._replace(explain=trained if explain is None else explain, training=trained)
     if as_json:
         output.write_json(searching.document(table, chosen, wanted))
     else:

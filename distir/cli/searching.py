@@ -96,7 +96,8 @@ def interrupted(rows: list[Row], total: int, csv: str | None) -> str:
 class Wanted(NamedTuple):
     """What is shown: so many rows, or the Pareto front of two measures; figures for a budget of tokens, at a price.
 
-    `power`: watts of a device. `explain`: what binds the best row, and what would change it.
+    `power`: watts of a device. `explain`: what binds the best row, and what would change it. `training`: tokens per
+    second and MFU are columns.
     """
 
     top: int
@@ -105,6 +106,7 @@ class Wanted(NamedTuple):
     price: Price | None = None
     power: float | None = None
     explain: bool = False
+    training: bool = False
 
     def rows(self, table: Table) -> list[Row]:
         """The rows of the front, else all that fit, the fastest first."""
@@ -196,8 +198,8 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     currencies = [found.cost.currency for found in economies if found.cost is not None][:1]
     more = {
         **{f"{currency}/Mtoken": True for currency in currencies},
-        "tokens/s": any(found.tokens_per_s for found in economies),
-        "MFU": any(found.mfu for found in economies),
+        "tokens/s": wanted.training and any(found.tokens_per_s for found in economies),
+        "MFU": wanted.training and any(found.mfu for found in economies),
         "kWh/Mtoken": any(found.kwh is not None for found in economies),
         "days": wanted.tokens is not None,
     }

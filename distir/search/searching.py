@@ -109,7 +109,7 @@ class Search:
         for size in self.batch_sizes:
             found += self._admitted(size)[1]
         if self.space.experts is None:
-            del found[UNSHARED]  # nobody has asked for these
+            del found[UNSHARED]  # which the user has not asked for
         return found
 
     def table(self) -> Table:

@@ -96,7 +96,7 @@ class Subject:
 
 
 def layers_of(subject: Subject) -> int | None:
-    """How many layers a pipeline's stages are made of; None for a program that has none that could be told apart."""
+    """How many layers a pipeline's stages are made of; None for a program without layers."""
     try:
         return max(1, layer_count(subject.module))
     except (ProgramError, Reject):
