@@ -14,8 +14,9 @@ from distir.files.reading import why_not
 
 if TYPE_CHECKING:
     from distir.config import Config
+    from distir.cost.price import Price
     from distir.ir import Constant, Module
-    from distir.search import Log, Row, Search, Space, Table
+    from distir.search import Log, Row, Search, Space, Subject, Table
 
 METHODS = ("grid", "bounded", "anneal")
 DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
@@ -23,6 +24,15 @@ DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
 
 TRAINING = "grad optimizer=adamw precision=mixed"
 """The steps that make a forward pass the training step that `--global-batch` means."""
+
+BUDGET = 64
+"""How many configurations of a training step are simulated, unless an option says."""
+
+PER_DEVICE = 16
+"""Sequences of a step for each device, where no option says how many."""
+
+ALIASES = {"ulysses": "a2a", "all-gather": "allgather", "all-to-all": "a2a"}
+"""Other words for kinds of context parallelism."""
 
 NUMBERS = "comma-separated numbers, such as 128,256"
 
@@ -45,13 +55,23 @@ def search(
         str | None,
         typer.Option(
             metavar="N,N,…",
-            help="The same of training: a model by its name becomes a training step, with ZeRO 0 and 1 and "
-            "microbatches of 1, 2 and 4, but for what other options say.",
+            help="The same of training: a model by its name becomes a training step, and all that it and the hardware "
+            "admit is tried, but for what other options say.",
         ),
     ] = None,
     dp: Annotated[str | None, typer.Option(metavar="N,N,…", help="D to try. [default: all that there are]")] = None,
     tp: Annotated[str | None, typer.Option(metavar="N,N,…", help="T to try. [default: all that there are]")] = None,
     pp: Annotated[str | None, typer.Option(metavar="N,N,…", help="P to try. [default: all that there are]")] = None,
+    cp: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="How many devices share a sequence. [default: 1; of training all]"),
+    ] = None,
+    cp_kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S,S,…", help="Of these: allgather, a2a (Ulysses), ring. [default: allgather; of training all]"
+        ),
+    ] = None,
     ep: Annotated[
         str | None,
         typer.Option(metavar="N,N,…", help="Over how many of D experts are split. [default: all that divide them]"),
@@ -69,17 +89,32 @@ def search(
         str | None, typer.Option(metavar="N,N,…", help="Instead of K, for any P: examples in a replica's microbatch.")
     ] = None,
     schedule: Annotated[
-        str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1.")
-    ] = "1f1b",
+        str | None,
+        typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1. [default: 1f1b]"),
+    ] = None,
+    virtual: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="Stages of a device to try, for interleaved. [default: 2]")
+    ] = None,
     sums: Annotated[
         str, typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage.")
     ] = "layer",
     zero: Annotated[str | None, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3. [default: 0]")] = None,
-    checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
-    fuse: Annotated[bool, typer.Option("--fuse", help="Fuse each program's ops into kernels.")] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Replicas that partition state by ZeRO, beside all: HSDP."),
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="off|on|both", help="Whether to recompute activations. [default: off]")
+    ] = None,
+    sequence_parallel: Annotated[
+        bool | None,
+        typer.Option("--sequence-parallel/--no-sequence-parallel", help="Also split what T leaves whole."),
+    ] = None,
+    fuse: Annotated[bool | None, typer.Option("--fuse/--no-fuse", help="Fuse each program's ops into kernels.")] = None,
     overlap: Annotated[
-        bool, typer.Option("--overlap", help="Try each plan with communication beside computation, too.")
-    ] = False,
+        bool | None,
+        typer.Option("--overlap/--no-overlap", help="Try each plan with communication beside computation, too."),
+    ] = None,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
     max_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB.")
@@ -87,7 +122,14 @@ def search(
     all_divisors: Annotated[
         bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
     ] = False,
-    method: Annotated[str, typer.Option(metavar="|".join(METHODS), help="The search method.")] = "grid",
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(METHODS), help="The search method. [default: grid; of training bounded]"),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="bounded: simulate N at most. [default: all; of training 64]"),
+    ] = None,
     steps: Annotated[int, typer.Option(metavar="N", min=1, help="anneal: the number of steps.")] = 200,
     seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed.")] = 0,
     bind: options.Bindings = None,
@@ -103,7 +145,26 @@ def search(
         list[str] | None, typer.Option(metavar="OUT", help="Plot throughput over memory: .png, .svg, .pdf or .html.")
     ] = None,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many rows to list.")] = 10,
-    pareto: Annotated[bool, typer.Option("--pareto", help="List the Pareto front of memory and throughput.")] = False,
+    pareto: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="List the Pareto front of two of time, memory, throughput, cost, devices and batch."
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="N", help="Say how many days training on so many takes, such as 15T.")
+    ] = None,
+    price: Annotated[
+        str | None, typer.Option(metavar="P", help="Of a device, such as 2.5USD/h. [default: the hardware's]")
+    ] = None,
+    power: Annotated[
+        float | None,
+        typer.Option(metavar="WATT", min=0, help="Of a device, with its share of the node: says kWh."),
+    ] = None,
+    explain: Annotated[
+        bool | None,
+        typer.Option("--explain/--no-explain", help="Say what binds the best and what would change it."),
+    ] = None,
     measure: Annotated[
         int, typer.Option(metavar="N", min=0, help="Run the best N here, one process per device, and measure them.")
     ] = 0,
@@ -155,11 +216,12 @@ def search(
     from distir.search.plot import PlotError, check_suffix
 
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
-    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep}
-    if global_batch is not None:
+    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard}
+    trained = global_batch is not None or (batch_size is None and apply is None and _is_forward(model))
+    if trained:
         if batch_size is not None:
             raise Refused("`--global-batch` excludes `--batch-size`", "both are the batch of a step")
-        asked["batch"], asked["zero"] = global_batch, "0,1" if zero is None else zero
+        asked["batch"] = global_batch
         apply = TRAINING if apply is None and _is_forward(model) else apply
     chosen_model = _Model(model, of, apply)
     try:
@@ -167,16 +229,22 @@ def search(
             check_suffix(path)
         if export is not None:
             _check_export(export)
+        wanted = searching.Wanted(top, _front(pareto), _tokens(tokens), _price(price), power)
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
-        counted = any(text.startswith("K=") for text in fix or ()) or sizes.keys() & {"K", "accumulate", "micro"}
-        if global_batch is not None and not counted:
-            sizes["micro"] = _microbatches(sizes["batch"])
-        space = replace(_space(sizes, schedule, sums, checkpoint, fix or (), all_divisors), fuse=fuse)
-        space = replace(space, overlap=(False, True) if overlap else (False,), **_sharing(sizes.get("ep"), skew))
-        machine = (hardware, nodes, max_memory)
-        chosen = _search(chosen_model, machine, bind or (), space, devices, method, jobs, backend, steps, seed)
+        subject = _subject_on(
+            chosen_model, (hardware, nodes, max_memory), bind or (), bool(sizes.get("batch")) or trained
+        )
+        count = subject.hardware.devices if devices is None else devices
+        if trained and "batch" not in sizes:
+            sizes["batch"] = (_usual_batch(count),)
+            said = f"the batch of a step is not stated: {sizes['batch'][0]}, {PER_DEVICE} for each device"
+            output.tell(f"{said}; `--global-batch N` says another")
+        how = (schedule, sums, checkpoint, cp_kind, sequence_parallel, fuse, overlap, skew)
+        space = _Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
+        chosen = _search(subject, space, method or ("bounded" if trained else "grid"), jobs, backend, steps, seed)
+        chosen = replace(chosen, budget=BUDGET if budget is None and trained and method is None else budget)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
@@ -192,75 +260,164 @@ def search(
     except (SpaceError, LogError, PlotError, ExportError) as error:
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
+    wanted = wanted._replace(explain=trained if explain is None else explain, training=trained)
     if as_json:
-        output.write_json(searching.document(table, chosen, pareto))
+        output.write_json(searching.document(table, chosen, wanted))
     else:
-        searching.show(table, chosen, top, pareto)
+        searching.show(table, chosen, wanted)
     return 0 if len(table.failed) < len(table) else REFUSED
 
 
-def _space(
-    sizes: dict[str, tuple[int, ...]], schedule: str, sums: str, checkpoint: str, fix: Any, all_divisors: bool
-) -> Space:
-    """What to try, on one device so far."""
-    from dataclasses import replace
-
+def _front(text: str | None) -> tuple[str, str] | None:
+    """Two measures of rows. Raises Refused."""
     from distir.diagnostics import suggestion
-    from distir.search import MICROBATCHES, Space
+    from distir.search.rows import MEASURES
+
+    if text is None:
+        return None
+    first, comma, second = (part.strip() for part in text.partition(","))
+    for name in (first, second):
+        if name not in MEASURES or not comma:
+            known = f"two of {', '.join(MEASURES)}, such as time,memory"
+            raise Refused(f"`--pareto` expected {known}, found `{text}`", suggestion(name, MEASURES))
+    return first, second
+
+
+def _tokens(text: str | None) -> float | None:
+    """A number such as 15T or 300B. Raises Refused."""
+    if text is None:
+        return None
+    factors = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+    number, factor = (text[:-1], factors[text[-1].upper()]) if text[-1:].upper() in factors else (text, 1.0)
+    try:
+        found = float(number) * factor
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise Refused(f"`--tokens` expected a number of tokens, such as 15T or 300B, found `{text}`")
+    return found
+
+
+def _price(text: str | None) -> Price | None:
+    from distir.cost.units import UnitError, parse_price
+
+    try:
+        return None if text is None else parse_price(text)
+    except UnitError as error:
+        raise Refused(f"`--price`: {error}", "such as 2.5USD/h") from None
+
+
+class _Tries(NamedTuple):
+    """What the options say is tried; None where one says nothing."""
+
+    sizes: dict[str, tuple[int, ...]]
+    schedule: str | None
+    sums: str
+    checkpoint: str | None
+    cp_kind: str | None
+    sequence: bool | None
+    fuse: bool | None
+    overlap: bool | None
+    skew: float | None
+    fix: Any
+    all_divisors: bool
+
+    def space(self, subject: Subject, devices: int, trained: bool) -> Space:
+        """The space: all that a training step admits, or the paper's, but for what is said. Raises Refused."""
+        from dataclasses import replace
+
+        from distir.search import Space
+        from distir.search.whole import whole
+
+        batches = self.sizes.get("batch", ())
+        if trained and all(size > 0 for size in batches):
+            space = whole(subject, devices, batches)
+        else:
+            space = Space(devices, batches)
+        held = self._held({} if self.all_divisors else space.fixed)
+        return replace(space, **self._counts(held, space), **self._axes(), fixed=held, all_divisors=self.all_divisors)
+
+    def _axes(self) -> dict[str, Any]:
+        """By field of a space: what is said."""
+        sizes, found = self.sizes, dict[str, Any]()
+        if bad := [stage for stage in sizes.get("zero", ()) if stage not in (0, 1, 2, 3)]:
+            raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
+        for name, flag in (("ep", "ep"), ("cp", "cp"), ("virtual", "virtual"), ("shard", "shard")):
+            if name in sizes and min(sizes[name]) < 1:
+                raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[name])}")
+        if self.skew and self.skew < 1:
+            raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {self.skew:g}")
+        fields = {"ep": "experts", "cp": "context", "virtual": "virtual", "shard": "shard", "zero": "zero"}
+        found |= {field: sizes[name] for name, field in fields.items() if name in sizes}
+        found["sums"] = _words(self.sums, "sums")
+        if self.schedule is not None:
+            found["schedules"] = _words(self.schedule, "schedule")
+        if self.cp_kind is not None:
+            found["kinds"] = _words(self.cp_kind, "cp-kind")
+        if self.checkpoint is not None:
+            recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(self.checkpoint)
+            if recompute is None:
+                raise Refused(f"`--checkpoint` expected off, on or both, found `{self.checkpoint}`")
+            found["checkpoint"] = recompute
+        for name, asked in (("sequence", self.sequence), ("overlap", self.overlap)):
+            if asked is not None:
+                found[name] = (False, True) if asked else (False,)
+        found |= {} if self.fuse is None else {"fuse": self.fuse}
+        return found | ({} if self.skew is None else {"skew": self.skew})
+
+    def _held(self, usual: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """The degrees that are restricted."""
+        held = dict(_held(text) for text in self.fix)
+        for axis, flag in DEGREES.items():
+            if axis in self.sizes:
+                if axis in held:
+                    raise Refused(f"`--{flag}` excludes `--fix {axis}=`", "both say what is tried")
+                if min(self.sizes[axis]) < 1:
+                    raise Refused(f"`--{flag}` expected degrees from 1, found {min(self.sizes[axis])}")
+                held[axis] = self.sizes[axis]
+        return {**usual, **held}
+
+    def _counts(self, held: dict[str, tuple[int, ...]], space: Space) -> dict[str, Any]:
+        """How many microbatches are tried, or of which sizes; takes K out of what is held."""
+        sizes = self.sizes
+        stated = "K" in held or sizes.keys() & {"K", "accumulate"}
+        counts = held.pop("K", sizes.get("K", space.microbatches))
+        accumulate = sizes.get("accumulate", (1,) if stated else space.accumulate)
+        if of_each := sizes.get("micro", ()):
+            counts = accumulate = _counts(sizes.get("batch", ()), of_each, bool(stated))
+        if min(counts) < 1:
+            raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
+        if min(accumulate) < 1:
+            raise Refused(f"`--accumulate` expected 1 or more, found {min(accumulate)}")
+        own = of_each or (() if stated else space.micro_batches)
+        return {"microbatches": counts, "accumulate": accumulate, "micro_batches": own}
+
+
+def _words(text: str, option: str) -> tuple[str, ...]:
+    """Comma-separated words of an option. Raises Refused for one that there is not, with the nearest."""
+    from distir.diagnostics import suggestion
+    from distir.ops.attention import CONTEXTS
     from distir.transform.pipeline import SCHEDULES, SUMS
 
-    schedules = tuple(part.strip() for part in schedule.split(","))
-    for name in schedules:
-        if name not in SCHEDULES:
-            raise Refused(f"there is no schedule `{name}`", suggestion(name, sorted(SCHEDULES)))
-    adding = tuple(dict.fromkeys(part.strip() for part in sums.split(",")))
-    for name in adding:
-        if name not in SUMS:
-            raise Refused(f"`--sums` expected {' or '.join(SUMS)}, found `{name}`", suggestion(name, SUMS))
-    recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(checkpoint)
-    if recompute is None:
-        raise Refused(f"`--checkpoint` expected off, on or both, found `{checkpoint}`")
-    zero = sizes.get("zero", (0,))
-    if bad := [stage for stage in zero if stage not in (0, 1, 2, 3)]:
-        raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
-    held = dict(_held(text) for text in fix)
-    for axis, flag in DEGREES.items():
-        if axis in sizes:
-            if axis in held:
-                raise Refused(f"`--{flag}` excludes `--fix {axis}=`", "both say what is tried")
-            if min(sizes[axis]) < 1:
-                raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[axis])}")
-            held[axis] = sizes[axis]
-    batches, of_each = sizes.get("batch", ()), sizes.get("micro", ())
-    counts, accumulate = held.pop("K", sizes.get("K", MICROBATCHES)), sizes.get("accumulate", (1,))
-    if of_each:
-        stated = any(text.startswith("K=") for text in fix) or sizes.keys() & {"K", "accumulate"}
-        counts = accumulate = _counts(batches, of_each, bool(stated))
-    if min(counts) < 1:
-        raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
-    if min(accumulate) < 1:
-        raise Refused(f"`--accumulate` expected 1 or more, found {min(accumulate)}")
-    space = Space(1, batches, counts, schedules, zero, recompute, all_divisors, held, of_each, adding)
-    return replace(space, accumulate=accumulate)
+    known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS}[option]
+    found = tuple(dict.fromkeys(ALIASES.get(word := part.strip(), word) for part in text.split(",")))
+    for word in found:
+        if word not in known and option == "schedule":
+            raise Refused(f"there is no schedule `{word}`", suggestion(word, known))
+        if word not in known:
+            some = ", ".join(known[:-1])
+            raise Refused(f"`--{option}` expected {some} or {known[-1]}, found `{word}`", suggestion(word, known))
+    return found
 
 
-def _sharing(ep: tuple[int, ...] | None, skew: float | None) -> dict[str, Any]:
-    """What a space says of experts over devices. Raises Refused."""
-    if ep is not None and min(ep) < 1:
-        raise Refused(f"`--ep` expected degrees from 1, found {min(ep)}")
-    if skew and skew < 1:
-        raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {skew:g}")
-    return {"experts": ep, **({} if skew is None else {"skew": skew})}
+def _usual_batch(devices: int) -> int:
+    """The batch of a training step where none is stated."""
+    return PER_DEVICE * devices
 
 
 def _is_forward(model: str) -> bool:
     """Whether a model is one that DistIR has by name, as a forward pass."""
     return not model.endswith(".dir") and model != "-" and not model.startswith("mlp")
-
-
-def _microbatches(batches: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes of microbatches to try unless others are stated: those that divide some batch."""
-    return tuple(size for size in (1, 2, 4) if any(batch % size == 0 for batch in batches))
 
 
 def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:
@@ -312,33 +469,24 @@ class _Model(NamedTuple):
         return " ".join([*said.split(), *((self.steps or "").split())])
 
 
-def _search(
-    model: _Model,
-    on: tuple[str | None, str | None, str | None],
-    bind: Any,
-    space: Space,
-    devices: int | None,
-    method: str,
-    jobs: int,
-    backend: str,
-    steps: int,
-    seed: int,
-) -> Search:
-    from dataclasses import replace
-
-    """`on`: the hardware's name, its number of nodes, and the most memory to use."""
-    from distir.search import Annealing, Search, Subject, Workers
+def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str, steps: int, seed: int) -> Search:
+    from distir.search import Annealing, Search, Workers
 
     if method not in METHODS:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
-    module, config, bound = _subject(model, bind, bool(space.batch_sizes))
+    return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
+
+
+def _subject_on(model: _Model, on: tuple[str | None, str | None, str | None], bind: Any, batch_given: bool) -> Subject:
+    """The program on the machine. `on`: the hardware's name, its number of nodes, and the most memory to use."""
+    from distir.search import Subject
+
+    module, config, bound = _subject(model, bind, batch_given)
     hardware, nodes, max_memory = on
     machine = simulating.machine(hardware, config, nodes).hardware
     if max_memory is not None:
         machine = machine.with_memory(_bytes(max_memory))
-    space = replace(space, devices=machine.devices if devices is None else devices)
-    subject = Subject(model.title, module, machine, tuple(sorted(bound.items())))
-    return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
+    return Subject(model.title, module, machine, tuple(sorted(bound.items())))
 
 
 def _bytes(text: str) -> int:
@@ -454,7 +602,7 @@ def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> 
 
     search = replace(chosen, known=tuple(known))
     csv = None if log is None else log.path
-    total = search.configurations
+    total = search.configurations if search.budget is None else min(search.budget, search.configurations)
     found: list[Row] = []
     try:
         with (

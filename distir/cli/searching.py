@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distir.cli import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from distir.cost.price import Price
     from distir.search import Plan, Row, Search, Table
+    from distir.search.bounded import Certificate
+    from distir.search.economy import Economy
 
 
 class ProgressBar:
@@ -89,7 +93,27 @@ def interrupted(rows: list[Row], total: int, csv: str | None) -> str:
     return text + (f"; `--csv {csv} --resume` continues from there" if csv is not None and rows else "")
 
 
-def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
+class Wanted(NamedTuple):
+    """What is shown: so many rows, or the Pareto front of two measures; figures for a budget of tokens, at a price.
+
+    `power`: watts of a device. `explain`: what binds the best row, and what would change it. `training`: tokens per
+    second and MFU are columns.
+    """
+
+    top: int
+    front: tuple[str, str] | None = None
+    tokens: float | None = None
+    price: Price | None = None
+    power: float | None = None
+    explain: bool = False
+    training: bool = False
+
+    def rows(self, table: Table) -> list[Row]:
+        """The rows of the front, else all that fit, the fastest first."""
+        return table.ranked if self.front is None else table.pareto(*self.front)
+
+
+def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     """The table as JSON: what was searched, and the rows that are chosen, times in seconds and memory in bytes."""
     from distir.search import COLUMNS
 
@@ -97,9 +121,10 @@ def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
         return {name: getattr(one, name) for name in COLUMNS} | {
             "micro_batch": one.micro_batch,
             "steps": one.plan.steps(),
+            **_figures(one, chosen, wanted),
         }
 
-    rows = table.pareto() if front else table.ranked
+    rows = wanted.rows(table)
     best = table.best
     return {
         "model": chosen.subject.model,
@@ -110,7 +135,44 @@ def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
         "alike": _alike(table.ranked, chosen),
         "rows": [row(one) for one in rows],
         "left_out": [row(one) for one in table if not one.fits],
+        "skipped": dict(chosen.refused),
+        "certificates": [asdict(found) | {"proven": found.proven} for found in _certificates(chosen, table)],
+        **({"explained": list(_explained(table, chosen))} if wanted.explain else {}),
     }
+
+
+def _figures(row: Row, chosen: Search, wanted: Wanted) -> dict[str, Any]:
+    """Of a row: tokens per second, MFU, and what is asked for."""
+    from distir.search.economy import economy
+
+    found = economy(chosen.subject, row, wanted.tokens, wanted.price, wanted.power)
+    figures = {"tokens_per_s": found.tokens_per_s, "mfu": found.mfu}
+    figures |= {"kwh_per_million_tokens": found.kwh} if wanted.power is not None else {}
+    figures |= {"days": found.days} if wanted.tokens is not None else {}
+    if wanted.price is not None and found.cost is not None:
+        figures |= {"cost_per_million_tokens": found.cost.amount, "currency": found.cost.currency}
+    return figures
+
+
+def _certificates(chosen: Search, table: Table) -> list[Certificate]:
+    return chosen.certificates(table.rows) if chosen.method == "bounded" else []
+
+
+def _explained(table: Table, chosen: Search) -> Iterator[str]:
+    """The steps of the best row, what binds it, and what would make another one the best."""
+    from distir.search.binding import binding, changes
+
+    best = table.best
+    if best is None:
+        return
+    yield f"its steps: {' '.join(best.plan.steps())}"
+    bound = binding(chosen.subject, best)
+    if bound is not None:
+        yield f"the best is bound by: {bound}"
+    found = list(changes(chosen.subject, table.rows, chosen.workers))
+    yield from map(str, found)
+    if not found:
+        yield "neither more memory nor links twice as fast would make another row the best"
 
 
 def _shares(row: Row) -> str:
@@ -119,35 +181,45 @@ def _shares(row: Row) -> str:
     return ", ".join(f"{100 * share:.3g}% {name}" for name, share in named.items() if share is not None)
 
 
-def show(table: Table, chosen: Search, top: int, front: bool) -> None:
+def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     """Print the best rows, or those of the Pareto front, as a table."""
     from dataclasses import replace
 
     from rich.text import Text
 
     from distir.cost import show_bytes, show_seconds
+    from distir.search.economy import economy
     from distir.search.rows import show_rate
 
-    rows = table.pareto() if front else table.ranked
+    rows, top, front = wanted.rows(table), wanted.top, wanted.front is not None
+    economies = [economy(chosen.subject, row, wanted.tokens, wanted.price, wanted.power) for row in rows[:top]]
     timed = any(row.measured_latency_s is not None for row in rows)
     priced = [row.currency for row in rows if row.currency][:1]
-    by_token = any(row.cost_per_million_tokens is not None for row in rows)
+    currencies = [found.cost.currency for found in economies if found.cost is not None][:1]
+    more = {
+        **{f"{currency}/Mtoken": True for currency in currencies},
+        "tokens/s": wanted.training and any(found.tokens_per_s for found in economies),
+        "MFU": wanted.training and any(found.mfu for found in economies),
+        "kWh/Mtoken": any(found.kwh is not None for found in economies),
+        "days": wanted.tokens is not None,
+    }
+    figures = [name for name, there in more.items() if there]
     shared = any(row.weights_share is not None for row in rows)
     shares = any(row.EP > 1 for row in table)
     columns = ["batch", "D/T/P/K", *(["EP"] if shares else []), "micro-batch", "latency", "throughput", "memory"]
     columns += [f"{currency}/step" for currency in priced]
-    columns += [f"{currency}/Mtoken" for currency in priced if by_token]
+    columns += figures
     columns += ["measured"] if timed else []
     numbers = "".join(str(i) for i, name in enumerate(columns) if name != "D/T/P/K")
     made = output.table(*columns, *(["per shard"] if shared else []), right=numbers)
-    for row in rows[:top]:
+    for row, found in zip(rows[:top], economies, strict=True):
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
         batch = "" if row.batch_size is None else str(row.batch_size)
         micro_batch = "" if row.micro_batch is None else str(row.micro_batch)
         plan = [str(replace(row.plan, experts=1)), str(row.EP)] if shares else [str(row.plan)]
         cells = [batch, *plan, micro_batch, latency, show_rate(row.throughput), memory]
         cells += [_amount(row.cost_per_step)] if priced else []
-        cells += [_amount(row.cost_per_million_tokens)] if priced and by_token else []
+        cells += [_figure(found, name) for name in figures]
         if timed:
             cells.append("" if row.measured_latency_s is None else show_seconds(row.measured_latency_s))
         made.add_row(*cells, *([_shares(row)] if shared else []))
@@ -157,11 +229,8 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     text += _counted(len(table), "configuration")
     text += f", {over} need more memory than there is" if over else ""
     text += f", {failed} infeasible" if failed else ""
-    uneven = chosen.uneven
-    text += f"\n{uneven} more {'is' if uneven == 1 else 'are'} skipped: D·K does not divide the batch" if uneven else ""
-    text += ", or into microbatches of other sizes" if uneven and chosen.space.micro_batches else ""
-    undivided = chosen.undivided
-    text += f"\n{undivided} more {'is' if undivided == 1 else 'are'} skipped: EP does not divide D" if undivided else ""
+    text += "".join(f"\n{count:,} more {_are(count)} skipped: {why}" for why, count in chosen.refused.most_common())
+    text += "".join(f"\n{line}" for line in _certified(chosen, table))
     nothing = "none fits into memory" if failed < len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}
@@ -173,7 +242,31 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
         apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0
         text = f"rows 1 to {alike} cannot be distinguished: in published runs, ratios of times are off by {apart:.0%}"
         parts.append(Text("\n" + text))
+    if wanted.explain and rows:
+        parts.append(Text("\n" + "\n".join(_explained(table, chosen))))
     output.lay_out(*parts)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _certified(chosen: Search, table: Table) -> Iterator[str]:
+    """Where not all configurations were simulated: what is known of the others."""
+    for found in _certificates(chosen, table):
+        others = {
+            "no faster, by their lower bounds": found.slower,
+            "too large: weights and optimizer state alone do not fit": found.over,
+            "not known": found.left,
+        }
+        said = ", ".join(f"{count:,} are {why}" for why, count in others.items() if count)
+        if not said:
+            continue
+        text = f"exhaustive: {said}" if found.proven else f"best-first: {found.simulated} simulated, {said}"
+        if found.gap is not None and not found.proven:
+            text += f"; none can take less than {1 - found.gap:.0%} of the best's time"
+        several = len(chosen.batch_sizes) > 1 and found.batch_size is not None
+        yield f"batch {found.batch_size}: {text}" if several else text
 
 
 def _alike(rows: Sequence[Row], chosen: Search) -> int:
@@ -183,6 +276,21 @@ def _alike(rows: Sequence[Row], chosen: Search) -> int:
         return 0
     rates = [row.throughput or 0.0 for row in rows]
     return next((i for i, rate in enumerate(rates) if not rate or not errors.alike(rates[0], rate)), len(rates))
+
+
+def _figure(found: Economy, name: str) -> str:
+    """A cell of a column of figures."""
+    match name:
+        case "tokens/s":
+            return "" if found.tokens_per_s is None else f"{found.tokens_per_s:,.0f}"
+        case "MFU":
+            return "" if found.mfu is None else f"{found.mfu:.1%}"
+        case "kWh/Mtoken":
+            return _amount(found.kwh)
+        case "days":
+            return "" if found.days is None else f"{found.days:,.1f}"
+        case _:
+            return _amount(None if found.cost is None else found.cost.amount)
 
 
 def _amount(amount: float | None) -> str:

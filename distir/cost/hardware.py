@@ -210,7 +210,13 @@ class Hardware:
 
     def with_memory(self, most: int) -> Hardware:
         """The machine of which a program may use at most so many bytes of each device."""
-        return replace(self, kinds=self.kinds.map(lambda kind: replace(kind, memory=min(kind.memory, most))))
+
+        def limited(kind: DeviceKind) -> DeviceKind:
+            if most >= kind.memory:
+                return kind
+            return replace(kind, memory=most, process=replace(kind.process, limited=True))
+
+        return replace(self, kinds=self.kinds.map(limited))
 
     def place(self, program_devices: Iterable[int]) -> dict[int, int]:
         """The position of each device number of a program, which counts from 0 if it uses device 0, else from 1.

@@ -23,11 +23,15 @@ class Process:
     communicator: int = 0
     fragmentation: float = 0.0
     left_out: int = 0
+    limited: bool = False
+    """Whether a program is to leave alone what the profile's memory leaves out."""
 
     def overhead(self, tensors: int, communicators: int) -> Overhead:
         """What it holds beside `tensors` bytes at their peak, as a member of so many communicators."""
         fragments = round(self.fragmentation * tensors)
-        return Overhead(self.context, self.workspace, communicators * self.communicator, fragments, self.left_out)
+        return Overhead(
+            self.context, self.workspace, communicators * self.communicator, fragments, self.left_out, self.limited
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Overhead:
     communicators: int = 0
     fragmentation: int = 0
     left_out: int = 0
+    limited: bool = False
 
     @property
     def total(self) -> int:
@@ -53,7 +58,7 @@ class Overhead:
     @property
     def spare(self) -> int:
         """What is left for tensors beyond the memory that the profile states."""
-        return max(0, self.left_out - self.total)
+        return 0 if self.limited else max(0, self.left_out - self.total)
 
 
 NO_PROCESS = Process()

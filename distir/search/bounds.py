@@ -6,6 +6,14 @@ op of that size does on it; an op that is split less takes longer. The stages' t
 least one of the P stages has 1/P of it, K times over. Communication, light ops and bubbles only add to this, and with
 overlap they add less, but never take from it: a device has one stream that computes. Where overlap may cut a product
 into chunks beside the communication of tensor parallelism, each FLOP takes at least as long as at the best rate.
+
+A pipeline with a stage for each device, which runs whole backward passes, cannot be faster than its bubble lets it,
+however layers are dealt out to stages. Stage i, whose passes for a microbatch take cᵢ, begins after the first
+microbatch went through those before it, and after its last backward pass those before it have one each:
+Σⱼ﹤ᵢ cⱼ + K·cᵢ. The largest of these is least where all are equal, and then it is C / (1 - (1 - 1/K)ᴾ) for C = Σ cᵢ.
+
+Memory is bounded likewise: some device holds at least the mean of the weights and the state that replicas, stages and
+shards divide at best.
 """
 
 from __future__ import annotations
@@ -22,6 +30,7 @@ from distir.search.plan import Plan
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation
+from distir.transform.pipeline import SCHEDULES
 
 HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum"})
 """Ops that no transform removes or merges, and whose FLOPs divide by the number of parts they are split into."""
@@ -38,15 +47,50 @@ class Load:
 
     def bound(self, plan: Plan, hardware: Hardware) -> float:
         """Seconds that a simulation of the plan takes at least."""
-        parts = plan.data * plan.tensor * plan.microbatches
-        kinds = {(kind.name, kind.slowdown): kind for kind in hardware.kinds.distinct}.values()
-        ops = (*sorted(HEAVY), *(["a kernel"] if plan.fuse else []))
-        cut = plan.overlap and plan.tensor > 1
-        total = sum(
-            count * min(_least(kind, flops / parts, dtype, hardware.edge, ops, cut) for kind in kinds)
-            for flops, dtype, count in self.ops
+        return PlanBounds(self, hardware).seconds(plan)
+
+
+class PlanBounds:
+    """Lower bounds of plans for one load on one machine: those of many plans cost little more than those of few."""
+
+    def __init__(self, load: Load, hardware: Hardware) -> None:
+        self.load, self.hardware = load, hardware
+        self._each: dict[tuple[int, bool, bool], float] = {}
+
+    def seconds(self, plan: Plan) -> float:
+        """Seconds that a simulation of the plan takes at least."""
+        parts = plan.data * plan.tensor * plan.context * plan.microbatches
+        key = parts, plan.fuse, plan.overlap and plan.tensor > 1
+        if key not in self._each:
+            self._each[key] = self._at_best(*key)
+        return self._each[key] * _rounds(plan) * (1 - ROUNDING)
+
+    def _at_best(self, parts: int, fuse: bool, cut: bool) -> float:
+        """Seconds of all ops of the load, each divided into so many parts."""
+        kinds = {(kind.name, kind.slowdown): kind for kind in self.hardware.kinds.distinct}.values()
+        ops = (*sorted(HEAVY), *(["a kernel"] if fuse else []))
+        edge = self.hardware.edge
+        return sum(
+            count * min(_least(kind, flops / parts, dtype, edge, ops, cut) for kind in kinds)
+            for flops, dtype, count in self.load.ops
         )
-        return total * plan.microbatches / plan.pipeline * (1 - ROUNDING)
+
+
+def _rounds(plan: Plan) -> float:
+    """How often at least a device spends what a microbatch takes on all stages together."""
+    count, stages = plan.microbatches, plan.pipeline
+    if stages > 1 and not plan.overlap and not plan.virtual:
+        known = SCHEDULES.get(plan.schedule)
+        if known is not None and not known.splits and known.stages == 1:
+            return 1 / (1 - (1 - 1 / count) ** stages)
+    return count / stages
+
+
+def least_memory(plan: Plan, weights: int, state: int) -> float:
+    """Bytes of weights and of the optimizer's state that some device holds at least."""
+    parts = plan.tensor * plan.pipeline * plan.experts
+    sharing = (plan.shard or plan.data) * plan.context
+    return (weights / (sharing if plan.zero >= 3 else 1) + state / (sharing if plan.zero else 1)) / parts
 
 
 def load_of(sequential: Simulation) -> Load:

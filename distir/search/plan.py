@@ -193,7 +193,10 @@ def _counts(space: Choices, plan: Plan) -> Sequence[int]:
 
 
 def _shards(space: Choices, plan: Plan) -> Sequence[int]:
-    return [0, *(n for n in space.shard if 1 < n < plan.data and plan.data % n == 0)] if plan.zero else (0,)
+    """Groups smaller than all replicas, of the highest stage that is tried: that takes the most communication."""
+    if not plan.zero or plan.zero != max(space.zero):
+        return (0,)
+    return [0, *(n for n in space.shard if 1 < n < plan.data and plan.data % n == 0)]
 
 
 AXES: Final = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, overload
 
@@ -130,16 +130,35 @@ class Table(Sequence[Row]):
         """The rows that could not be simulated."""
         return [row for row in self.rows if row.latency_s is None]
 
-    def pareto(self) -> list[Row]:
-        """The Pareto front of memory and throughput, by memory."""
-        return pareto(self.rows)
+    def pareto(self, first: str = "memory", second: str = "throughput") -> list[Row]:
+        """The Pareto front of two of `MEASURES`, by the first: no row of it is beaten in both."""
+        return pareto(self.rows, first, second)
 
 
-def pareto(rows: Iterable[Row]) -> list[Row]:
-    """The Pareto front of memory and throughput: each row is faster than all that need no more memory."""
+def _unless_none(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+MEASURES: dict[str, Callable[[Row], float]] = {
+    "time": lambda row: _unless_none(row.latency_s),
+    "memory": lambda row: _unless_none(row.peak_memory_bytes),
+    "throughput": lambda row: -(row.throughput or 0.0),
+    "cost": lambda row: _unless_none(row.cost_per_step),
+    "devices": lambda row: row.plan.devices,
+    "batch": lambda row: _unless_none(row.batch_size),
+}
+"""What rows may be weighed by, by name: less is better."""
+
+
+def pareto(rows: Iterable[Row], first: str = "memory", second: str = "throughput") -> list[Row]:
+    """The Pareto front of two of `MEASURES`, among the rows that fit: no row is beaten in both.
+
+    By the first measure. By default of memory and throughput. Raises KeyError for another measure.
+    """
+    one, other = MEASURES[first], MEASURES[second]
     front: list[Row] = []
-    for row in sorted((r for r in rows if r.fits), key=lambda r: (r.peak_memory_bytes or 0, *_rank(r))):
-        if not front or (row.throughput or 0.0) > (front[-1].throughput or 0.0):
+    for row in sorted((r for r in rows if r.fits), key=lambda r: (one(r), other(r), *_rank(r))):
+        if not front or other(row) < other(front[-1]):
             front.append(row)
     return front
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Literal
+from typing import Literal, NoReturn
 
 from distir.cost import Hardware, load
 from distir.ir import Constant, Module
 from distir.search.annealing import Annealing, anneal
-from distir.search.bounded import bounded
+from distir.search.bounded import Certificate, bounded, certificate
 from distir.search.plan import Plan
 from distir.search.rows import Row, Table
 from distir.search.space import Space, SpaceError, check_batch_sizes
 from distir.search.subject import Subject, batch_dimension, fixed_batch
+from distir.search.whole import UNSHARED, admitted
 from distir.search.work import Workers, carry_out, units
 from distir.transform.pipeline import layer_count
 from distir.transform.sharding.mesh import devices_of
@@ -33,6 +35,8 @@ class Search:
     workers: Workers = field(default_factory=Workers)
     annealing: Annealing = field(default_factory=Annealing)
     known: tuple[Row, ...] = field(default=(), hash=False)
+    budget: int | None = None
+    """`bounded`: how many plans are simulated at each batch size at most; None: all that bounds do not exclude."""
 
     @property
     def grid(self) -> Space:
@@ -65,22 +69,17 @@ class Search:
 
     @property
     def configurations(self) -> int:
-        """How many rows the grid has."""
-        return sum(self._allows(size, plan) for plan in self.grid.plans() for size in self.batch_sizes)
+        """How many rows the grid has, of which `bounded` may leave some out."""
+        return sum(len(self._admitted(size)[0]) for size in self.batch_sizes)
 
-    @property
-    def uneven(self) -> int:
-        """How many are left out because the batch does not divide by D·K."""
-        return sum(not self._allows(size, plan) for plan in self.grid.plans() for size in self.batch_sizes)
-
-    @property
-    def undivided(self) -> int:
-        """How many are left out because the stated EP does not divide D."""
-        return self.space.undivided * len(self.batch_sizes)
+    def _admitted(self, size: int | None) -> tuple[tuple[Plan, ...], Counter[str]]:
+        """The plans that are tried at a batch size, and the reasons why others are not."""
+        return admitted(self.subject, self.grid, size, self.method == "bounded")
 
     def asked_for(self, rows: Iterable[Row]) -> list[Row]:
         """The rows that belong to this search's space: others, as of fewer devices, must not be ranked with them."""
-        sizes, plans = set(self.batch_sizes), set(self.grid.plans())
+        rows = list(rows)
+        sizes, plans = set(self.batch_sizes), set(self.grid.plans()) if rows else set[Plan]()
         beyond = self.method == "anneal"
         return [
             row
@@ -98,18 +97,33 @@ class Search:
         for row in self._found():
             yield replace(row, search=digest)
 
+    def certificates(self, rows: Sequence[Row]) -> list[Certificate]:
+        """For each batch size, what the rows prove of the plans that the program admits."""
+        found = ((size, self._admitted(size)[0]) for size in self.batch_sizes)
+        return [certificate(self.subject, plans, size, rows) for size, plans in found]
+
+    @property
+    def refused(self) -> Counter[str]:
+        """How many plans the program or a batch size does not admit, by reason."""
+        found = Counter[str]()
+        for size in self.batch_sizes:
+            found += self._admitted(size)[1]
+        if self.space.experts is None:
+            del found[UNSHARED]  # which the user has not asked for
+        return found
+
     def table(self) -> Table:
         """All rows. Raises SpaceError."""
         return Table((*self.known, *self.rows()))
 
     def _found(self) -> Generator[Row]:
-        plans, sizes = list(self.grid.plans()), self.batch_sizes
+        sizes = self.batch_sizes
         if self.method == "bounded":
             for size in sizes:
-                fitting = [plan for plan in plans if self._allows(size, plan)]
-                yield from bounded(self.subject, fitting, [size], self.workers, self.known)
+                fitting, _ = self._admitted(size)
+                yield from bounded(self.subject, fitting, [size], self.workers, self.known, self.budget)
             return
-        done = {row.key for row in self.known}
+        plans, done = list(self.grid.plans()), {row.key for row in self.known}
         excluded = {(size, plan) for plan in plans for size in sizes if not self._allows(size, plan)}
         found = list(self.known)
         for row in carry_out(self.subject, units(plans, sizes, done | excluded), self.workers):
@@ -147,8 +161,19 @@ class Search:
                 "leave out `--ep`"
             )
         if self.configurations == 0:
-            sizes = ", ".join(map(str, self.batch_sizes))
-            raise SpaceError(f"no batch of {sizes} can be cut into D·K equal parts for any strategy")
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        """Raises SpaceError: says why nothing is left, and where it is the batch, which one would do."""
+        plans, sizes = list(self.grid.plans()), self.batch_sizes
+        if any(self._allows(size, plan) for plan in plans for size in sizes):
+            why = ", ".join(f"{count} {why}" for why, count in self.refused.most_common(3))
+            raise SpaceError(f"no strategy is left of those that the program admits: {why}")
+        least = min(plan.data * plan.microbatches for plan in plans)
+        parts = least * min(self.space.micro_batches or (1,))
+        wanted = max(max(size or 1 for size in sizes) // parts, 1) * parts
+        shown = ", ".join(map(str, sizes))
+        raise SpaceError(f"no batch of {shown} can be cut into D·K equal parts for any strategy; {wanted} would do")
 
 
 def search(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from distir.search.plan import AXES, Choices, Plan
+from distir.search.plan import AXES, Axis, Choices, Plan
 
 
 class SpaceError(ValueError):
@@ -27,15 +27,10 @@ class Space(Choices):
             return self
         return replace(self, experts=(1,) if count is None else self._sharing(count))
 
-    @property
-    def undivided(self) -> int:
-        """How many plans are none because the number of replicas that share experts does not divide all replicas."""
-        return sum(plan.data % plan.experts != 0 for plan in self._grid())
-
     def plans(self) -> Iterator[Plan]:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
         found = False
-        for plan in self._grid():
+        for plan in self.grid():
             if plan.data % plan.experts == 0:
                 found = True
                 yield plan
@@ -45,20 +40,19 @@ class Space(Choices):
         if not found:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
-    def _grid(self) -> Iterator[Plan]:
+    def grid(self) -> Iterator[Plan]:
         """All plans, and those whose experts do not divide the replicas."""
         for data, tensor, pipeline, context in self._degrees():
-            yield from self._along(Plan(data, tensor, pipeline, context=context), 0)
+            found = [Plan(data, tensor, pipeline, context=context)]
+            for axis in AXES:
+                found = [other for plan in found for other in self._along(plan, axis)]
+            yield from found
 
-    def _along(self, plan: Plan, axis: int) -> Iterator[Plan]:
-        """The plans that differ from this one on the axes from this one on."""
-        if axis == len(AXES):
-            yield plan
-            return
-        name = AXES[axis].field
-        for value in AXES[axis].tried(self, plan):
-            here = plan if getattr(plan, name) == value else replace(plan, **{name: value})
-            yield from self._along(here, axis + 1)
+    def _along(self, plan: Plan, axis: Axis) -> Iterator[Plan]:
+        """The plans that differ from this one on an axis."""
+        own = getattr(plan, axis.field)
+        for value in axis.tried(self, plan):
+            yield plan if value == own else replace(plan, **{axis.field: value})
 
     def allows(self, batch_size: int, plan: Plan) -> bool:
         """Whether the batch divides evenly into the microbatches of all replicas, of a size that is allowed."""
@@ -83,9 +77,19 @@ class Space(Choices):
 
         return all(tries(axis.field, axis.tried(self, plan)) for axis in AXES)
 
+    def _nearest(self, name: str) -> str:
+        """Which degree would do in the place of the stated ones, the others as they are; nothing where none would."""
+        free = replace(self, fixed={other: held for other, held in self.fixed.items() if other != name})
+        try:
+            possible = {dict(zip("DTP", degrees, strict=False))[name] for degrees in free._degrees()}
+        except SpaceError:
+            return ""
+        least = min(possible, key=lambda n: (min(abs(n - stated) for stated in self.fixed[name]), n))
+        return f"; {name} = {least} would do"
+
     def _sharing(self, count: int) -> tuple[int, ...]:
         """How many replicas may share so many experts."""
-        tried = (n for n in _divisors(count) if self.all_divisors or n & (n - 1) == 0)
+        tried = (n for n in divisors(count) if self.all_divisors or n & (n - 1) == 0)
         return tuple(n for n in tried if n <= self.devices)
 
     def _degrees(self) -> Iterator[tuple[int, int, int, int]]:
@@ -93,19 +97,20 @@ class Space(Choices):
         if self.devices < 1:
             raise SpaceError(f"expected 1 device or more, found {self.devices}")
         stated = {n for allowed in self.fixed.values() for n in allowed}
-        divisors = [n for n in _divisors(self.devices) if self.all_divisors or n & (n - 1) == 0 or n in stated]
+        factors = [n for n in divisors(self.devices) if self.all_divisors or n & (n - 1) == 0 or n in stated]
         found = False
         for context in self.context:
-            for pipeline in divisors:
-                for data in reversed(divisors):
+            for pipeline in factors:
+                for data in reversed(factors):
                     tensor, rest = divmod(self.devices, pipeline * data * context)
-                    if rest or tensor not in divisors or not self.holds(Plan(data, tensor, pipeline)):
+                    if rest or tensor not in factors or not self.holds(Plan(data, tensor, pipeline)):
                         continue
                     found = True
                     yield data, tensor, pipeline, context
         if not found and self.fixed:
             held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in self.fixed.items())
-            raise SpaceError(f"{self.devices} devices cannot be split into D·T·P with {held}")
+            nearest = "".join(self._nearest(name) for name in self.fixed)
+            raise SpaceError(f"{self.devices} devices cannot be split into D·T·P with {held}{nearest}")
         if not found:
             raise SpaceError(
                 f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
@@ -119,7 +124,7 @@ def check_batch_sizes(sizes: Sequence[int]) -> None:
             raise SpaceError(f"expected a batch size of 1 or more, found {size}")
 
 
-def _divisors(number: int) -> list[int]:
-    """In ascending order."""
+def divisors(number: int) -> list[int]:
+    """Those of a number, in ascending order."""
     small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})

@@ -7,10 +7,14 @@ import math
 from dataclasses import dataclass
 
 from distir.cost import Hardware
+from distir.diagnostics import ProgramError
 from distir.ir import Apply, Constant, Function, Module, SymbolicDim, TensorType, types
+from distir.ops import Reject
+from distir.ops.optimizer import OPTIMIZERS
 from distir.search.space import SpaceError
 from distir.simulate.tokens import tokens
 from distir.syntax import print_module
+from distir.transform.pipeline import layer_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,53 @@ class Subject:
         }
         return math.gcd(*counts) if counts else None
 
+    @property
+    def weights_bytes(self) -> int:
+        """The size of all its weights."""
+        return self._bytes_of("param")
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of what an optimizer keeps of them."""
+        return self._bytes_of("state")
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a training step: it has an optimizer's state, or gives as many weights as it takes."""
+        updates = {rule.op.name for rule in OPTIMIZERS.values()}
+        return any("state" in param.roles for param in self.entry.params) or any(
+            isinstance(statement, Apply) and statement.op in updates
+            for function in self.module
+            for statement in function.body
+        )
+
+    @property
+    def attends(self) -> bool:
+        """Whether it has attention that could be split along the sequence."""
+        return any(
+            isinstance(statement, Apply) and statement.op == "Attention"
+            for function in self.module
+            for statement in function.body
+        )
+
+    def _bytes_of(self, role: str) -> int:
+        sizes = {name: size for name, size in self.bind if isinstance(size, int)}
+        found = (types.nbytes(types.substitute(p.type, sizes)) for p in self.entry.params if role in p.roles)
+        return sum(nbytes for nbytes in found if isinstance(nbytes, int))
+
     def digest(self, version: str) -> str:
         """Identifies a search: rows with different digests must not be mixed."""
         machine = repr((self.hardware.name, self.hardware.kinds, self.hardware.levels))
         text = "\0".join([version, print_module(self.module), machine, repr(self.bind)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def layers_of(subject: Subject) -> int | None:
+    """How many layers a pipeline's stages are made of; None for a program without layers."""
+    try:
+        return max(1, layer_count(subject.module))
+    except (ProgramError, Reject):
+        return None
 
 
 def batch_dimension(entry: Function) -> str | None:

@@ -7,6 +7,8 @@ to keep every worker busy.
 
 from __future__ import annotations
 
+import os
+import pickle
 import signal
 import threading
 import warnings
@@ -48,6 +50,12 @@ class Workers:
 
     jobs: int = 0
     backend: str = "processes"
+
+    def settled(self, configurations: int, statements: int) -> Workers:
+        """The same with the number of processes for this much work in all, where it comes a few at a time."""
+        if self.backend != "processes" or self.jobs:
+            return self
+        return replace(self, jobs=(os.cpu_count() or 1) if self.many(configurations, statements) else 1)
 
     def many(self, configurations: int, statements: int) -> bool:
         """Whether it is worth starting processes for this many configurations of a program of this many statements."""
@@ -129,16 +137,21 @@ def _loky_races_silenced() -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What workers receive with each task. Compared by name and digest, not by the program."""
+    """What workers receive with each task: a subject, packed once. Compared by name and digest, not by the program."""
 
     model: str
     digest: str
-    subject: Subject = field(compare=False)
+    packed: bytes = field(compare=False)
 
     @classmethod
     def of(cls, subject: Subject) -> Handed:
         """The subject with its digest."""
-        return cls(subject.model, subject.digest(""), subject)
+        return _handed(subject)
+
+
+@lru_cache(maxsize=2)
+def _handed(subject: Subject) -> Handed:
+    return Handed(subject.model, subject.digest(""), pickle.dumps(subject, pickle.HIGHEST_PROTOCOL))
 
 
 def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:
@@ -153,7 +166,7 @@ def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:
 @lru_cache(maxsize=1)
 def _first(handed: Handed) -> Subject:
     """The object that came with the first task of a search: memos between tasks are attached to it."""
-    return handed.subject
+    return pickle.loads(handed.packed)
 
 
 def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:

@@ -11,9 +11,9 @@ from search_samples import CALIBRATED, GPT2, MLP, UNEVEN, UNUSED
 from distir.api import parse, simulate
 from distir.cost import load, profiles
 from distir.search import Annealing, Search, Space, SpaceError, Subject, Workers
-from distir.search.bounded import _load
 from distir.search.bounds import load_of
 from distir.search.plan import Plan
+from distir.search.sequential import load_at as _load
 
 HERE = Workers(jobs=1)
 MACHINES = {name: load(name) for name in (*profiles(), CALIBRATED)}

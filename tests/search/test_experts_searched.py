@@ -139,7 +139,8 @@ def test_less_memory_than_there_is(command, path):
 def test_a_global_batch_is_one_of_training(command):
     sizes = ("--layers", "2", "--vocabulary", "512", "--width", "256", "--expert-ffn", "512", "--seq", "64")
     words = (*sizes, "--hardware", "dgx-h100", "--devices", "4", "--tp", "1", "--pp", "1,2", "--jobs", "1")
-    found = command("search", "mixtral-8x7b", *words, "--global-batch", "16", "--json")
+    some = ("--zero", "0,1", "--checkpoint", "off", "--schedule", "1f1b", "--no-fuse", "--no-overlap")
+    found = command("search", "mixtral-8x7b", *words, *some, "--method", "grid", "--global-batch", "16", "--json")
     assert found.code == 0, found.err
     document = json.loads(found.out)
     assert document["model"].endswith("grad optimizer=adamw precision=mixed")

@@ -1,8 +1,10 @@
 """Searching: the space, that rows are what simulating by hand gives, and that bounds lose nothing."""
 
 import os
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -96,7 +98,7 @@ def test_the_bound_never_costs_the_best_row(module, size):
 
 
 def test_the_bound_is_below_every_simulation_and_prunes():
-    from distir.search.bounded import _load
+    from distir.search.sequential import load_at as _load
 
     subject = Subject("mlp", MLP, load("dgx2-v100"))
     table = searched(MLP, Space(4, (256,)))
@@ -156,6 +158,21 @@ def test_a_dask_cluster_finds_the_same_rows():
         address = cluster.scheduler_address.replace("tcp://", "dask://")
         there = distir.search(MLP, hardware="dgx2-v100", space=space, workers=Workers(backend=address))
     assert sorted(map(str, searched(MLP, space))) == sorted(map(str, there))
+
+
+def test_workers_of_a_dask_cluster_may_be_killed():
+    """Their tasks go to others, or to those that are started in their place."""
+    distributed = pytest.importorskip("distributed")
+    space = Space(4, (64, 128), (2, 4))
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address.replace("tcp://", "dask://")
+        search = Search(Subject("", MLP, load("dgx2-v100")), space, workers=Workers(backend=address))
+        found = []
+        for row in search.rows():
+            if not found:
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+            found.append(row)
+    assert sorted(map(str, found)) == sorted(map(str, replace(search, workers=HERE).rows()))
 
 
 @settings(max_examples=50)

@@ -1,0 +1,203 @@
+"""What plans probably take, from what few of them took: which ones a best-first search simulates next.
+
+Seconds and bytes are sums of terms that physics gives: arithmetic, the bubble, each kind of communication by the bytes
+it carries and the links it goes over; weights and state, activations by how many microbatches are in flight. The
+factors of the terms begin as what the sequential program says, and are fitted to each row that is found (least squares
+of relative errors, with a prior). Estimates order the search; nothing is excluded by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from distir.cost import Hardware
+from distir.ops.resources import Communication, Work
+from distir.search.bounds import Load, PlanBounds
+from distir.search.plan import Plan
+from distir.search.rows import Row
+from distir.search.sequential import Sequential
+from distir.transform.pipeline import SCHEDULES
+
+np: Any = import_module("numpy")
+
+PRIOR = 0.05
+"""How much the first factors count against a row."""
+
+PROBE = 1 << 26
+"""Bytes of the message that tells how fast a group of devices is."""
+
+LAYER_ISSUE = 2e-4
+"""Seconds that a layer takes for a microbatch however small it is: those of issuing its ops."""
+
+OVER = 8.0
+"""How much a plan is set back that probably needs more memory than there is, for each of it that is lacking."""
+
+
+class Estimates:
+    """Of plans at one batch size: rows are learnt from, `scores` order what is left."""
+
+    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, plans: Sequence[Plan]) -> None:
+        self.index = {plan: i for i, plan in enumerate(plans)}
+        self.capacity = max(kind.memory for kind in hardware.kinds.distinct)
+        terms = _Terms(program, load, hardware, size, plans)
+        self.time, self.memory = _Fit(terms.seconds()), _Fit(terms.bytes())
+        groups = dict[tuple[object, ...], int]()
+        self.group = np.array([groups.setdefault(_group(plan), len(groups)) for plan in plans], dtype=np.int64)
+        self.groups = groups
+        self.refused = np.zeros(len(groups))
+
+    def learn(self, rows: Iterable[Row]) -> None:
+        """Fit the factors to these rows, too."""
+        for row in rows:
+            at = self.index.get(row.plan)
+            if row.latency_s is None:
+                if (group := self.groups.get(_group(row.plan))) is not None:
+                    self.refused[group] += 1
+            elif at is not None:
+                self.time.add(at, row.latency_s)
+                self.memory.add(at, row.peak_memory_bytes or 1)
+
+    def scores(self) -> Any:
+        """For each plan its probable seconds, and more where it probably does not fit or cannot be."""
+        over = np.maximum(self.memory.values() / self.capacity - 1.0, 0.0)
+        return self.time.values() * (1 + OVER * over + (over > 0)) * (1 + self.refused[self.group])
+
+
+def _group(plan: Plan) -> tuple[object, ...]:
+    """What mostly decides whether a plan can be: those of a group are set back together."""
+    return plan.tensor, plan.context, plan.kind, plan.experts, plan.pipeline * plan.stages_per_device, plan.zero > 1
+
+
+class _Fit:
+    """A linear model: the value of each plan is the sum of its terms, each times a factor that is learnt."""
+
+    def __init__(self, terms: Any) -> None:
+        self.terms = terms
+        self.rows: list[int] = []
+        self.found: list[float] = []
+
+    def add(self, row: int, value: float) -> None:
+        self.rows.append(row)
+        self.found.append(value)
+
+    def values(self) -> Any:
+        if not self.rows:
+            return self.terms.sum(axis=1)
+        own = self.terms[self.rows] / np.array(self.found)[:, None]
+        count = own.shape[1]
+        left = np.vstack([own, PRIOR * np.eye(count)])
+        right = np.concatenate([np.ones(len(self.rows)), PRIOR * np.ones(count)])
+        factors = np.linalg.lstsq(left, right, rcond=None)[0]
+        return self.terms @ np.clip(factors, 0.05, 20.0)
+
+
+class _Terms:
+    """The terms of plans, of which each with the factor 1 is what the sequential program says. A row for each plan."""
+
+    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, plans: Sequence[Plan]) -> None:
+        def column(name: str) -> Any:
+            return np.array([getattr(plan, name) for plan in plans])
+
+        self.program, self.hardware = program, hardware
+        self.d = column("data")
+        self.t = column("tensor")
+        self.p = column("pipeline")
+        self.c = column("context")
+        self.k = column("microbatches")
+        self.e = column("experts")
+        self.zero = column("zero")
+        self.checkpoint, self.fuse = column("checkpoint"), column("fuse")
+        self.hidden = np.where(column("overlap"), 0.3, 1.0)
+        self.whole = (self.t == 1) | column("sequence")
+        shard = column("shard")
+        self.group = np.where(shard > 0, shard, self.d) * self.c
+        schedules = {name: SCHEDULES.get(name) for name in {plan.schedule for plan in plans}}
+        split = np.array([known is not None and known.splits for known in map(schedules.get, column("schedule"))])
+        self.idle = np.where(split, 0.4, 1.0)
+        self.stages = np.array([plan.stages_per_device for plan in plans])
+        self.flying = np.array([_in_flight(plan) for plan in plans])
+        bounds = PlanBounds(load, hardware)
+        even = (Plan(d, t, p, k, "", fuse=f, context=c) for d, t, p, k, f, c in self._degrees())
+        self.least = np.array([bounds.seconds(plan) for plan in even])
+        self.examples = size / self.d / self.c / self.p
+        """Of which each device has the activations, in all microbatches."""
+        self.micro = size / self.d / self.k / self.c
+
+    def _degrees(self) -> Iterator[tuple[int, int, int, int, bool, int]]:
+        columns = (self.d, self.t, self.p, self.k, self.fuse, self.c)
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+    def seconds(self) -> Any:
+        """Arithmetic, recomputation, bubble, other ops, issue; communication of shards, contexts, experts, replicas."""
+        program, d, t, p, c, k = self.program, self.d, self.t, self.p, self.c, self.k
+        bubble = (p - 1) / (k * self.stages) * self.idle
+        others = self.examples * program.others / t * np.where(self.fuse, 0.6, 1.0)
+        passed = self.examples * program.passed * program.layers
+        gradients = program.weights / (t * p * self.e)
+        gathered = np.where(self.zero >= 3, np.where((p > 1) | (k > 1), 2 * k, 2), 0)
+        reduced = np.where((self.zero >= 2) & (p == 1), k, 1)
+        hops = self.examples * program.passed * 2 * self.stages * p
+        return np.stack(
+            [
+                self.least,
+                np.where(self.checkpoint, self.least / 3, 0.0),
+                self.least * bubble,
+                others,
+                others * bubble,
+                LAYER_ISSUE * k * program.layers / p,
+                self.rate(t, np.ones_like(t)) * passed * 4 * self.hidden,
+                self.rate(c, t) * passed * 2 / t * self.hidden,
+                self.rate(self.e, t * c) * passed * 4 / t,
+                self.rate(d * c, t) * gradients * reduced * self.hidden,
+                self.rate(self.group, t) * gradients / 2 * gathered * self.hidden,
+                self.rate(np.where(p > 1, 2, 1), t * c * d) * hops,
+            ],
+            axis=1,
+        )
+
+    def bytes(self) -> Any:
+        """Weights, state, gradients, activations in flight, and those of the microbatch at work."""
+        program, t = self.program, self.t
+        parts = t * self.p * self.e
+        flying = self.micro * self.flying / self.p
+        partly = 1 / (0.7 / t + 0.3)
+        shards = np.where(self.whole, t, partly)  # some activations are whole on each shard
+        inputs = program.passed * program.layers / np.where(self.whole, t, 1)
+        working = np.where(self.checkpoint, program.recomputed, program.saved / program.layers)
+        return np.stack(
+            [
+                program.weights / parts / np.where(self.zero >= 3, self.group, 1),
+                program.state / parts / np.where(self.zero >= 1, self.group, 1),
+                program.weights / parts / np.where(self.zero >= 2, self.group, 1) * bool(program.state),
+                flying * np.where(self.checkpoint, inputs, program.saved / shards),
+                self.micro * working / shards,
+            ],
+            axis=1,
+        )
+
+    def rate(self, sizes: Any, strides: Any) -> Any:
+        """Seconds for a byte of an all-reduce over so many devices, one in `strides`."""
+        pairs = list(zip(sizes.tolist(), strides.tolist(), strict=True))
+        known = {pair: _rate(self.hardware, *pair) for pair in set(pairs)}
+        return np.array([known[pair] for pair in pairs])
+
+
+def _in_flight(plan: Plan) -> float:
+    """How many microbatches have their activations on the first device of a pipeline, in stages of their own."""
+    if plan.pipeline == 1:
+        return 1.0
+    if plan.schedule in ("gpipe", "looped-bfs"):
+        return float(plan.microbatches)
+    virtual = plan.stages_per_device if plan.schedule == "interleaved" else 1
+    return min(float(plan.microbatches), plan.pipeline * (1 + (virtual - 1) / virtual))
+
+
+@lru_cache(maxsize=1 << 12)
+def _rate(hardware: Hardware, size: int, stride: int) -> float:
+    devices = tuple(range(0, size * stride, stride))
+    if size <= 1 or devices[-1] >= hardware.devices:
+        return 0.0
+    return hardware.cost(Work(communication=Communication("allreduce", PROBE)), devices).seconds / PROBE

@@ -1,0 +1,83 @@
+"""What the sequential program says of all plans: its weights, its activations, how much it does beside its products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from distir.diagnostics import ProgramError
+from distir.ops import Reject
+from distir.search.bounds import Load, load_of
+from distir.search.distributed import Distributed
+from distir.search.plan import Plan
+from distir.search.subject import Subject, layers_of
+from distir.simulate.simulation import BindError, Simulation
+from distir.transform.all_steps import transform
+from distir.transform.steps import StepError
+
+LAYER_INPUTS = 16
+"""How many times as much as its input a layer's backward pass needs, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequential:
+    """What an example more costs, and what there is without any: bytes and seconds."""
+
+    weights: int
+    state: int
+    layers: int
+    saved: float
+    """Bytes in memory at the peak."""
+    recomputed: float
+    """The same where activations are computed again."""
+    others: float
+    """Seconds of all but heavy ops."""
+
+    @property
+    def passed(self) -> float:
+        """Bytes that a layer gets from the one before it."""
+        return self.saved / self.layers / LAYER_INPUTS
+
+
+def load_at(subject: Subject, batch_size: int | None) -> Load:
+    """The program's heavy ops that are live and grow with the batch.
+
+    Others may run once for all microbatches, or not at all. Where the program fixes its batch size, these cannot be
+    identified, and there are none.
+    """
+    if batch_size is None:
+        return Load(())
+    alone = _alone(subject)
+    once, twice = (load_of(alone.simulation(size)) for size in (batch_size, 2 * batch_size))
+    same = {(flops, dtype) for flops, dtype, _ in twice.ops}
+    return Load(tuple(op for op in once.ops if op[:2] not in same))
+
+
+def sequential(subject: Subject, load: Load, batch_size: int) -> Sequential:
+    """What the program says, of which `load` is that of a batch. Raises ProgramError, BindError, Reject."""
+    alone = _alone(subject)
+    one, two = alone.simulation(1), alone.simulation(2)
+    saved = _peak(two.peaks) - _peak(one.peaks)
+    recomputed = saved
+    if subject.trains:
+        try:
+            again = _alone(replace(subject, module=transform(subject.module, "checkpoint")))
+            recomputed = _peak(again.simulation(2).peaks) - _peak(again.simulation(1).peaks)
+        except (ProgramError, StepError, BindError, Reject):
+            pass  # there is nothing to recompute
+    heavy = load.bound(Plan(batch_size, 1, 1), subject.hardware)
+    others = max(0.0, two.latency_s - one.latency_s - heavy)
+    layers = layers_of(subject) or 1
+    return Sequential(subject.weights_bytes, subject.state_bytes, layers, max(1, saved), max(1, recomputed), others)
+
+
+def simulated(subject: Subject, batch_size: int | None) -> Simulation:
+    """The sequential program, without what nothing needs. Raises ProgramError, BindError, Reject."""
+    return _alone(subject).simulation(batch_size)
+
+
+def _alone(subject: Subject) -> Distributed:
+    return Distributed(replace(subject, module=transform(subject.module, "cse", "dce")), Plan(1, 1, 1))
+
+
+def _peak(peaks: dict[int, int]) -> int:
+    return max(peaks.values(), default=0)

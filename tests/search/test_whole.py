@@ -1,0 +1,210 @@
+"""The search of everything: what is tried, that bounds hold on all of it, and how near it comes to the best.
+
+`DISTIR_TEST_ALL=1` draws more plans, and compares 20 spaces with their exhaustive search.
+"""
+
+import json
+import os
+import random
+from dataclasses import replace
+
+import pytest
+from search_samples import MLP
+
+from distir.cost import load
+from distir.models import gpt2, named
+from distir.search import Plan, Search, Space, SpaceError, Subject, Workers
+from distir.search.bounds import least_memory
+from distir.search.economy import economy, model_flops
+from distir.search.evaluate import evaluate
+from distir.search.rows import MEASURES, Row, pareto
+from distir.search.sequential import load_at
+from distir.search.whole import admitted, whole
+from distir.transform import transform
+
+ALL = os.environ.get("DISTIR_TEST_ALL") == "1"
+HERE = Workers(jobs=1)
+SIZES = {"layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "ffn": 256, "vocabulary": 512}
+LLAMA = transform(named("llama3-8b", None, 256, **SIZES), "grad", "optimizer=adamw", "precision=mixed")
+"""A small decoder's training step: attention, experts none, four layers."""
+
+GPT2 = transform(gpt2(2, 64, 4, 8, vocabulary=96), "grad", "loss=cross_entropy", "optimizer=adam")
+MODELS = {"llama": LLAMA, "gpt2": GPT2, "mlp": MLP}
+
+
+def subject(model, machine="dgx-h100"):
+    return Subject(model, MODELS[model], load(machine))
+
+
+def test_all_that_a_model_admits_is_tried():
+    space = whole(subject("llama"), 8, (64,))
+    plans, refused = admitted(subject("llama"), space.for_experts(None), 64, True)
+    assert len(set(plans)) == len(plans)
+    assert {plan.devices for plan in plans} == {8}
+    for field, values in {
+        "zero": {0, 1, 2, 3},
+        "checkpoint": {False, True},
+        "overlap": {False, True},
+        "fuse": {False, True},
+        "sequence": {False, True},
+        "kind": {"", "allgather", "a2a", "ring"},
+        "schedule": {"1f1b", "interleaved", "zb-h1", "zb-v"},
+        "context": {1, 2, 4, 8},
+        "tensor": {1, 2},
+    }.items():
+        assert {getattr(plan, field) for plan in plans} >= values
+    assert any("more stages than the 4 layers" in why for why in refused)
+    assert any(why.startswith("T = 4: ") for why in refused)  # of two heads of keys
+    assert whole(subject("mlp"), 8, (64,)).context == (1,)  # nothing attends there
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("machine", ["dgx-h100", "dgx2-v100"])
+def test_bounds_hold_on_plans_drawn_from_everything(model, machine):
+    it, size = subject(model, machine), 32
+    plans, _ = admitted(it, whole(it, 8, (size,)).for_experts(None), size, True)
+    drawn = random.Random(7).sample(plans, 60 if ALL else 8)
+    heavy = load_at(it, size)
+    simulated = [row for plan in drawn for row in evaluate(it, plan, [size]) if row.latency_s is not None]
+    assert simulated
+    for row in simulated:
+        assert row.plan in drawn
+        assert 0 < heavy.bound(row.plan, it.hardware) <= row.latency_s
+        assert least_memory(row.plan, it.weights_bytes, it.state_bytes) <= row.peak_memory_bytes
+
+
+def test_the_bound_knows_the_bubble():
+    it = subject("mlp")
+    heavy = load_at(it, 64)
+    piped, deeper = (heavy.bound(Plan(1, 1, p, 4), it.hardware) for p in (2, 4))
+    alone = heavy.bound(Plan(1, 1, 1, 4), it.hardware)
+    assert piped > alone / 2
+    assert deeper > alone / 4
+    assert heavy.bound(Plan(1, 1, 4, 4, "zb-h1"), it.hardware) == pytest.approx(alone / 4)
+
+
+SPACES = [
+    (model, devices, size, machine)
+    for model in MODELS
+    for devices, size in ((2, 16), (4, 16), (4, 64), (8, 64))
+    for machine in ("dgx-h100", "dgx2-v100")
+][:20]
+
+
+@pytest.mark.parametrize(("model", "devices", "size", "machine"), SPACES if ALL else [SPACES[0], SPACES[-1]])
+def test_best_first_is_within_a_percent_of_all(model, devices, size, machine):
+    it = subject(model, machine)
+    space = replace(whole(it, devices, (size,)), micro_batches=(1, 4), overlap=(False,), sequence=(False,))
+    space = space if ALL else replace(space, kinds=("ring",), schedules=("1f1b", "zb-h1"), fuse=False, zero=(0, 1))
+    search = Search(it, space, "bounded", HERE)
+    plans, _ = admitted(it, search.grid, size, True)
+    every = [row for plan in plans for row in evaluate(it, plan, [size])]
+    best = min(row.latency_s for row in every if row.fits)
+    budget = max(24, len(plans) // 10)
+    rows = list(replace(search, budget=budget).rows())
+    found = min(row.latency_s for row in rows if row.fits)
+    assert len(rows) <= budget
+    assert found <= 1.01 * best
+    (certificate,) = search.certificates(rows)
+    counted = certificate.simulated + certificate.slower + certificate.over + certificate.left
+    assert counted == len(plans)
+    assert (1 - certificate.gap) * found <= best
+    proven = list(search.rows())
+    assert min(row.latency_s for row in proven if row.fits) == best
+    assert search.certificates(proven)[0].proven
+
+
+def test_figures_of_a_run_by_the_published_formula():
+    it = Subject("l", LLAMA, load("dgx-h100"))
+    (row,) = evaluate(it, Plan(8, 1, 1), [16])
+    tokens = 16 * 256
+    dtype, flops = model_flops(it, 16)
+    products = 4 * (128 * 128 * 2 + 2 * 128 * 64 + 3 * 128 * 256) + 128 * 512
+    attention = 12 * 4 * 128 * 256
+    assert dtype.name == "BFloat16"
+    assert flops == tokens * (6 * products + attention)
+    found = economy(it, row, budget=1e12, watts=700)
+    assert found.tokens_per_s == pytest.approx(tokens / row.latency_s)
+    assert found.mfu == pytest.approx(flops / row.latency_s / (8 * 989e12))
+    assert found.days == pytest.approx(1e12 / found.tokens_per_s / 86400)
+    assert found.kwh == pytest.approx(8 * 700 / found.tokens_per_s / 3.6)
+    assert found.cost is None
+
+
+def test_fronts_of_any_two_are_not_beaten():
+    draw = random.Random(3)
+    rows = [
+        Row(
+            "m",
+            i,
+            2,
+            1,
+            1,
+            1,
+            draw.random(),
+            draw.random(),
+            draw.randrange(99),
+            fits=i % 5 > 0,
+            cost_per_step=draw.random(),
+        )
+        for i in range(60)
+    ]
+    for first in MEASURES:
+        for second in MEASURES:
+            one, other = MEASURES[first], MEASURES[second]
+            front = pareto(rows, first, second)
+            for row in (row for row in rows if row.fits):
+                assert any(one(kept) <= one(row) and other(kept) <= other(row) for kept in front)
+            assert all(
+                not (one(a) <= one(b) and other(a) <= other(b) and (one(a), other(a)) != (one(b), other(b)))
+                for a in front
+                for b in front
+            )
+
+
+def test_a_space_of_nothing_says_what_would_do():
+    with pytest.raises(SpaceError, match=r"T in \{3\}; T = 2 would do"):
+        list(Space(8, (64,), fixed={"T": (3,)}).plans())
+    with pytest.raises(SpaceError, match="8 would do"):
+        Search(subject("mlp"), Space(8, (7,), fixed={"D": (8,)}), workers=HERE).table()
+    with pytest.raises(SpaceError, match="more stages than the 4 layers"):
+        Search(subject("mlp"), Space(8, (64,), fixed={"P": (8,)}), "bounded", HERE).table()
+
+
+WORDS = ("--layers", "2", "--vocabulary", "512", "--width", "128", "--ffn", "256", "--heads", "4", "--kv-heads", "2")
+SMALL = ("llama3-8b", *WORDS, "--seq", "128", "--hardware", "dgx-h100", "--devices", "2", "--jobs", "1")
+
+
+def test_a_model_by_its_name_and_nothing_else(distir):
+    found = distir("search", *SMALL, "--budget", "8", "--tokens", "1T", "--power", "700", "--price", "2USD/h")
+    assert found.code == 0, found.err
+    assert "the batch of a step is not stated: 32, 16 for each device" in found.err
+    assert "best-first: 8 simulated" in found.out
+    for column in ("tokens/s", "MFU", "USD/Mtoken", "kWh/Mtoken", "days"):
+        assert column in found.out
+    assert "the best is bound by: " in found.out
+
+
+def test_context_parallelism_in_the_words_of_its_users(distir):
+    words = ("--batch-size", "8", "--apply", "grad", "--microbatches", "2", "--cp", "2", "--cp-kind", "ulysses,ring")
+    document = json.loads(distir("search", *SMALL, *words, "--json", "--pareto", "time,memory").out)
+    rows = [*document["rows"], *document["left_out"]]
+    assert {row["cp_kind"] for row in rows} <= {"a2a", "ring"}
+    assert {row["CP"] for row in rows} == {2}
+    assert all(any(step == "context=2" for step in row["steps"]) for row in rows)
+    times = [row["latency_s"] for row in document["rows"]]
+    assert times == sorted(times)
+
+
+def test_bad_words_are_refused_before_anything_runs(distir):
+    for words, said in {
+        ("--cp-kind", "rings"): "`--cp-kind` expected allgather, a2a or ring, found `rings`",
+        ("--pareto", "time"): "`--pareto` expected two of",
+        ("--pareto", "time,speed"): "`--pareto` expected two of",
+        ("--tokens", "many"): "`--tokens` expected a number of tokens",
+        ("--price", "2"): "`--price`",
+        ("--cp", "0"): "`--cp` expected degrees from 1",
+        ("--cp", "3"): "2 devices",
+    }.items():
+        found = distir("search", *SMALL, "--global-batch", "8", *words)
+        assert (found.code, said in found.err) == (2, True), found.err
