@@ -74,12 +74,12 @@ def main() -> None:
         f"the time of the 16 devices goes at batch {BATCH:,}:\n",
         markdown(["D/T/P/K", "products", "other ops", "communication", "idle"], where),
         "- **Products take about as many seconds in all of them**: the same FLOPs at nearly the same rate. A "
-        f"microbatch of the deepest pipeline still has {rows} rows of tokens, for which arithmetic takes a little longer than "
-        "reading the weights.",
+        f"microbatch of the deepest pipeline still has {rows} rows of tokens, for which arithmetic takes a little "
+        "longer than reading the weights.",
         "- **A pipeline pays its bubble**, (P-1)/(K+P-1), and a little for stages of unequal work: "
         f"{100 * 15 / (deep.K + 15):.1f} % with K = {deep.K}. At a small batch, K is small, or the microbatches are, "
-        "and then the weights' traffic binds. Where the batch is free, many large microbatches cost nothing but memory, "
-        "and in inference little of that: no activations are kept for a backward pass.",
+        "and then the weights' traffic binds. Where the batch is free, many large microbatches cost nothing but "
+        "memory, and in inference little of that: no activations are kept for a backward pass.",
         "- **Tensor parallelism pays at every layer**, whatever the batch: 192 all-reduces of the whole hidden state, "
         "and the ops between them (residual sums, normalisations, the product with the embedding, whose 50,257 rows 16 "
         "does not divide), which each shard does for all tokens.",
@@ -91,9 +91,10 @@ def main() -> None:
         "Which is right? For the program, this: it follows from FLOPs, bytes and the bubble, and the order at large "
         "batches holds with links twice as fast. A machine may be less kind to pipelines than the simulator: "
         "arithmetic and the weights' traffic, which take almost as long here, overlap perfectly; hosts do not wait for "
-        f"sends; and a backend that allocates as it goes may not fit the batch of {best.batch_size:,}, for which this says "
-        f"{(best.peak_memory_bytes or 0) / 1e9:.1f} of 32 GB. With smaller batches the layouts are close, and tensor "
-        "parallelism leads. We have no measurements of this model, and our copy of the paper lacks its rows.\n",
+        f"sends; and a backend that allocates as it goes may not fit the batch of {best.batch_size:,}, for which "
+        f"this says {(best.peak_memory_bytes or 0) / 1e9:.1f} of 32 GB. With smaller batches the layouts are "
+        "close, and tensor parallelism leads. We have no measurements of this model, and our copy of the paper lacks "
+        "its rows.\n",
     ]
     write("deepest", "\n".join(parts))
 
