@@ -18,6 +18,7 @@ from distir.api import (
     import_torch,
     parse,
     run,
+    spread,
 )
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Module
@@ -63,5 +64,6 @@ __all__ = [
     "run",
     "search",
     "simulate",
+    "spread",
     "transform",
 ]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from distir.search import Space, Table, Workers
     from distir.search.searching import Method
     from distir.simulate import Bind, Simulation
+    from distir.simulate.spread.steps import Spread
 
 
 def parse(text: str, path: str = "<text>") -> Module:
@@ -65,6 +66,19 @@ def simulate(
     from distir.simulate.simulation import simulate
 
     return simulate(module, hardware, function, bind)
+
+
+def spread(simulation: Simulation, lateness: Sequence[str], *, draws: int = 10_000, seed: int = 0) -> Spread:
+    """Draw steps of a simulated program on a machine whose devices, nodes or links are late by chance.
+
+    `lateness`: what is late, and by how much, as `"devices=lognormal:0.05"`, `"nodes=slow:0.01:1.5"` or
+    `"links=exponential:0.1"`; links of one level by its name. `result.quantile(0.99)` is in seconds; `result.costs`
+    says whose lateness costs what. The same seed gives the same draws. Raises simulate.spread.lateness.SpreadError (a
+    ValueError) for what cannot be late, ProgramError where devices of the program represent others.
+    """
+    from distir.simulate.spread.steps import spread
+
+    return spread(simulation, lateness, draws, seed)
 
 
 def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from distir.cli.diff import diff
 from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware
 from distir.cli.explain import explain
 from distir.cli.fmt import fmt
+from distir.cli.goodput import goodput
 from distir.cli.hardware import hardware
 from distir.cli.importing import import_
 from distir.cli.launch import launch
@@ -53,6 +54,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     prove,
     diff,
     search,
+    goodput,
     project,
     lower,
     launch,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distir.cli import options, output, simulating
+from distir.cli import options, output, simulating, spreading
 from distir.cli.endings import WRONG, judged
 from distir.cli.files import shown, write_with
 from distir.cli.programs import fold_on_one_core, settings, sound_program
@@ -33,13 +33,27 @@ def simulate(
         str | None, typer.Option(metavar="OUT.html", help="Write the timeline and the memory as a web page.")
     ] = None,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many ops and waits to list.")] = 10,
+    spread: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT=HOW",
+            help="Draw steps where devices, nodes or links are late by chance, as devices=lognormal:0.05.",
+        ),
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="--spread: how many steps. [default: 10000]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="--spread: of chance. [default: 0]")] = None,
     max_latency: options.MaxLatency = None,
     max_memory: options.MaxMemory = None,
 ) -> int:
     """Simulate a program on a machine.
 
     Prints latency, bubble and exposed communication, utilization and peak memory of each device, the costliest ops, the
-    critical path and the longest waits. A program that does not fit into the devices' memory is simulated with a
+    critical path and the longest waits; with --spread, quantiles of steps on devices and links that are late by chance
+    (lognormal:SIGMA, exponential:MEAN or slow:PROBABILITY:FACTOR), and whose lateness costs what.
+
+    A program that does not fit into the devices' memory is simulated with a
     warning; exceeding a budget, from flags or from [budget] in distir.toml, is an error (exit code 1).
 
     For example:
@@ -47,6 +61,8 @@ def simulate(
         distir simulate program.dir --hardware dgx-a100 --bind B=64
 
         distir simulate program.dir --html timeline.html --trace trace.json
+
+        distir simulate program.dir --spread devices=lognormal:0.05 --spread links=slow:0.01:2
 
         distir simulate program.dir --json
     """
@@ -64,8 +80,13 @@ def simulate(
         simulation = simulating.simulation(program, machine, entry, bound)
         _export(program, simulation, trace, html)
         found = simulating.findings(program, simulation, limits)
+        late = spreading.drawn(program, simulation, spread, draws, seed)
         document = as_document(program, simulation, top) if as_json else None
         parts = [] if as_json else as_text(program, simulation, machine, top)
+        if document is not None and late is not None:
+            document["spread"] = spreading.as_document(late, top)
+        elif late is not None:
+            parts += spreading.as_text(late, top)
     if document is not None:
         output.write_json({**document, "bind": {name: print_literal(value) for name, value in bound.items()}})
     else:

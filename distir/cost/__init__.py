@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from distir.cost.compute import DeviceKind, Rate
     from distir.cost.description import ProfileFigure, describe
     from distir.cost.errors import HardwareError, Problem
+    from distir.cost.goodput import Goodput, best_goodput, best_interval
     from distir.cost.hardware import FREE, Bound, Cost, Figure, Hardware
     from distir.cost.price import Price, StepCost, step_cost
     from distir.cost.topology import Level, Link, Ranks, Tier
@@ -27,6 +28,7 @@ _HOMES = {
     "distir.cost.compute": ("DeviceKind", "Rate"),
     "distir.cost.description": ("ProfileFigure", "describe"),
     "distir.cost.errors": ("HardwareError", "Problem"),
+    "distir.cost.goodput": ("Goodput", "best_goodput", "best_interval"),
     "distir.cost.hardware": ("FREE", "Bound", "Cost", "Figure", "Hardware"),
     "distir.cost.price": ("Price", "StepCost", "step_cost"),
     "distir.cost.topology": ("Level", "Link", "Ranks", "Tier"),
@@ -45,6 +47,7 @@ __all__ = [
     "Cost",
     "DeviceKind",
     "Figure",
+    "Goodput",
     "Hardware",
     "HardwareError",
     "Level",
@@ -59,6 +62,8 @@ __all__ = [
     "UnitError",
     "add_profiles",
     "algorithm",
+    "best_goodput",
+    "best_interval",
     "describe",
     "load",
     "parse",

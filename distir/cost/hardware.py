@@ -82,7 +82,7 @@ DeviceLink = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class Spending:
     """What an op takes on a machine, in seconds: its communication, and what each position computes meanwhile."""
 
     communication: float
@@ -282,10 +282,10 @@ class Hardware:
             return Cost(cost.seconds * max(0.0, 1 + self.edge * cost.uncertainty), cost.bound, cost.uncertainty)
         return cost
 
-    def shares(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Shares:
+    def seconds(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Spending:
         """What the cost of an op consists of: the longest of these seconds. Raises ValueError as `cost` does."""
         computing = positions if self._computes(work, positions, op) else ()
-        return Shares(
+        return Spending(
             0.0 if work.communication is None else self._communication(work.communication, positions).seconds,
             {position: _computing(self.kinds[position], work, op).seconds for position in computing},
         )

@@ -43,7 +43,13 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0
 _BYTES = {f"{prefix}B": size for prefix, size in (_DECIMAL | _BINARY).items()}
 _BITS = {f"{prefix}bit": size / 8 for prefix, size in (_DECIMAL | _BINARY).items()}
 _FLOPS = {f"{prefix}FLOP": size for prefix, size in _DECIMAL.items()}
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+_DAY = 86400.0
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9} | {
+    "min": 60.0,
+    "h": 3600.0,
+    "d": _DAY,
+    "y": 365.25 * _DAY,
+}
 
 DURATION = Quantity("duration", "7us", _SECONDS, least=0.0, most=1e12)
 MEMORY = Quantity("memory size", "80GB", _BYTES, least=1.0, most=1e24)

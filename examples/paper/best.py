@@ -5,7 +5,7 @@ python examples/paper/best.py
 
 from __future__ import annotations
 
-from evaluation import INFERENCE, MLP_BATCHES, TRAINING, grid, markdown, table_1_grid, write
+from evaluation import INFERENCE, MLP_BATCHES, TRAINING, grid, layout, markdown, table_1_grid, write
 
 from distir.search import Row, Table
 from distir.search.plot import kind
@@ -43,10 +43,10 @@ def main() -> None:
             if name == "mlp-1b":
                 paper, *measured = PAPER_MLP_1B[best.batch_size or 0]
                 speedups = [f"{a} ({_shown(b)})" for a, b in zip(speedups, measured, strict=True)]
-                theirs = next(row for row in own if str(row.plan) == paper)
+                theirs = next(row for row in own if layout(row) == paper)
                 same += theirs.plan == best.plan
                 behind = max(behind, (theirs.latency_s or 0.0) / (best.latency_s or 1.0))
-            rows.append([name, f"{best.batch_size:,}", str(best.plan), paper, *speedups])
+            rows.append([name, f"{best.batch_size:,}", layout(best), paper, *speedups])
     columns = ["model", "batch", "D/T/P/K", "the paper", "over pure D", "over pure T", "over pure P"]
     parts = [
         "## Table 2: the best configurations of the MLPs\n",
@@ -90,7 +90,7 @@ def _inference(name: str) -> list[object]:
     best = table.best
     if best is None:
         return [name, "", "none fits", "", "", ""]
-    return [name, f"{best.batch_size:,}", str(best.plan), *map(_shown, _speedups(best, table))]
+    return [name, f"{best.batch_size:,}", layout(best), *map(_shown, _speedups(best, table))]
 
 
 def _speedups(best: Row, table: Table) -> list[float | None]:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from distir import models
 from distir.cost import load
-from distir.search import Log, Row, Search, Space, Subject, Table, Workers, read_rows
+from distir.search import Log, Plan, Row, Search, Space, Subject, Table, Workers, read_rows
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "build" / "paper"
@@ -33,6 +33,8 @@ HARDWARE = "dgx2-v100"
 SUMS = ("stage",)
 """The paper's pipelines add up the gradients of a stage together."""
 DEVICES = 16
+SUMS_SHOWN = Plan(1, 1, 1).sums
+"""What plans need not state."""
 TRAINING = ("mlp-1b", "mlp-17b", "mlp-103b")
 INFERENCE = ("gpt2-1.6b", "gpt2-13b", "gpt2-175b")
 GIGABYTE = 1e9
@@ -92,6 +94,11 @@ def table_1_grid(model: str) -> Grid:
     """The grid that Table 1 counts: 75 configurations of an MLP, 1,035 of a GPT-2."""
     batches = (TABLE_1_BATCH[model],) if model in TRAINING else GPT2_BATCHES
     return grid(model, batches, model)
+
+
+def layout(row: Row) -> str:
+    """A row's plan as the paper writes it, D/T/P/K. All rows of a grid add up gradients alike."""
+    return str(replace(row.plan, sums=SUMS_SHOWN))
 
 
 def markdown(columns: list[str], rows: list[list[object]]) -> str:

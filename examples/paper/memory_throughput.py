@@ -8,7 +8,19 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from evaluation import HARDWARE, INFERENCE, OUT, TABLE_1_BATCH, TRAINING, Grid, markdown, picture, table_1_grid, write
+from evaluation import (
+    HARDWARE,
+    INFERENCE,
+    OUT,
+    TABLE_1_BATCH,
+    TRAINING,
+    Grid,
+    layout,
+    markdown,
+    picture,
+    table_1_grid,
+    write,
+)
 
 from distir.cost import load
 from distir.search.plot import plot
@@ -26,7 +38,7 @@ def main() -> None:
         plot(found.table, str(OUT / f"memory_{name}.html"), title, capacity)
         shown = picture(f"memory_{name}", partial(_draw, found, title, capacity))
         best, fitting = found.table.best, sum(row.fits for row in found.table)
-        text = f"the best that fits is {best.plan} with batch {best.batch_size:,}" if best else "none fits"
+        text = f"the best that fits is {layout(best)} with batch {best.batch_size:,}" if best else "none fits"
         parts.append(
             f"{shown}\n\n{title}: {fitting:,} of {len(found.table):,} fit into {capacity / 1e9:.0f} GB; {text}.\n"
         )
@@ -55,7 +67,7 @@ def _claims() -> str:
             "MLP 17B: pure tensor parallelism does not fit, its activations are larger than the weights",
             f"{_yes(not pure.fits)}: it needs {(pure.peak_memory_bytes or 0) / 1e9:.1f} GB",
         ],
-        ["MLP 17B: the best combines all three", f"{_yes(min(best.D, best.T, best.P) > 1)}: {best.plan}"],
+        ["MLP 17B: the best combines all three", f"{_yes(min(best.D, best.T, best.P) > 1)}: {layout(best)}"],
     ]
     return markdown(["the paper", "here"], rows)
 

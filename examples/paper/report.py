@@ -8,13 +8,21 @@ from __future__ import annotations
 import platform
 
 import best
+import deepest
 import figure3
 import memory_throughput
 import scaling
 import table1
 from evaluation import OUT, REPORT
 
-PARTS = {"figure3": figure3, "table1": table1, "memory_throughput": memory_throughput, "best": best, "scaling": scaling}
+PARTS = {
+    "figure3": figure3,
+    "table1": table1,
+    "memory_throughput": memory_throughput,
+    "best": best,
+    "deepest": deepest,
+    "scaling": scaling,
+}
 
 HEAD = """# The paper's evaluation, simulated
 

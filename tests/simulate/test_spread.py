@@ -56,12 +56,13 @@ def test_each_draw_is_the_simulation_of_a_machine_that_is_so_late(run, seed):
     agree(found, module, hardware, range(3))
 
 
+SIZES = {"layers": 4, "width": 64, "heads": 4, "head_size": 16, "ffn": 256, "vocabulary": 128}
+SMALL = distir.models.named("gpt3-125m", sequence=32, **SIZES)
+
+
 @pytest.fixture(scope="module")
 def pipeline():
-    module = distir.models.named(
-        "gpt3-125m", layers=4, width=64, heads=4, head_size=16, ffn=256, vocabulary=128, sequence=32
-    )
-    return distir.transform(module, "grad", "optimizer=adamw", "dtp=2,2,4", "microbatches=4")
+    return distir.transform(SMALL, "grad", "optimizer=adamw", "dtp=2,2,4", "microbatches=4")
 
 
 @pytest.fixture(scope="module")
@@ -157,11 +158,6 @@ def test_what_cannot_be_late_is_refused(pipeline, nodes, text, message, help):
 
 
 def test_a_device_that_stands_for_others_is_refused():
-    module = distir.transform(
-        distir.models.named(
-            "gpt3-125m", layers=2, width=64, heads=4, head_size=16, ffn=256, vocabulary=128, sequence=32,
-        ),
-        "grad", "dtp=4,1,2", "microbatches=2", "representative=true",
-    )  # fmt: skip
-    with pytest.raises(ProgramError, match="stands for several"):
+    module = distir.transform(SMALL, "grad", "dtp=4,1,2", "microbatches=2", "representative=true")
+    with pytest.raises(ProgramError, match="represents several"):
         spread(simulate(module, "dgx-h100", bind=BIND), LATE[:1])

@@ -271,7 +271,7 @@ REPRESENTED_LATENESS = code(
     "represented-lateness",
     """
 Steps are to be drawn on devices that are late by chance (`distir simulate --spread`), and a device of the program
-stands for others (`dtp` with `representative=true`). Each of those may be late by itself, and the program says of none
+represents others (`dtp` with `representative=true`). Each of those may be late by itself, and the program says of none
 but one when it is done: a collective of all of them would wait for the latest.
 
 ```dir

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from distir.cost.hardware import DeviceLink
+from distir.ops.numeric import np
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.algebra.lanes import BLOCKING, host, ready, stream
-from distir.simulate.spread.lateness import Source, Sources
-from distir.simulate.spread.tape import Alone, Called, Lines, Tape, Timing, Together
+from distir.simulate.spread.lateness import LateSource, Sources
+from distir.simulate.spread.track import Alone, Lines, Timing, Together, Track, TrackCall
 
 if TYPE_CHECKING:
     from distir.simulate.spread.lateness import Vector
@@ -28,7 +27,7 @@ Moments = Any
 class Factors:
     """How many times as long things take in some draws."""
 
-    def __init__(self, sources: Sources, factors: Mapping[Source, Vector]) -> None:
+    def __init__(self, sources: Sources, factors: Mapping[LateSource, Vector]) -> None:
         self._sources, self._factors = sources, factors
         self._devices: dict[int, Moments] = {}
         self._most: dict[tuple[int, ...] | tuple[DeviceLink, ...], Moments] = {}
@@ -59,7 +58,7 @@ class Factors:
             self._most[links] = _latest([*own, *([1.0] if len(own) < max(1, len(links)) else [])])
         return self._most[links]
 
-    def _product(self, sources: Iterable[Source]) -> Moments:
+    def _product(self, sources: Iterable[LateSource]) -> Moments:
         found: Moments = 1.0
         for source in sources:
             if source in self._factors:
@@ -67,11 +66,11 @@ class Factors:
         return found
 
 
-def latencies(tape: Tape, factors: Factors) -> Moments:
+def latencies(track: Track, factors: Factors) -> Moments:
     """When the last stream is done, by draw, in seconds."""
     clocks: dict[Clock, Moments] = defaultdict(float)
     numbers = count()
-    pending: list[tuple[Iterator[Alone | Together | Called], dict[int, int]]] = [(iter(tape.steps), {})]
+    pending: list[tuple[Iterator[Alone | Together | TrackCall], dict[int, int]]] = [(iter(track.steps), {})]
     own: list[list[int]] = [[]]
     while pending:
         steps, storages = pending[-1]
@@ -91,7 +90,7 @@ def latencies(tape: Tape, factors: Factors) -> Moments:
                         storages[ours] = next(numbers)
                         own[-1].append(storages[ours])
                     inside[theirs] = storages[ours]
-                pending.append((iter(step.tape.steps), inside))
+                pending.append((iter(step.track.steps), inside))
                 own.append([])
                 break
         else:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from distir.cost import Hardware
 from distir.cost.hardware import DeviceLink
 from distir.diagnostics import suggestion
+from distir.ops.numeric import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
@@ -76,8 +76,6 @@ def _exponential(generator: np.random.Generator, count: int, mean: float) -> Vec
     "slow", "with this probability so many times as long, otherwise 1", probability=(0, 1), factor=(0.01, 1e4)
 )
 def _slow(generator: np.random.Generator, count: int, probability: float, factor: float) -> Vector:
-    import numpy as np
-
     return np.where(generator.random(count) < probability, factor, 1.0)
 
 
@@ -123,7 +121,7 @@ def parse(text: str) -> Lateness:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Source:
+class LateSource:
     """Something that may be late by itself: a device's computing, that of a node, or a device's link of one level.
 
     `position`: on the machine, of a node the first of its devices; `level`: its place among the machine's levels.
@@ -139,23 +137,23 @@ class Sources:
     """What of a machine may be late: each source with its distributions, each of these with its place among all."""
 
     hardware: Hardware
-    late: Mapping[Source, tuple[tuple[int, Lateness], ...]]
+    late: Mapping[LateSource, tuple[tuple[int, Lateness], ...]]
 
-    def of_device(self, position: int) -> list[Source]:
+    def of_device(self, position: int) -> list[LateSource]:
         """What the computing of a device depends on."""
-        own = Source("device", position), Source("node", self.hardware.node(position).start)
+        own = LateSource("device", position), LateSource("node", self.hardware.node(position).start)
         return [source for source in own if source in self.late]
 
-    def of_link(self, link: DeviceLink) -> list[Source]:
+    def of_link(self, link: DeviceLink) -> list[LateSource]:
         """What the transfers over a link depend on."""
-        source = Source("link", *link)
+        source = LateSource("link", *link)
         return [source] if source in self.late else []
 
     def drawn(self, seed: int) -> Drawing:
         """The draws of a seed."""
         return Drawing(self, seed)
 
-    def label(self, source: Source, numbers: Mapping[int, int]) -> str:
+    def label(self, source: LateSource, numbers: Mapping[int, int]) -> str:
         """A source in words; `numbers`: by position, what the program calls a device."""
         if source.what == "node":
             devices = self.hardware.node(source.position)
@@ -176,19 +174,19 @@ def sources(
             message = f"`{hardware.name}` has no `{one.target}` to be late: expected {', '.join(known)}"
             raise SpreadError(message, suggestion(one.target, known))
     used = sorted(positions)
-    found: dict[Source, tuple[tuple[int, Lateness], ...]] = {}
+    found: dict[LateSource, tuple[tuple[int, Lateness], ...]] = {}
 
-    def add(source: Source, *names: str) -> None:
+    def add(source: LateSource, *names: str) -> None:
         own = tuple([(at, one) for at, one in enumerate(lateness) if one.target in names])
         if own:
             found[source] = own
 
     for position in used:
-        add(Source("device", position), "devices")
+        add(LateSource("device", position), "devices")
     for first in dict.fromkeys(hardware.node(position).start for position in used):
-        add(Source("node", first), "nodes")
+        add(LateSource("node", first), "nodes")
     for position, level in sorted(links):
-        add(Source("link", position, level), "links", levels[level])
+        add(LateSource("link", position, level), "links", levels[level])
     return Sources(hardware, found)
 
 
@@ -196,18 +194,16 @@ _CODES = {"device": 1, "node": 2, "link": 3}
 
 
 class Drawing:
-    """The factors of all sources, draw by draw: each call of `next` goes on where the last one ended."""
+    """The factors of all sources, draw by draw: each call of `next` continues where the last one ended."""
 
     def __init__(self, of: Sources, seed: int) -> None:
         self._of = of
         self._seed = seed
-        self._generators: dict[tuple[Source, int], np.random.Generator] = {}
+        self._generators: dict[tuple[LateSource, int], np.random.Generator] = {}
 
-    def next(self, count: int) -> dict[Source, Vector]:
+    def next(self, count: int) -> dict[LateSource, Vector]:
         """By source: so many factors."""
-        import numpy as np
-
-        found: dict[Source, Vector] = {}
+        found: dict[LateSource, Vector] = {}
         for source, distributions in self._of.late.items():
             factor = np.ones(count)
             for place, lateness in distributions:

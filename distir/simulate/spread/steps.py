@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import Part, Site
+from distir.ops.numeric import np
 from distir.simulate.simulation import Simulation
 from distir.simulate.spread.clocks import Factors, latencies
-from distir.simulate.spread.lateness import DRAWS, Lateness, Source, Sources, SpreadError, parse, sources
-from distir.simulate.spread.tape import Tape, Tapes
+from distir.simulate.spread.lateness import DRAWS, Lateness, LateSource, Sources, SpreadError, parse, sources
+from distir.simulate.spread.track import Track, Tracks
 
 if TYPE_CHECKING:
     from distir.simulate.spread.lateness import Vector
@@ -55,7 +54,7 @@ class Spread:
     seconds: Vector
     lateness: tuple[Lateness, ...]
     seed: int
-    _tape: Tape = field(repr=False)
+    _track: Track = field(repr=False)
     _sources: Sources = field(repr=False)
     _numbers: Mapping[int, int] = field(repr=False)
     """By position, what the program calls a device."""
@@ -74,7 +73,7 @@ class Spread:
         """What this share of steps take at most, in seconds: 0.5 for the median. Raises ValueError beyond 0 to 1."""
         return float(np.quantile(self.seconds, share))
 
-    def factors(self) -> dict[Source, Vector]:
+    def factors(self) -> dict[LateSource, Vector]:
         """By source: how many times as long it takes, in each of the draws."""
         return self._sources.drawn(self.seed).next(self.draws)
 
@@ -100,27 +99,27 @@ class Spread:
         found = [Costs(*one, drawn[place] if place < len(chosen) else None) for place, one in enumerate(named)]
         return tuple(sorted(found, key=lambda c: (-1.0 if c.drawn_s is None else c.drawn_s, c.alone_s), reverse=True))
 
-    def _alone(self, known: Sequence[Source]) -> Vector:
+    def _alone(self, known: Sequence[LateSource]) -> Vector:
         """By source: by how many seconds a step takes longer where it is 10 % late, and nothing else is late."""
         found: list[Vector] = []
-        each = _at_once(len(known), self._tape)
+        each = _at_once(len(known), self._track)
         for first in range(0, len(known), each):
             some = known[first : first + each]
             factors = {source: np.where(np.arange(len(some)) == at, LATER, 1.0) for at, source in enumerate(some)}
-            found.append(_seconds(self._tape, Factors(self._sources, factors), len(some)))
-        return self.plain_s * (np.concatenate(found) / _plain(self._tape, self._sources) - 1) if found else np.zeros(0)
+            found.append(_seconds(self._track, Factors(self._sources, factors), len(some)))
+        return self.plain_s * (np.concatenate(found) / _plain(self._track, self._sources) - 1) if found else np.zeros(0)
 
-    def _on_time(self, chosen: Sequence[Source]) -> list[float]:
+    def _on_time(self, chosen: Sequence[LateSource]) -> list[float]:
         """By source: what the first of the draws would take less, in the mean, if it were not late."""
         if not chosen:
             return []
-        count = max(1, min(self.draws, 10 * self.draws // len(chosen), _at_once(len(self._sources.late), self._tape)))
+        count = max(1, min(self.draws, 10 * self.draws // len(chosen), _at_once(len(self._sources.late), self._track)))
         factors = self._sources.drawn(self.seed).next(count)
         found: list[float] = []
         for source in chosen:
             prompt = {**factors, source: np.minimum(factors[source], 1.0)}
-            seconds = _seconds(self._tape, Factors(self._sources, prompt), count)
-            shorter = self.seconds[:count] - self.plain_s * (seconds / _plain(self._tape, self._sources))
+            seconds = _seconds(self._track, Factors(self._sources, prompt), count)
+            shorter = self.seconds[:count] - self.plain_s * (seconds / _plain(self._track, self._sources))
             found.append(float(np.mean(shorter)))
         return found
 
@@ -137,39 +136,39 @@ def spread(simulation: Simulation, lateness: Sequence[str | Lateness], draws: in
     stated = tuple([parse(one) if isinstance(one, str) else one for one in lateness])
     effects = simulation.effects
     if effects.represented:
-        message = "a device of the program stands for several, and each of them may be late by itself"
+        message = "a device of the program represents several, and each of them may be late by itself"
         site = Site(simulation.function.name, None, Part("name"))
         hint = "simulate the whole program, as `dtp` writes it without `representative=true`"
         raise ProgramError([Diagnostic(codes.REPRESENTED_LATENESS, site, message, help=hint)])
-    tapes = Tapes(effects)
-    tape = tapes.of(simulation.body)
+    tracks = Tracks(effects)
+    track = tracks.of(simulation.body)
     refuse_beyond(
-        tape.length, MOST_STEPS, simulation.function.name, "draws are simulated of", of="steps of devices and groups"
+        track.length, MOST_STEPS, simulation.function.name, "draws are simulated of", of="steps of devices and groups"
     )
     numbers = {position: device for device, position in effects.place.items()}
-    links = {link for timing in tapes.timings.values() for link in timing.links}
+    links = {link for timing in tracks.timings.values() for link in timing.links}
     found = sources(effects.hardware, stated, numbers, links)
     drawing = found.drawn(seed)
     parts: list[Vector] = []
-    left, each = draws, _at_once(len(found.late), tape)
+    left, each = draws, _at_once(len(found.late), track)
     while left:
         count = min(left, each)
-        parts.append(_seconds(tape, Factors(found, drawing.next(count)), count))
+        parts.append(_seconds(track, Factors(found, drawing.next(count)), count))
         left -= count
     plain, seconds = simulation.latency_s, np.concatenate(parts)
-    relative = seconds / _plain(tape, found) if plain else np.ones(draws)
-    return Spread(plain, plain * relative, stated, seed, tape, found, numbers)
+    relative = seconds / _plain(track, found) if plain else np.ones(draws)
+    return Spread(plain, plain * relative, stated, seed, track, found, numbers)
 
 
-def _plain(tape: Tape, found: Sources) -> float:
+def _plain(track: Track, found: Sources) -> float:
     """The step where nothing is late, as the draws are summed up: they relate to it, so that its rounding cancels."""
-    return float(_seconds(tape, Factors(found, {}), 1)[0]) or 1.0
+    return float(_seconds(track, Factors(found, {}), 1)[0]) or 1.0
 
 
-def _seconds(tape: Tape, factors: Factors, count: int) -> Vector:
-    return np.broadcast_to(np.asarray(latencies(tape, factors), dtype=np.float64), (count,))
+def _seconds(track: Track, factors: Factors, count: int) -> Vector:
+    return np.broadcast_to(np.asarray(latencies(track, factors), dtype=np.float64), (count,))
 
 
-def _at_once(late: int, tape: Tape) -> int:
+def _at_once(late: int, track: Track) -> int:
     """How many draws are done at a time."""
-    return max(16, MOST_NUMBERS // (1 + late + 3 * len(tape.devices)))
+    return max(16, MOST_NUMBERS // (1 + late + 3 * len(track.devices)))

@@ -99,18 +99,18 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Called:
+class TrackCall:
     """A call, with our storage for each of the callee's whose value gets ready by a clock of its own."""
 
-    tape: Tape
+    track: Track
     storages: Mapping[int, int]
 
 
 @dataclass(eq=False)
-class Tape:
+class Track:
     """A body: its steps in order, its devices, and how many steps it takes in all, calls too."""
 
-    steps: list[Alone | Together | Called] = field(default_factory=list["Alone | Together | Called"])
+    steps: list[Alone | Together | TrackCall] = field(default_factory=list["Alone | Together | TrackCall"])
     devices: frozenset[int] = frozenset()
     length: int = 0
 
@@ -119,24 +119,24 @@ PLAIN = DataFlow("", (), ())
 
 
 @dataclass
-class Tapes:
-    """Makes the tapes of a program, each body's once."""
+class Tracks:
+    """Makes the tracks of a program, each body's once."""
 
     effects: Effects
     timings: dict[int, Timing] = field(default_factory=dict[int, Timing])
     """By identity of an effect."""
 
-    def of(self, entry: Body) -> Tape:
-        """The tape of a body, with all that it calls. Its effects must live as long as the tape does."""
-        made: dict[int, Tape] = {}
+    def of(self, entry: Body) -> Track:
+        """The track of a body, with all that it calls. Its effects must live as long as the track does."""
+        made: dict[int, Track] = {}
         for body in distinct(entry):
-            made[id(body)] = self._tape(body, made)
+            made[id(body)] = self._track(body, made)
         return made[id(entry)]
 
-    def _tape(self, body: Body, made: Mapping[int, Tape]) -> Tape:
-        tape = Tape()
+    def _track(self, body: Body, made: Mapping[int, Track]) -> Track:
+        track = Track()
         waiting: dict[int, Alone] = {}
-        """By device: what it does by itself, not on the tape yet."""
+        """By device: what it does by itself, not on the track yet."""
         devices: set[int] = set()
         short: dict[int, Alone] = {}
 
@@ -144,8 +144,8 @@ class Tapes:
             for device in of:
                 alone = waiting.pop(device, None)
                 if alone is not None:
-                    tape.steps.append(alone)
-                    tape.length += 1
+                    track.steps.append(alone)
+                    track.length += 1
 
         for index, step in enumerate(body.steps):
             if isinstance(step, Body):
@@ -154,8 +154,8 @@ class Tapes:
                     _append(waiting, callee.steps[0])
                 elif callee.steps:
                     flush(callee.devices)
-                    tape.steps.append(Called(callee, {} if step.edge == CLOSED else body.outside(index)))
-                    tape.length += callee.length
+                    track.steps.append(TrackCall(callee, {} if step.edge == CLOSED else body.outside(index)))
+                    track.length += callee.length
                 devices |= callee.devices
             elif step is not None and step.devices:
                 flow = body.flow.get(index, PLAIN)
@@ -165,12 +165,12 @@ class Tapes:
                     _append(waiting, short[id(step)])
                 else:
                     flush(step.devices)
-                    tape.steps.append(self._together(step, flow))
-                    tape.length += 1
+                    track.steps.append(self._together(step, flow))
+                    track.length += 1
                 devices.update(step.devices)
         flush(list(waiting))
-        tape.devices = frozenset(devices)
-        return tape
+        track.devices = frozenset(devices)
+        return track
 
     def _alone(self, effect: Effect) -> Alone:
         (device,) = effect.devices
@@ -195,13 +195,13 @@ class Tapes:
         if known is None:
             hardware = self.effects.hardware
             work, positions = self.effects.placed(effect.work, effect.devices, effect.op)
-            shares = hardware.shares(work, positions, effect.op)
+            spent = hardware.seconds(work, positions, effect.op)
             by_seconds: dict[float, list[int]] = {}
-            for position, seconds in shares.computing.items():
+            for position, seconds in spent.computing.items():
                 by_seconds.setdefault(seconds, []).append(position)
             computing = tuple([(seconds, tuple(at)) for seconds, at in by_seconds.items()])
-            links = hardware.crossed(positions) if shares.communication else ()
-            known = self.timings[id(effect)] = Timing(shares.communication, links, computing)
+            links = hardware.crossed(positions) if spent.communication else ()
+            known = self.timings[id(effect)] = Timing(spent.communication, links, computing)
         return known
 
 
