@@ -111,10 +111,6 @@ def launch(
     return 1 if compared is not None and not document["verified"] else 0
 
 
-PROCESS_BYTES = 200 << 20
-"""What a process takes that has loaded torch, before it holds any tensor."""
-
-
 def _refuse_ranks(
     program: Program, entry: Function, bound: Mapping[str, Constant], found: Lowered, most: int | None
 ) -> None:
@@ -124,6 +120,7 @@ def _refuse_ranks(
     """
     from distir.cli import simulating
     from distir.cost import show_bytes
+    from distir.lower.launching import PROCESS_BYTES
 
     machine = simulating.ChosenHardware(_large_machine(), "the largest known")
     if most is None or len(found.ranks) > machine.hardware.devices:
@@ -165,14 +162,14 @@ def _nbytes(stated: Any, device: int) -> int:
     return prod(stated["shape"]) * sizes.get(str(stated["dtype"]).replace("_", ""), 8)
 
 
-def seconds_of(text: str) -> float:
+def seconds_of(text: str, flag: str = "--timeout") -> float:
     """A time-out in seconds. Raises Refused."""
     from distir.cost import UnitError, parse_seconds
 
     try:
         return parse_seconds(text)
     except UnitError as error:
-        raise Refused(f"`--timeout`: {error}", error.help) from None
+        raise Refused(f"`{flag}`: {error}", error.help) from None
 
 
 def check_torch(backend: str) -> None:

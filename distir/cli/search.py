@@ -169,6 +169,7 @@ def search(
         int, typer.Option(metavar="N", min=0, help="Run the best N here, one process per device, and measure them.")
     ] = 0,
     measure_backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="--measure: CPUs or GPUs.")] = "gloo",
+    measure_timeout: Annotated[str, typer.Option(metavar="TIME", help="--measure: how long each may take.")] = "10min",
     export: Annotated[
         str | None,
         typer.Option(metavar="megatron|deepspeed|torchtitan", help="Write a row as options for another framework."),
@@ -251,7 +252,7 @@ def search(
             known = chosen.asked_for(there)
             table = Table((*known, *_found(chosen, known, log, progress)))
             if measure:
-                table = _measured(table, chosen, model, measure, measure_backend)
+                table = _measured(table, chosen, model, measure, measure_backend, measure_timeout)
                 if csv is not None:
                     _rewritten(csv, [*(row for row in there if row not in known), *table])
         _pictures(table, chosen, plot or ())
@@ -625,13 +626,15 @@ def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> 
     return found
 
 
-def _measured(table: Table, chosen: Search, model: str, count: int, backend: str) -> Table:
+def _measured(table: Table, chosen: Search, model: str, count: int, backend: str, timeout: str) -> Table:
     """The table with the times of its best rows as they ran here."""
     from importlib.util import find_spec
 
+    from distir.cli import memory
+    from distir.cli.launch import seconds_of
     from distir.cli.programs import folder_of
     from distir.cli.tensors import loader
-    from distir.cost import show_seconds
+    from distir.cost import show_bytes, show_seconds
     from distir.search import Table
     from distir.search.measuring import Measuring, measured
 
@@ -639,10 +642,14 @@ def _measured(table: Table, chosen: Search, model: str, count: int, backend: str
         raise Refused(f"`--measure-backend` expected gloo or nccl, found `{backend}`")
     if find_spec("torch") is None:
         raise Refused("`--measure` needs torch, which is not installed", "install `distir[torch]`")
+    limit = seconds_of(timeout, "--measure-timeout")
+    most = memory.available_bytes() if backend == "gloo" else None  # all ranks share the memory of this machine
+    how = Measuring(backend, timeout_s=limit, load=loader(folder_of(model)), most_bytes=most)
     found: dict[Any, Row] = {}
-    for row in measured(chosen.subject, table.ranked[:count], Measuring(backend, load=loader(folder_of(model)))):
+    for row in measured(chosen.subject, table.ranked[:count], how):
         found[row.key] = row
-        shown = row.reason or f"{show_seconds(row.measured_latency_s or 0.0)} measured"
+        latency, nbytes = row.measured_latency_s or 0.0, row.measured_memory_bytes or 0
+        shown = row.reason or f"{show_seconds(latency)} and {show_bytes(nbytes)} measured"
         output.tell(f"{row.plan}: {shown}")
     return Table(tuple(found.get(row.key, row) for row in table))
 

@@ -116,6 +116,7 @@ class Wanted(NamedTuple):
 def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     """The table as JSON: what was searched, and the rows that are chosen, times in seconds and memory in bytes."""
     from distir.search import COLUMNS
+    from distir.search.rows import rank_correlation
 
     def row(one: Row) -> dict[str, Any]:
         return {name: getattr(one, name) for name in COLUMNS} | {
@@ -133,6 +134,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
         "configurations": len(table),
         "best": None if best is None else row(best),
         "alike": _alike(table.ranked, chosen),
+        "rank_correlation": rank_correlation(rows),
         "rows": [row(one) for one in rows],
         "left_out": [row(one) for one in table if not one.fits],
         "skipped": dict(chosen.refused),
@@ -189,7 +191,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
 
     from distir.cost import show_bytes, show_seconds
     from distir.search.economy import economy
-    from distir.search.rows import show_rate
+    from distir.search.rows import NOT_MEASURED, rank_correlation, show_rate
 
     rows, top, front = wanted.rows(table), wanted.top, wanted.front is not None
     economies = [economy(chosen.subject, row, wanted.tokens, wanted.price, wanted.power) for row in rows[:top]]
@@ -209,7 +211,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     columns = ["batch", "D/T/P/K", *(["EP"] if shares else []), "micro-batch", "latency", "throughput", "memory"]
     columns += [f"{currency}/step" for currency in priced]
     columns += figures
-    columns += ["measured"] if timed else []
+    columns += ["measured", "measured memory"] if timed else []
     numbers = "".join(str(i) for i, name in enumerate(columns) if name != "D/T/P/K")
     made = output.table(*columns, *(["per shard"] if shared else []), right=numbers)
     for row, found in zip(rows[:top], economies, strict=True):
@@ -222,6 +224,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
         cells += [_figure(found, name) for name in figures]
         if timed:
             cells.append("" if row.measured_latency_s is None else show_seconds(row.measured_latency_s))
+            cells.append("" if row.measured_memory_bytes is None else show_bytes(row.measured_memory_bytes))
         made.add_row(*cells, *([_shares(row)] if shared else []))
     failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
     machine = chosen.subject.hardware.name
@@ -237,6 +240,11 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     for row in table.failed:
         reasons.setdefault(row.reason, []).append(row.plan)
     parts += [Text(f"\n{len(plans)} of them, as {plans[0]}: {reason}") for reason, plans in list(reasons.items())[:3]]
+    parts += [Text(f"\n{row.plan}: {row.reason}") for row in rows if row.reason.startswith(NOT_MEASURED)]
+    order = rank_correlation(rows)
+    if order is not None:
+        count = sum(row.measured_latency_s is not None for row in rows)
+        parts.append(Text(f"\nthe orders of simulated and of measured times of {count} rows correlate by {order:.2f}"))
     alike = 0 if front else _alike(rows, chosen)
     if alike > 1:
         apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0

@@ -37,6 +37,10 @@ MALLOC_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHO
 pages of large tensors again."""
 
 
+PROCESS_BYTES = 200 << 20
+"""What a process takes that has loaded torch, before it holds any tensor."""
+
+
 class LaunchError(RuntimeError):
     """A rank failed or timed out. `help`: details, or what to do."""
 

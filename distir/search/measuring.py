@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from distir.analysis import Load
+from distir.cost import show_bytes
 from distir.diagnostics import ProgramError
 from distir.files.scratch import scratch_folder
 from distir.lower import EntryPoint, Launch, LaunchError, launch, lower
-from distir.search.rows import Row
+from distir.lower.launching import PROCESS_BYTES
+from distir.search.rows import NOT_MEASURED, Row
 from distir.search.subject import Subject, batch_dimension
 from distir.simulate import arguments
 from distir.transform.all_steps import transform
@@ -19,37 +21,48 @@ from distir.transform.all_steps import transform
 class Measuring:
     """How rows are run. `repeat`: timed runs of each, after one for warm-up; `timeout_s`: for each row.
 
-    `load` reads constants from files beside the program.
+    `load` reads constants from files beside the program. `most_bytes`: what the processes of a row may take together;
+    None for any.
     """
 
     backend: str = "gloo"
     repeat: int = 3
     timeout_s: float = 600.0
     load: Load | None = None
+    most_bytes: int | None = None
 
 
 def measured(subject: Subject, rows: Iterable[Row], how: Measuring) -> Iterator[Row]:
-    """The rows with their median measured time in seconds; a row that cannot be run gives its reason.
+    """The rows with their median measured time in seconds, and the bytes of tensors on the device with most.
 
-    Needs torch.
+    A row that cannot be run, fails, or takes longer than it may, gives its reason instead. Experts have room for all
+    tokens, whatever `skew` the row was simulated with: how a router divides tokens is not known before it runs. Needs
+    torch.
     """
     for row in rows:
         try:
-            yield replace(row, measured_latency_s=_measured(subject, row, how))
-        except (LaunchError, ProgramError) as error:
+            latency, memory = _measured(subject, row, how)
+            yield replace(row, measured_latency_s=latency, measured_memory_bytes=memory)
+        except (LaunchError, ProgramError, OSError) as error:
             text = error.diagnostics[0].message if isinstance(error, ProgramError) else str(error)
-            yield replace(row, reason=f"not measured: {' '.join(text.split())}")
+            yield replace(row, reason=f"{NOT_MEASURED}{' '.join(text.split())}")
 
 
-def _measured(subject: Subject, row: Row, how: Measuring) -> float:
-    module = transform(subject.module, *row.plan.steps())
+def _measured(subject: Subject, row: Row, how: Measuring) -> tuple[float, int]:
+    module = transform(subject.module, *replace(row.plan, skew=0.0).steps())
     entry = module.entry(subject.entry.name)
     assert entry is not None
     dimension = batch_dimension(subject.entry)
     sizes = {} if dimension is None or row.batch_size is None else {dimension: row.batch_size}
     args = arguments(entry, dict(subject.bind) | sizes)
     lowered = lower([EntryPoint(entry.name, module, entry, args)], subject.model)
+    needed = len(lowered.ranks) * ((row.peak_memory_bytes or 0) + PROCESS_BYTES)
+    if how.most_bytes is not None and needed > how.most_bytes:
+        ranks = f"{len(lowered.ranks)} processes need up to {show_bytes(needed)} of memory"
+        raise LaunchError(f"{ranks}, {show_bytes(how.most_bytes)} are free")
     with scratch_folder("measured") as folder:
         lowered.write(folder, how.load)
-        words = ["--repeat", str(how.repeat), "--warmup", "1"]
-        return launch(Launch(folder, lowered.ranks, how.backend, how.timeout_s, words))["latency_s"]
+        words = ["--repeat", str(how.repeat), "--warmup", "1", "--observe"]
+        report = launch(Launch(folder, lowered.ranks, how.backend, how.timeout_s, words))
+    memory = max(int(rank["observed"]["peak_memory_bytes"]) for rank in report["ranks"].values())
+    return report["latency_s"], memory

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from statistics import StatisticsError, correlation
 from typing import Any, overload
 
 from distir.search.plan import AXES, Plan
+
+NOT_MEASURED = "not measured: "
+"""How the reason of a row begins that could not be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Row:
     hardware: str = ""
     reason: str = ""
     measured_latency_s: float | None = None
+    measured_memory_bytes: int | None = None
     cost_per_step: float | None = None
     cost_per_million_tokens: float | None = None
     currency: str = ""
@@ -161,6 +166,31 @@ def pareto(rows: Iterable[Row], first: str = "memory", second: str = "throughput
         if not front or other(row) < other(front[-1]):
             front.append(row)
     return front
+
+
+def rank_correlation(rows: Iterable[Row]) -> float | None:
+    """How alike the orders of simulated and of measured times per example are (Spearman's coefficient), from -1 to 1.
+
+    Of the rows that were measured; None for fewer than three, or where all are equally fast.
+    """
+    each = [
+        (row.latency_s / (row.batch_size or 1), row.measured_latency_s / (row.batch_size or 1))
+        for row in rows
+        if row.latency_s is not None and row.measured_latency_s is not None
+    ]
+    if len(each) < 3:
+        return None
+    simulated, measured = zip(*each, strict=True)
+    try:
+        return correlation(_places(simulated), _places(measured))
+    except StatisticsError:
+        return None
+
+
+def _places(values: Sequence[float]) -> list[float]:
+    """By value: its place in their order; of equal ones, the mean of theirs."""
+    order = sorted(values)
+    return [order.index(value) + (order.count(value) - 1) / 2 for value in values]
 
 
 def show_rate(throughput: float | None) -> str:

@@ -269,6 +269,7 @@ def test_the_editors_form_has_all_that_can_be_searched_for():
         "explain",
         "measure",
         "measure_backend",
+        "measure_timeout",
         "export",
         "row",
         "as_json",
