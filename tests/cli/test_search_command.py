@@ -224,6 +224,16 @@ def test_the_best_are_measured_beside_what_was_simulated(distir, model, tmp_path
     best = sorted(rows(path), key=lambda row: -float(row["throughput"]))[:2]
     assert sorted(row["D"] for row in measured) == sorted(row["D"] for row in best)
     assert all(float(row["measured_latency_s"]) > 0 for row in measured)
+    for row in measured:  # what the ranks held is near what was simulated
+        assert 0.5 < int(row["measured_memory_bytes"]) / int(row["peak_memory_bytes"]) < 2
+
+
+def test_a_row_that_takes_longer_than_it_may_says_so(distir, model):
+    pytest.importorskip("torch")
+    words = ("search", model, "--devices", "2", "--batch-size", "64", *HARDWARE)
+    found = distir(*words, "--measure", "1", "--measure-timeout", "1ms")
+    assert found.code == 0, found.err
+    assert "not measured: " in found.out
 
 
 def test_microbatches_may_be_stated_by_their_size(distir):
