@@ -8,7 +8,6 @@ to keep every worker busy.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import threading
 import warnings
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import groupby
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from distir.files.scratch import ended_on_termination
@@ -151,7 +151,7 @@ class Handed:
 
 @lru_cache(maxsize=2)
 def _handed(subject: Subject) -> Handed:
-    return Handed(subject.model, subject.digest(""), pickle.dumps(subject, pickle.HIGHEST_PROTOCOL))
+    return Handed(subject.model, subject.digest(""), bytes(ForkingPickler.dumps(subject)))
 
 
 def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:
@@ -166,7 +166,7 @@ def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:
 @lru_cache(maxsize=1)
 def _first(handed: Handed) -> Subject:
     """The object that came with the first task of a search: memos between tasks are attached to it."""
-    return pickle.loads(handed.packed)
+    return ForkingPickler.loads(handed.packed)  # type: ignore[attr-defined]  # its stub leaves it out
 
 
 def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:

@@ -6,7 +6,7 @@ With DISTIR_TEST_ALL they are 2,000.
 import os
 from random import Random
 
-from mutations import mutants
+from program_mutations import mutants
 from proof_samples import CASES, distributed, sequential
 
 from distir.analysis import check
