@@ -271,12 +271,14 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_a_browser_runs_the_page(tmp_path):
-    """The policy lets the script run, which understands the data. What it does then: vscode-extension/timeline/test."""
+    """The policy lets the script run, which understands the data and lays the chart out while the page loads.
+
+    What it does then: vscode-extension/timeline/test.
+    """
     program = read(TEXT, "two.dir")
     page = timeline_page(simulate(program.module, MACHINE), program.source, program.syntax.source_map)
     (tmp_path / "page.html").write_text(page, "utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    flags.append("--virtual-time-budget=60000")  # that much on the page's own clock, so that it is laid out
     place = [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "page.html").as_uri()]
     done = subprocess.run([CHROMIUM, *flags, *place], capture_output=True, text=True, timeout=300, check=True)
     seen = Page(done.stdout)

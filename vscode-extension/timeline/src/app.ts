@@ -177,7 +177,8 @@ export function makeApp(root: HTMLElement, host: Host): App {
     tellSelection(false);
     if (same) say(`updated: ${summary(model)}`);
     if (before === null && document.activeElement === document.body) shell.chart.focus({ preventScroll: true });
-    redraw();
+    if (before === null) resize(); // at once: a page that is printed or read when it has loaded waits for no observer
+    else redraw();
   }
 
   function restore(kept: Kept): void {
