@@ -156,6 +156,7 @@ def joined(calls: Body, instance: Instance) -> Body:
         LateMapping(lambda: storages[0].order),
         LateMapping(lambda: storages[0].flow) if streamed else {},
         calls.edge,
+        blocks=calls,
     )
     vars(body).update(events=calls.events, ops=calls.ops, summaries=calls.summaries, memory=calls.memory)
     vars(body)["streamed"] = streamed

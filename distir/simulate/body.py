@@ -27,6 +27,7 @@ from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.effects import DataFlow, Effect, Relocation
 from distir.simulate.late import Late
 from distir.simulate.leaves import NO_STORAGE, Leaves
+from distir.simulate.needs import Needs
 from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned
 
 
@@ -96,6 +97,10 @@ class Body:
     flow: Mapping[int, DataFlow] = field(default_factory=dict[int, DataFlow])
     """By statement: how an op is synchronised where that does not follow from its devices alone."""
     edge: Edge = CLOSED
+    origin: tuple[Body, Relocation] | None = None
+    """The body that this one follows from, on other devices."""
+    blocks: Body | None = None
+    """The body of calls of its blocks, where its function is cut into some."""
 
     def alike(
         self,
@@ -105,7 +110,7 @@ class Body:
     ) -> Body:
         """The same body with other seconds, bytes or devices: its steps, its storages, those of the parameters."""
         _ = self.streamed  # once, not of each size
-        other = replace(self, steps=steps, sizes=sizes, parameters=parameters)
+        other = replace(self, steps=steps, sizes=sizes, parameters=parameters, origin=None, blocks=None)
         same = {name: vars(self)[name] for name in ("events", "ops", "first_events", "streamed") if name in vars(self)}
         vars(other).update(same)  # what has been found of this body holds of the other too
         return other
@@ -117,7 +122,7 @@ class Body:
             Late(lambda: there.sizes(self.sizes)),
             there.sizes(self.parameters),
         )
-        found.instance = instance
+        found.instance, found.origin = instance, (self, there)
         if "memory" in vars(self):
             vars(found)["memory"] = usage.rename(self.memory, there.memories)
         if "summary" in vars(self):
@@ -226,6 +231,11 @@ class Body:
         return finish(_firsts(self))
 
     @cached_property
+    def needs(self) -> Needs:
+        """The groups of devices that communicate here, and in which types devices compute, in calls too."""
+        return finish(_needs(self))
+
+    @cached_property
     def memory(self) -> Use:
         """By memory: by how many bytes its use changes from start to end, and how far it rises in between."""
         return use_of_memory(self, 0, len(self.steps))
@@ -244,6 +254,23 @@ def _firsts(body: Body) -> Deep[tuple[tuple[int, ...], ...]]:
                 seen.update(devices)
         known["firsts"] = tuple(found)
     return known["firsts"]
+
+
+def _needs(body: Body) -> Deep[Needs]:
+    known = vars(body)
+    if "needs" not in known:
+        if body.origin is not None:
+            origin, there = body.origin
+            known["needs"] = (yield _needs(origin)).relocated(there)
+        elif body.blocks is not None:
+            known["needs"] = yield _needs(body.blocks)
+        else:
+            steps: list[Effect | Needs] = []
+            for step in {id(step): step for step in body.steps}.values():
+                if step is not None:
+                    steps.append((yield _needs(step)) if isinstance(step, Body) else step)
+            known["needs"] = Needs.of(steps)
+    return known["needs"]
 
 
 def use_of_memory(body: Body, first: int, end: int) -> Use:
@@ -312,8 +339,6 @@ class Bodies:
     sized: bool = field(default=True, kw_only=True)
     """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
     known: dict[Key, Body] = field(default_factory=dict["Key", Body])
-    replicas: dict[int, tuple[Body, Relocation]] = field(default_factory=dict[int, tuple[Body, Relocation]])
-    """By identity, bodies that follow from another one on other devices."""
 
     def entry(self, instance: Instance) -> Body:
         """The body of a program's entry function: its parameters live throughout, its results to the end.
@@ -347,7 +372,6 @@ class Bodies:
             original, there = found.replica
             origin = yield self._of(original, fates, wanted, edge)
             known = self.known[key] = origin.relocated(there, found.instance)
-            self.replicas[id(known)] = (origin, there)
         return known
 
     def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:

@@ -20,7 +20,6 @@ from distir.ir import (
     Call,
     Constant,
     DimensionError,
-    DType,
     Function,
     Module,
     Part,
@@ -30,7 +29,7 @@ from distir.ir import (
 )
 from distir.ir.collection import paused_collection
 from distir.ops import Value, dense, type_of
-from distir.simulate.body import Bodies, Body, distinct
+from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effect, Effects
 from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
@@ -214,16 +213,13 @@ class Simulation:
     def _communicators(self) -> Mapping[int, int]:
         """By memory: in how many groups of devices it communicates; one serves all sends."""
         groups: dict[int, set[object]] = {}
-        for body in distinct(self.planned):
-            for step in body.timed:
-                if isinstance(step, Effect) and step.work.communication is not None:
-                    communication = step.work.communication
-                    memories = {self._effects.memory(device) for device in step.devices}
-                    if len(memories) < 2 and communication.group is None:
-                        continue
-                    members = None if communication.pattern == "send" else frozenset(memories)
-                    for memory in memories:
-                        groups.setdefault(memory, set()).add((members, communication.group))
+        for group in self.planned.needs.groups:
+            memories = frozenset(map(self._effects.memory, group.devices))
+            if len(memories) < 2 and group.represented is None:
+                continue
+            members = None if group.sends else memories
+            for memory in memories:
+                groups.setdefault(memory, set()).add((members, group.represented))
         return {memory: len(found) for memory, found in groups.items()}
 
     @property
@@ -312,18 +308,11 @@ class Simulation:
     def lacking(self) -> Iterator[Diagnostic]:
         """The element types that the program computes in and its devices do not."""
         found: dict[tuple[str, str, str], None] = {}
-        steps = {id(step): step for body in distinct(self.planned) for step in body.steps if isinstance(step, Effect)}
-        sound: set[DType | None] = {None}
-        """The element types that no device of the machine lacks."""
-        for effect in steps.values():
-            for dtype, flops in effect.work.arithmetic:
-                if flops and dtype not in sound and dtype is not None:
-                    if not any(kind.rates[dtype].instead for kind in self.hardware.kinds.distinct):
-                        sound.add(dtype)
-                        continue
-                    kinds = (self.hardware.kind(self._effects.place[device]) for device in effect.devices)
-                    lacking = {(kind.title, kind.rates[dtype].instead) for kind in kinds}
-                    found.update(((title, dtype.name, instead), None) for title, instead in sorted(lacking) if instead)
+        for dtype, devices in self.planned.needs.arithmetic.items():
+            if any(kind.rates[dtype].instead for kind in self.hardware.kinds.distinct):
+                kinds = (self.hardware.kind(self._effects.place[device]) for device in devices)
+                lacking = {(kind.title, kind.rates[dtype].instead) for kind in kinds}
+                found.update(((title, dtype.name, instead), None) for title, instead in sorted(lacking) if instead)
         for title, name, instead in found:
             message = f"no arithmetic in {name} on `{title}`: it runs as {instead}"
             hint = "choose hardware that has it, or another precision"

@@ -163,10 +163,8 @@ class _Pattern:
         bodies = Bodies(storages, sized=False)
         self.entry = bodies.entry(self.instance)
         check_streams(self.entry, self.effects)
-        followed = bodies.replicas
         self.bodies = [  # callees first, and those that others follow from
-            _Replica(body, *followed[id(body)]) if id(body) in followed else _Shape.of(body)
-            for body in bodies.known.values()
+            _Shape.of(body) if body.origin is None else _Replica(body, *body.origin) for body in bodies.known.values()
         ]
         reached = {id(known.instance): known.instance for known in storages.known.values()}
         named = [v for instance in reached.values() for v in instance.state.values()]

@@ -290,8 +290,7 @@ class StorageMap:
     @cached_property
     def has_streams(self) -> bool:
         """Whether a statement of the program names one."""
-        bodies = (function.body for function in self.domain.module)
-        return any(isinstance(s, (Apply, Call)) and bool(s.stream) for body in bodies for s in body)
+        return any(facts.streams for facts in self.domain.structure.names.values())
 
     def called(self, caller: Instance, call: Call) -> Instance:
         """What a call runs."""
