@@ -145,29 +145,31 @@ def _has_sound_sizes(type: Type) -> bool:
 
 def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
     param = function.params[index]
-    site = Site(function.name, None, Part("role", index))
+    for message, hint in _wrong_roles(param):
+        yield Diagnostic(codes.ROLE, Site(function.name, None, Part("role", index)), message, help=hint)
+
+
+def _wrong_roles(param: Param) -> Iterator[tuple[str, str | None]]:
+    """What is wrong with them, and what helps."""
     for role, value in param.roles.items():
         if role not in ROLES:
             near = nearest(role, ROLES)
             hint = f"did you mean `{near}`?" if near else f"roles are {', '.join(f'`{known}`' for known in ROLES)}"
-            yield Diagnostic(codes.ROLE, site, f"there is no role `{role}`", help=hint)
+            yield f"there is no role `{role}`", hint
         elif role == "batch":
             if not _is_dimension(value, param.type):
-                message = f"expected a dimension of `{param.type}` for `batch`, found {value}"
-                yield Diagnostic(codes.ROLE, site, message)
+                yield f"expected a dimension of `{param.type}` for `batch`, found {value}", None
         elif role in ("context", "replicas"):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                message = f"expected a number of devices for `{role}`, found {value}"
-                yield Diagnostic(codes.ROLE, site, message)
+                yield f"expected a number of devices for `{role}`, found {value}", None
         elif role == "initial":
             if not isinstance(value, (int, float, str)) or isinstance(value, bool):
-                message = f"expected a number or the name of a weight for `initial`, found {value}"
-                yield Diagnostic(codes.ROLE, site, message)
+                yield f"expected a number or the name of a weight for `initial`, found {value}", None
         elif value is not True:
-            yield Diagnostic(codes.ROLE, site, f"the role `{role}` takes no value, found {value}")
+            yield f"the role `{role}` takes no value, found {value}", None
         elif role == "frozen" and "param" not in param.roles:
             hint = "write `{param, frozen}` for a weight that is not trained, `{buffer}` for what is no weight"
-            yield Diagnostic(codes.ROLE, site, "only a weight can be `frozen`", help=hint)
+            yield "only a weight can be `frozen`", hint
 
 
 def _is_dimension(value: Constant, type: Type) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate, compress
@@ -110,7 +110,23 @@ class Body:
     ) -> Body:
         """The same body with other seconds, bytes or devices: its steps, its storages, those of the parameters."""
         _ = self.streamed  # once, not of each size
-        other = replace(self, steps=steps, sizes=sizes, parameters=parameters, origin=None, blocks=None)
+        other = Body(
+            self.instance,
+            parameters,
+            steps,
+            sizes,
+            self.taken,
+            self.given,
+            self.moved,
+            self.arguments,
+            self.created,
+            self.live_out,
+            self.pinned,
+            self.passed_on,
+            self.order,
+            self.flow,
+            self.edge,
+        )
         same = {name: vars(self)[name] for name in ("events", "ops", "first_events", "streamed") if name in vars(self)}
         vars(other).update(same)  # what has been found of this body holds of the other too
         return other

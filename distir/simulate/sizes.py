@@ -213,6 +213,8 @@ class _Shape:
 
     body: Body
     turns: list[int | Body]
+    sizes: list[tuple[int, int]]
+    """The memories and the numbers of the sizes of its storages, each once."""
     kinds: list[tuple[Effect, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]]
     """An op, and the memories and the numbers of the sizes that it takes as it starts and gives back as it ends."""
 
@@ -227,12 +229,12 @@ class _Shape:
             elif step is not None and (taken or given or step.temporary):
                 kind = (step, tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
                 turns.append(kinds.setdefault(kind, len(kinds)))
-        return cls(body, turns, list(kinds))
+        return cls(body, turns, [*dict.fromkeys(sizes)], list(kinds))
 
     def at(self, steps: Mapping[int, Effect | Body], nbytes: Sequence[int]) -> Body:
         """The body for certain sizes: `steps` are its effects and bodies, by those of the pattern."""
         body = self.body
-        pairs = {pair: (pair[0], nbytes[pair[1]]) for pair in set(body.sizes)}
+        pairs = {pair: (pair[0], nbytes[pair[1]]) for pair in self.sizes}
         parameters = [pairs[pair] for pair in body.parameters]
         made = body.alike(
             [None if step is None else steps[id(step)] for step in body.steps],

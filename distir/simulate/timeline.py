@@ -136,9 +136,20 @@ class Timeline:
 
     def __init__(self, body: Body) -> None:
         self.body = body
-        self._busy, self._communication = totals(body.summaries)
-        self._ends: Clocks = defaultdict(int, dict.fromkeys(self._busy, 0))
+        self._ends: Clocks = defaultdict(int)
         run(body.summaries, self._ends)
+
+    @cached_property
+    def _totals(self) -> tuple[Clocks, Clocks]:
+        return totals(self.body.summaries)
+
+    @property
+    def _busy(self) -> Clocks:
+        return self._totals[0]
+
+    @property
+    def _communication(self) -> Clocks:
+        return self._totals[1]
 
     def __len__(self) -> int:
         """How many events there are."""

@@ -140,7 +140,7 @@ class Pipeline:
             return None
         blocks = self._as_blocks(known)
         by_name = dict(zip((p.name for p in self.entry.params), arguments, strict=True))
-        other: dict[int, StatementBlock] = {index: self._cut(known, index, count, by_name) for index in self.cuts}
+        other: dict[int, StatementBlock] = {index: self._cut(blocks, index, count, by_name) for index in self.cuts}
         for index in self.joins:
             joined = self._joined(known, index, count, sizes)
             if joined is None:
@@ -163,8 +163,10 @@ class Pipeline:
             found = self._known[id(known)] = Blocks.of(known, self.rows.values(), special)
         return found
 
-    def _cut(self, known: Simulation, index: int, count: int, whole: Mapping[str, Value]) -> StatementBlock:
-        statement = self.entry.body[index]
+    def _cut(self, blocks: Blocks, index: int, count: int, whole: Mapping[str, Value]) -> StatementBlock:
+        known, own, statement = blocks.known, blocks.own[index], self.entry.body[index]
+        if not own.use and isinstance(own.step, Effect) and own.step.view and not own.step.devices:
+            return own  # whatever it cuts, it takes neither time nor memory
         assert isinstance(statement, Apply)
         attrs = Attributes({**statement.attrs, "num_outputs": count})
         split = Apply(statement.results[-1:] * count, statement.op, statement.args, attrs)

@@ -11,13 +11,12 @@ import heapq
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from distir.transform.pipeline.passes import Order, Pass, Task
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """What `source` makes and `target` needs, on another device: all values between the two in one message."""
 
     source: Task

@@ -6,8 +6,8 @@ Stages count from 0 along the forward chain. Where a stage runs, the order alone
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Pass(Enum):
@@ -22,8 +22,7 @@ class Pass(Enum):
     __hash__ = object.__hash__  # tasks are looked up often, and `Enum`'s own is slow
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One pass of one stage over one microbatch; both count from 0."""
 
     stage: int
