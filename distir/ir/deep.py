@@ -28,13 +28,13 @@ Deep = Generator[Any, Any, T]
 
 def finish(computation: Deep[T] | T) -> T:
     """The result of a computation; raises what it raises. Whatever else is given or yielded is a result already."""
-    waiting: list[Deep[Any]] = []
+    waiting: list[Any] = []
     value: Any = computation
     error: BaseException | None = None
     try:
         while True:
             if error is None and isinstance(value, GeneratorType):
-                waiting.append(cast("Deep[Any]", value))
+                waiting.append(value)
                 value = None
             elif not waiting:
                 break

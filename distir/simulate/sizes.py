@@ -12,7 +12,7 @@ certain numbers for another reason is not asked again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -123,7 +123,7 @@ class _OpenEffects(Effects):
             return effect
         closed = _at(vs, self.probe), _at(ws, self.probe)
         probed = self.closed.found(op, closed[0], [type_of(w) for w in closed[1]])
-        effect = replace(probed, sizes=tuple(self.size(leaf) for w in ws for leaf in types.leaves(w)))
+        effect = probed.sized(tuple([self.size(leaf) for w in ws for leaf in types.leaves(w)]))
         open_sizes = closed != (tuple(vs), tuple(ws))
         self.groups[kin] = [_Found(effect, op, tuple(vs), tuple(ws), devices, None, probed, open_sizes)]
         return effect
@@ -201,8 +201,9 @@ class _Pattern:
             costed = effects.closed.found(first.op, _at(first.vs, sizes), ws)
         if _structure(costed) != _structure(first.effect):
             raise _Differs
-        sizes_found = tuple([None if size is None else (size[0], nbytes[size[1]]) for size in first.effect.sizes])
-        made = replace(costed, sizes=sizes_found)
+        made = costed.sized(
+            tuple([None if size is None else (size[0], nbytes[size[1]]) for size in first.effect.sizes])
+        )
         for member in group:
             steps[id(member.effect)] = made if member.there is None else member.there.effect(made)
 

@@ -70,7 +70,7 @@ class Occupation:
     communicates: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen, as `Effect` is not
 class Summary:
     """What a body does to the clocks of the devices that it touches."""
 
@@ -97,16 +97,19 @@ Step = ClockEvent | Summary
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
     """What one step after the other does to clocks; `inner`: those set before they count, and not asked for."""
-    devices = _in_order({device for step in _distinct(steps) for device in step.devices})
-    busy, communication = totals(steps)
+    different = _distinct(steps)
+    devices = _in_order({device for step in different for device in step.devices})
+    busy, communication = _totals(different, steps)
     last: dict[Clock, int] = {}
     events = 0
     for step in steps:
         if isinstance(step, Summary):
-            last.update((device, events + number) for device, number in step.last.items())
+            for device, number in step.last.items():
+                last[device] = events + number
             events += step.events
         else:
-            last.update(dict.fromkeys(step.devices, events))
+            for device in step.devices:
+                last[device] = events
             events += 1
     if len(devices) == 1:
         return Summary(devices, busy[devices[0]], (), (), busy, communication, last, events, None)
@@ -191,19 +194,25 @@ def _order(clock: Clock) -> tuple[str, int, str]:
 
 def totals(steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
     """By device: for how long it is busy, and the part of that for which it communicates."""
+    return _totals(_distinct(steps), steps)
+
+
+def _totals(different: Sequence[Step], steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
+    """The same, `different` being the steps once each."""
     counts = Counter(map(id, steps))
     busy: Clocks = {}
     communication: Clocks = {}
-    for step in _distinct(steps):
+    for step in different:
         count = counts[id(step)]
         if isinstance(step, Summary):
             _add(busy, step.busy, count)
             _add(communication, step.communication, count)
         else:
-            ticks = dict.fromkeys(step.devices, step.ticks)
-            _add(busy, ticks, count)
-            if step.communicates:
-                _add(communication, ticks, count)
+            ticks = count * step.ticks
+            for device in step.devices:
+                busy[device] = busy.get(device, 0) + ticks
+                if step.communicates:
+                    communication[device] = communication.get(device, 0) + ticks
     return busy, communication
 
 

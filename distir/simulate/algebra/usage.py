@@ -55,11 +55,15 @@ class Usage:
 
 def compose(uses: Iterable[Use]) -> Use:
     """The use of memory by one block after the other."""
-    usage = Usage()
-    for use in uses:
-        if use:
-            usage.block(use)
-    return usage.total
+    now: dict[int, int] = {}
+    peak: dict[int, int] = {}
+    for use in uses:  # as `Usage.block` has it, without a call for each of them
+        for memory, (change, rise) in use.items():
+            before = now.get(memory, 0)
+            if before + rise > peak.get(memory, 0):
+                peak[memory] = before + rise
+            now[memory] = before + change
+    return {memory: (change, peak.get(memory, 0)) for memory, change in now.items()}
 
 
 def power(use: Use, times: int) -> Use:

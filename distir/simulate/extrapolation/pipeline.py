@@ -51,10 +51,11 @@ class ExtrapolatedFigures(NamedTuple):
 
 
 class StatementBlock(NamedTuple):
-    """What a statement does: its step, and its use of memory."""
+    """What a statement does: its step, its use of memory, and what it does to clocks, with no regard to data flow."""
 
     step: Effect | Body | None
     use: Use
+    move: Step | None
 
 
 class Extrapolated(NamedTuple):
@@ -62,8 +63,8 @@ class Extrapolated(NamedTuple):
 
     steps: list[Effect | Body | None]
     use: Use
-    clocks: list[Step] | None = None
-    """What it does to clocks, where that is less to run than all steps."""
+    clocks: list[Step]
+    """What it does to clocks; several steps may be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +151,7 @@ class Pipeline:
         if found is None:
             return None
         body = replace(known.planned, parameters=parameters, steps=found.steps)
-        vars(body)["memory"] = found.use
-        if found.clocks is not None:
-            vars(body)["summaries"] = found.clocks
+        vars(body).update(memory=found.use, summaries=found.clocks)
         simulation = known.like(body)
         return ExtrapolatedFigures(simulation.latency_s, simulation.memory_uses)
 
@@ -198,22 +197,21 @@ class Pipeline:
             if any(blocks.own[a].step is not blocks.own[b].step for a, b in pairwise(row[1:-1])):
                 return None
             again[row[1]] = times
-        steps = [block.step for block in blocks.own]
-        body, clocks = blocks.known.planned, None
-        if body.streamed or max(again.values(), default=0) >= MANY:
-            clocks = _with_powers(body, other, again, {row[1]: row for row in self.rows.values()})
-            if clocks is None or (body.streamed and blocks.known.hardware.cached):
-                return None
+        body, written = blocks.known.planned, [*blocks.own]
         total = Usage()
         for index in blocks.between:
             total.block(blocks.between[index])
             if index >= 0:
-                block = other.get(index, blocks.own[index])
-                steps[index] = block.step
+                written[index] = block = other.get(index, blocks.own[index])
                 total.block(usage.power(block.use, 1 + again.get(index, 0)))
         for index in sorted(again, reverse=True):
-            steps[index:index] = [steps[index]] * again[index]
-        return Extrapolated(steps, total.total, clocks)
+            written[index:index] = [written[index]] * again[index]
+        clocks: list[Step] | None = [block.move for block in written if block.move is not None]
+        if body.streamed or max(again.values(), default=0) >= MANY:
+            clocks = _with_powers(body, other, again, {row[1]: row for row in self.rows.values()})
+            if clocks is None or (body.streamed and blocks.known.hardware.cached):
+                return None
+        return Extrapolated([block.step for block in written], total.total, clocks)
 
     def _with_fewer(self, blocks: Blocks, other: Mapping[int, StatementBlock], count: int) -> Extrapolated | None:
         """Without the last microbatches, but for what the very last does as such: the last one left does it."""
@@ -223,7 +221,8 @@ class Pipeline:
             other.get(index, blocks.own[index]) if inner is None else blocks.rounds[id(blocks.own[index].step)][inner]
             for index, inner in self._fewer[count]
         ]
-        return Extrapolated([block.step for block in found], usage.compose(block.use for block in found))
+        clocks = [block.move for block in found if block.move is not None]
+        return Extrapolated([block.step for block in found], usage.compose([block.use for block in found]), clocks)
 
     def _without(self, count: int) -> Sequence[tuple[int, int | None]]:
         """The statements that are left for so many microbatches, in order."""
@@ -309,7 +308,7 @@ def _blocks(body: Body) -> list[StatementBlock]:
         key = (id(step), tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
         block = known.get(key)
         if block is None:
-            block = known[key] = StatementBlock(step, step.memory) if isinstance(step, Body) else _block(step, *key[1:])
+            block = known[key] = _of_call(step) if isinstance(step, Body) else _block(step, *key[1:])
         found.append(block)
     return found
 
@@ -332,8 +331,7 @@ def _with_powers(
         if index in other:
             if index in body.flow:
                 return None
-            step = other[index].step
-            move = step.move(None) if isinstance(step, Effect) and step.devices else None
+            move = other[index].move
         if move is not None:
             found.append(move)
     return found
@@ -342,7 +340,11 @@ def _with_powers(
 def _block(step: Effect | None, taken: usage.Sized, given: usage.Sized) -> StatementBlock:
     use = Usage()
     use.op(taken, step.temporary if step is not None else (), given)
-    return StatementBlock(step, use.total)
+    return StatementBlock(step, use.total, step.move(None) if step is not None and step.devices else None)
+
+
+def _of_call(body: Body) -> StatementBlock:
+    return StatementBlock(body, body.memory, body.summary if body.events else None)
 
 
 def _parameters(known: Simulation, arguments: Sequence[Value]) -> list[tuple[int, int]]:
