@@ -58,8 +58,8 @@ def QuantizeFloat8(
     %q, %scale = QuantizeFloat8[block = [2, 0, 0]](%x: Tensor[Float32, (4, 3, 2), 1])
     %q, %scale = QuantizeFloat8[to = Float8E5M2, block = []](%x: Tensor[Float32, (2, 4), 1])
     """
-    values, largest = wide(x).astype(np.float32), LARGEST[to]
-    found = _greatest(values, block) if greatest is None else greatest.astype(np.float32)
+    values, largest = wide(x), LARGEST[to]
+    found = (_greatest(values, block) if greatest is None else greatest).astype(np.float32)
     scale = np.where(found > 0, found / np.float32(largest), np.float32(1)).astype(np.float32)
     scaled = values / _spread(scale, values.shape, block)
     return np.clip(scaled, -largest, largest).astype(numpy_dtype(to)), scale
@@ -312,7 +312,7 @@ def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, 
 
 @op(
     "Tensor[t:float, (n, *s), d], Tensor[h:float, (_,), d]"
-    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, _, d]",
+    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[h, _, d]",
     flops=lambda elements, **_: 4 * elements,
 )
 def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0) -> tuple[Array, Array, Array]:
@@ -325,10 +325,10 @@ def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0)
     %q, %scale, %now = ScaleToFloat8(%x: Tensor[Float32, (2, 4), 1], %greatest: Tensor[Float32, (3,), 1])
     %q, %scale, %now = ScaleToFloat8[to = Float8E5M2, slot = 2](%x: Tensor[Float32, (2, 3, 4), 1], %greatest: Tensor[Float32, (3,), 1])
     """  # noqa: E501 - an example is one line
-    values, largest = wide(x).astype(np.float32), np.float32(LARGEST[to])
+    values, largest = wide(x), np.float32(LARGEST[to])
     expected = greatest[slot].astype(np.float32)
     scale = np.asarray(expected / largest if expected > 0 else 1, np.float32)
-    now = np.max(np.abs(values), axis=-1, initial=0.0)
+    now = np.max(np.abs(values), axis=-1, initial=0.0).astype(greatest.dtype)
     return np.clip(values / scale, -largest, largest).astype(numpy_dtype(to)), scale, now
 
 
@@ -489,7 +489,7 @@ def ScaledMatMul(
     block_b: tuple[int, ...] = SQUARES,
     slot: int = 0,
 ) -> Array:
-    """The product of quantised tensors, `a' @ b'`, summed in Float32, in the element type `to`.
+    """The product of quantised tensors, `a' @ b'`, summed in Float32 at least, in the element type `to`.
 
     A prime is a transposition if `transA` or `transB` is set; blocks are those before it. Leading dimensions of `a` are
     rows; with `transA` those of both are summed over, too. Its gradient quantises `dy` to Float8E5M2 in the blocks of `a`; for that of `b`,
@@ -498,8 +498,9 @@ def ScaledMatMul(
 
     %y = ScaledMatMul[block_a = [1, 2], block_b = [2, 2]](%a: Tensor[Float8E4M3FN, (3, 4), 1], %b: Tensor[Float8E4M3FN, (4, 2), 1], %a_scale: Tensor[Float32, (3, 2), 1], %b_scale: Tensor[Float32, (2, 1), 1])
     """  # noqa: E501 - an example is one line
-    left = a.astype(np.float32) * _spread(a_scale, a.shape, block_a)
-    right = b.astype(np.float32) * _spread(b_scale, b.shape, block_b)
+    summed = numpy_dtype(max(FLOAT32, to, key=lambda dtype: dtype.bytes))
+    left = a.astype(summed) * _spread(a_scale, a.shape, block_a)
+    right = b.astype(summed) * _spread(b_scale, b.shape, block_b)
     if transA:
         left, right = left.reshape(-1, a.shape[-1]).T, right.reshape(-1, b.shape[-1])
     product = np.matmul(left, right.T if transB else right)
