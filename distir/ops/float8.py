@@ -312,7 +312,7 @@ def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, 
 
 @op(
     "Tensor[t:float, (n, *s), d], Tensor[h:float, (_,), d]"
-    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[h, _, d]",
+    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, _, d]",
     flops=lambda elements, **_: 4 * elements,
 )
 def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0) -> tuple[Array, Array, Array]:
@@ -328,7 +328,7 @@ def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0)
     values, largest = wide(x), np.float32(LARGEST[to])
     expected = greatest[slot].astype(np.float32)
     scale = np.asarray(expected / largest if expected > 0 else 1, np.float32)
-    now = np.max(np.abs(values), axis=-1, initial=0.0).astype(greatest.dtype)
+    now = np.max(np.abs(values), axis=-1, initial=0.0).astype(np.float32)
     return np.clip(values / scale, -largest, largest).astype(numpy_dtype(to)), scale, now
 
 
@@ -438,7 +438,7 @@ def _(write: Write, now: Expr) -> str:
 
 
 @op(
-    "Tensor[h:float, (t, n), d], Tensor[h:float, (), d] -> Tensor[h, (t, n), d]",
+    "Tensor[h:float, (t, n), d], Tensor[g:float, (), d] -> Tensor[h, (t, n), d]",
     flops=1,
     bytes=12,
     inplace={0: 0},

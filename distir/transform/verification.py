@@ -458,9 +458,9 @@ def _compared(
         largest, difference = _difference(a, b)
         allowed: Any = relative * largest
         known = [parts[number] for parts in moved]
-        if moved and difference > allowed:
+        if moved and difference > relative * largest:
             allowed = with_rounding(a, b, allowed, spread_of(a, known))
-        if meant is not None and difference > allowed:
+        if meant is not None and difference > relative * largest:
             allowed = with_rounding(a, b, allowed, MARGIN * _difference(meant[number], a)[1])
         error, most = max(error, difference), max(most, _greatest(allowed))
         if sentence := described(a, b, allowed):
