@@ -66,6 +66,12 @@ OPTIONS: Final[dict[str, Any]] = {
         float | None,
         typer.Option(metavar="R", help="The share that is dropped in training, from the parameter %seed."),
     ],
+    "capacity_factor": Annotated[
+        float | None,
+        typer.Option(
+            metavar="R", help="An expert takes so many times an even share of a sequence's choices. [default: all]"
+        ),
+    ],
 }
 """The options of commands that take a model's name, in their order, by the names of parameters."""
 
@@ -79,6 +85,7 @@ class ModelOptions:
     phase: str | None
     context: int | None
     dropout: float | None
+    capacity_factor: float | None
 
     @property
     def given(self) -> dict[str, int | float | str]:
@@ -111,7 +118,7 @@ def takes_model_options(command: Callable[..., int]) -> Callable[..., int]:
     return called
 
 
-OTHERS: Final = ("dtype", "phase", "context", "dropout")
+OTHERS: Final = ("dtype", "phase", "context", "dropout", "capacity_factor")
 """Those of `OPTIONS` that are no sizes of a model."""
 
 
@@ -131,7 +138,7 @@ def _program(name: str, of: ModelOptions, batch: int | None, training: bool) -> 
 
     given, trained = dict(of.sizes), ["training"] if training else []
     if name not in models.PUBLISHED:
-        trained += [option for option in ("phase", "context", "dropout") if option in of.given]
+        trained += [option for option in OTHERS[1:] if option in of.given]
     if name == "mlp":
         _refuse(name, [*given, *trained], [*DEFAULTS[name], "training"])
         sizes = DEFAULTS[name] | given
@@ -147,7 +154,8 @@ def _program(name: str, of: ModelOptions, batch: int | None, training: bool) -> 
     if name in models.PUBLISHED:
         _refuse(name, [*given, *trained], models.sizes_of(models.PUBLISHED[name]))
         sequence = given.pop("sequence", None)
-        return models.named(name, batch, sequence, of.dtype, of.phase, of.context, of.dropout or 0.0, **given)
+        told = (of.dtype, of.phase, of.context, of.dropout or 0.0, of.capacity_factor)
+        return models.named(name, batch, sequence, *told, **given)
     from distir.diagnostics.spelling import nearest
 
     near = nearest(name, [*models.NAMED, *models.PUBLISHED]) or nearest(name, DEFAULTS)

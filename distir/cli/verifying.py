@@ -78,10 +78,10 @@ def verdicts(
 
 def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) -> Verdict:
     from distir.ops.numeric import np
-    from distir.transform.verification import described, largest_difference, too_sensitive, with_rounding
+    from distir.transform.verification import described, largest_difference, spread_of, too_sensitive, with_rounding
 
     error, allowed = largest_difference(expected, found)
-    most = with_rounding(expected, found, allowed, others)
+    most = with_rounding(expected, found, allowed, spread_of(expected, others))
     difference = described(expected, found, most) or None
     if difference is not None and (reason := too_sensitive(expected, found, others)):
         difference = f"{difference}; {reason}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -59,6 +60,7 @@ def named(
     phase: str | None = None,
     context: int | None = None,
     dropout: float = 0.0,
+    capacity_factor: float | None = None,
     **sizes: int,
 ) -> Module:
     """The forward pass of a published model, or a model of the paper's evaluation. Raises ModelError.
@@ -67,12 +69,15 @@ def named(
     long as their context by default; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a
     phase of serving, with caches that have place for `context` tokens: see `prefill` and `decode`. With `dropout`, the
     share of embeddings, of attention's weights and of what layers add that is dropped, the last parameter is `%seed`,
-    a host integer: each training step takes another.
+    a host integer: each training step takes another. With `capacity_factor`, each expert takes so many times an even
+    share of the choices of each sequence, in token order, and drops others.
 
     Those of the paper's evaluation have no options: see `paper`.
     """
     if name in PUBLISHED:
         model = replace(resized(name, PUBLISHED[name], sizes), dropout=check_dropout(dropout))
+        if capacity_factor is not None:
+            model = _with_capacity(name, model, capacity_factor)
         if dropout and (phase is not None or context is not None):
             raise ModelError("expected no `dropout` where there is a `phase`, or a `context`: serving drops nothing")
         if phase is None and context is None:
@@ -85,10 +90,19 @@ def named(
         hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
         raise ModelError(f"there is no model `{name}`; {hint}")
     others = {"sequence": sequence, "dtype": dtype, "phase": phase, "context": context, "dropout": dropout or None}
+    others["capacity_factor"] = capacity_factor
     given = [*(other for other, value in others.items() if value is not None), *sizes]
     if given:
         raise ModelError(f"the model `{name}` has no size `{given[0]}`; its sizes are fixed")
     return paper(name, batch)
+
+
+def _with_capacity(name: str, model: Model, factor: float) -> Model:
+    if not isinstance(model, Decoder) or model.experts is None:
+        raise ModelError(f"the model `{name}` has no `capacity_factor`: it has no experts")
+    if not (factor > 0 and math.isfinite(factor)):
+        raise ModelError(f"expected `capacity_factor` to be above 0, found {factor:g}")
+    return replace(model, router=replace(model.router, capacity_factor=factor))
 
 
 def _seeded(module: Module) -> Module:

@@ -5,6 +5,7 @@ A `Decoder` states what sets a family apart; `decoder_layer.py` and `decoder_pro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
@@ -61,6 +62,14 @@ class Router:
     """Whether a buffer, which balances the load, is added to scores where experts are chosen."""
     bias: bool = False
     """Whether the linear layer has a bias."""
+    capacity_factor: float | None = None
+    """Each expert takes that multiple of an even share of the choices of a sequence, and drops others; None: all."""
+
+    def capacity(self, tokens: int, top_k: int, experts: int) -> int | None:
+        """The choices of a sequence of so many tokens that an expert takes; None if it takes all."""
+        if self.capacity_factor is None:
+            return None
+        return min(tokens, math.ceil(self.capacity_factor * tokens * top_k / experts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

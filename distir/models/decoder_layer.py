@@ -269,8 +269,11 @@ class Layer:
         if router.groups > 1:
             attrs |= {"n_group": router.groups, "topk_group": router.best_groups}
         weights, chosen = f.apply("Route", logits, *correction, **attrs, results=("weights", "experts"))
-        places, counts = f.apply("Dispatch", chosen, num_experts=model.experts, results=("places", "counts"))
-        rows = f.op("Permute", x, places, result="rows")
+        capacity = router.capacity(self.done.tokens, model.top_k, model.experts)
+        room = {} if capacity is None else {"capacity": capacity}
+        places, counts = f.apply("Dispatch", chosen, num_experts=model.experts, **room, results=("places", "counts"))
+        count = () if capacity is None else (DISCARD, model.experts * capacity)
+        rows = f.op("Permute", x, places, *count, result="rows")
         up = self.each_expert(rows, counts, names.up, model.width, model.expert_ffn)
         if model.gated:
             inner = self.gate(self.each_expert(rows, counts, names.gate, model.width, model.expert_ffn), up)
@@ -289,12 +292,19 @@ class Layer:
         assert model.experts is not None
         assert model.top_k is not None
         weight = f.weight(at, model.experts, inputs, outputs)
-        product = f.op("RaggedMatMul", rows, weight, counts, top_k=model.top_k, result=f"experts_{name}")
+        capacity = model.router.capacity(self.done.tokens, model.top_k, model.experts)
+        given = (counts,) if capacity is None else ()  # with a capacity, rows are as many for each
+        product = f.op("RaggedMatMul", rows, weight, *given, top_k=model.top_k, result=f"experts_{name}")
         if not model.mlp_bias:
             return product
         bias = f.weight(f"{at}_bias", model.experts, outputs)
-        each = f.op("RaggedExpand", bias, counts, self.done.tokens * model.top_k, result=f"experts_{name}_bias")
-        return f.op("Add", product, each, result=f"experts_{name}_sum")
+        if capacity is None:
+            each = f.op("RaggedExpand", bias, counts, self.done.tokens * model.top_k, result=f"experts_{name}_bias")
+            return f.op("Add", product, each, result=f"experts_{name}_sum")
+        by_expert = f.op("Reshape", product, Literal((0, model.experts, capacity, outputs)), result=f"by_{name}")
+        raised = f.op("Unsqueeze", bias, Literal((1,)), result=f"experts_{name}_bias")
+        total = f.op("Add", by_expert, raised, result=f"experts_{name}_sum")
+        return f.op("Reshape", total, Literal((0, -1, outputs)), result=f"rows_{name}")
 
 
 def norm(model: Decoder, f: ModelFunction, x: str, name: str, width: int | None = None) -> str:

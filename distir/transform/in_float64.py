@@ -1,10 +1,12 @@
-"""A program with Float64 in the place of Float32: the same mathematics, with hardly any rounding.
+"""A program with Float64 in the place of other floating-point types: the same mathematics, with hardly any rounding.
 
-What two programs differ in shows there down to ten digits, however small a gradient is beside its weight.
+What two programs differ in shows there down to ten digits, however small a gradient is beside its weight. Floats of 8
+bits or fewer stay what they are: their scales, which cancel out but for the rounding, are part of the mathematics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -32,20 +34,26 @@ from distir.ir import (
 from distir.ops import OPS, dense
 
 FLOAT32, FLOAT64 = DTYPES["Float32"], DTYPES["Float64"]
+WIDENED = frozenset({DTYPES["BFloat16"], DTYPES["Float16"], FLOAT32})
+"""The types in whose place Float64 is."""
 
 
-def in_float64(module: Module) -> Module | None:
-    """The program with Float64 in the place of Float32, without what it claims of its types.
+def float_types(module: Module) -> set[DType]:
+    """The floating-point types that a program mentions."""
+    return {dtype for function in module for dtype in _dtypes(function) if dtype.kind == "float"}
 
-    None where it has other floating-point types: the rounding of narrower ones is part of what it computes. What is
-    returned need not check: some ops give Float32 whatever they are given.
+
+def in_float64(module: Module) -> Module:
+    """The program with Float64 in the place of wider floats than those of 8 bits, without what it claims of its types.
+
+    What is returned need not check: some ops give Float32 whatever they are given. Functions that are called take what
+    they are given, such as scales in Float32.
     """
-    if {dtype for function in module for dtype in _dtypes(function) if dtype.kind == "float"} != {FLOAT32}:
-        return None
+    called = {s.function for f in module for s in f.body if isinstance(s, Call)}
     return Module(
         Function(
             f.name,
-            tuple(replace(p, type=_type(p.type)) for p in f.params),
+            tuple(replace(p, type=_type(p.type, None if f.name in called else FLOAT64)) for p in f.params),
             tuple(map(_statement, f.body)),
             None,
             f.kernel,
@@ -54,29 +62,36 @@ def in_float64(module: Module) -> Module | None:
     )
 
 
-def loaded_in_float64(load: Load) -> Load:
-    """What gives arrays of Float64 where the program asks for them, of tensors that are kept in Float32."""
-
-    def loaded(external: External) -> object:
-        kept = replace(external, dtype=FLOAT32) if external.dtype is FLOAT64 else external
-        return array_in_float64(load(kept))
-
-    return loaded
+def loaded_in_float64(load: Load, modules: Iterable[Module]) -> Load:
+    """What gives arrays of Float64 where programs in Float64 ask for tensors that `modules` have in other types."""
+    kept = {_constant(e): e for module in modules for f in module for e in _constants(f) if isinstance(e, External)}
+    return lambda external: array_in_float64(load(kept.get(external, external)))
 
 
 def array_in_float64(value: Any) -> Any:
-    """A value of the executor with Float64 in the place of Float32."""
+    """A value of the executor with Float64 in the place of the same types."""
+    from distir.ops import dtype_of
     from distir.ops.numeric import np
 
     if isinstance(value, tuple):
         return tuple(map(array_in_float64, cast("tuple[Any, ...]", value)))
-    return value.astype(np.float64) if getattr(value, "dtype", None) == np.float32 else value
+    return value.astype(np.float64) if hasattr(value, "dtype") and dtype_of(value) in WIDENED else value
 
 
 def _dtypes(function: Function) -> set[DType]:
     """The element types that a function mentions."""
     stated = [leaf for p in function.params for leaf in types.leaves(p.type)]
     found = {leaf.dtype for leaf in stated if isinstance(leaf, TensorType) and leaf.dtype is not None}
+    for constant in _constants(function):
+        if isinstance(constant, (Dense, External)):
+            found.add(constant.dtype)
+        elif isinstance(constant, DType):
+            found.add(constant)
+    return found
+
+
+def _constants(function: Function) -> list[Constant]:
+    """The constants in a function, and those in its tuples."""
     constants: list[Constant] = []
     for statement in function.body:
         if isinstance(statement, Apply):
@@ -86,11 +101,7 @@ def _dtypes(function: Function) -> set[DType]:
     for constant in constants:  # grows while it is walked
         if isinstance(constant, tuple):
             constants += constant
-        elif isinstance(constant, (Dense, External)):
-            found.add(constant.dtype)
-        elif isinstance(constant, DType):
-            found.add(constant)
-    return found
+    return constants
 
 
 def _literals(args: tuple[Arg, ...]) -> list[Literal]:
@@ -133,13 +144,14 @@ def _constant(value: Constant) -> Constant:
     if isinstance(value, tuple):
         return tuple(map(_constant, value))
     if isinstance(value, (Dense, External)):
-        return replace(value, dtype=FLOAT64) if value.dtype is FLOAT32 else value
-    return FLOAT64 if value is FLOAT32 else value
+        return replace(value, dtype=FLOAT64) if value.dtype in WIDENED else value
+    return FLOAT64 if value in WIDENED else value
 
 
-def _type(found: Type) -> Type:
+def _type(found: Type, wide: DType | None) -> Type:
+    """The type with `wide` for the element types that are widened."""
     if isinstance(found, TupleType):
-        return TupleType(tuple(map(_type, found.items)))
-    if isinstance(found, TensorType) and found.dtype is FLOAT32:
-        return TensorType(FLOAT64, found.shape, found.device)
+        return TupleType(tuple(_type(item, wide) for item in found.items))
+    if isinstance(found, TensorType) and found.dtype in WIDENED:
+        return TensorType(wide, found.shape, found.device)
     return found

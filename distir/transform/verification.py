@@ -9,13 +9,18 @@ digits: rounding may change an element as much as such a perturbation does. For 
 and thus what passes a ReLU, depends on the order of its terms. A wrong program has errors where the original does not
 change. Of a chaotic program everything changes, so that nothing can be said of it: there is a most that counts as
 rounding (`most_rounding`), and a result that is further off is refused, with the reason.
+
+Programs with narrower types round more, which hides errors. They run in Float64, too, and must agree there; 8-bit
+floats stay what they are, for their scales are part of what is computed. Then each differs from that by its rounding
+alone, and the rounding of the original says how much is allowed of the other, as in the tests of FlashAttention: with
+8-bit floats few elements move, each by up to an eighth, where an operand changes in its last digit.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Union, cast
 
 from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
@@ -25,7 +30,15 @@ from distir.ir.roles import is_trained
 from distir.ops import OPS
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.transform.entry import entry_of
-from distir.transform.in_float64 import array_in_float64, in_float64, loaded_in_float64
+from distir.transform.in_float64 import (
+    FLOAT32,
+    FLOAT64,
+    WIDENED,
+    array_in_float64,
+    float_types,
+    in_float64,
+    loaded_in_float64,
+)
 from distir.transform.steps import Application
 
 TOLERANCES = {"Float64": 1e-12, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
@@ -120,15 +133,21 @@ def verify(
     """
     inputs = random_inputs(original, seed, bind or {})
     inputs |= {name: value for name, value in (bind or {}).items() if name in inputs}
-    wide, other = in_float64(original), in_float64(transformed)
-    if wide is not None and other is not None:
-        exact = {name: array_in_float64(value) for name, value in inputs.items()}
-        runs = _Runs(wide, other, exact, None if load is None else loaded_in_float64(load), max_bytes)
+    runs = _Runs(original, transformed, inputs, load, max_bytes)
+    if float_types(original) == float_types(transformed) == {FLOAT32}:
         try:
-            return runs.compared(tolerance)
+            return runs.in_float64().compared(tolerance)
         except (ProgramError, TooLargeError):
             pass  # an op gives Float32 whatever it is given, or there is no place for numbers twice as wide
-    return _Runs(original, transformed, inputs, load, max_bytes).compared(tolerance)
+    return runs.compared(tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    """Two programs in Float64: how their results compare, and those of the original."""
+
+    rows: tuple[Compared, ...]
+    values: tuple[Output, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +160,12 @@ class _Runs:
     load: Load | None
     max_bytes: int | None
 
+    def in_float64(self) -> _Runs:
+        """The same in Float64."""
+        load = None if self.load is None else loaded_in_float64(self.load, (self.original, self.transformed))
+        inputs = {name: array_in_float64(value) for name, value in self.inputs.items()}
+        return _Runs(in_float64(self.original), in_float64(self.transformed), inputs, load, self.max_bytes)
+
     def compared(self, tolerance: float | None) -> Verification:
         """What comparing their results finds. Raises VerifyError, ProgramError and InputError."""
         entry = entry_of(self.original)
@@ -151,15 +176,33 @@ class _Runs:
             raise VerifyError(f"{message}; is `@{entry.name}.gather` missing?")
         relative = _tolerances(self.original, entry, expected) if tolerance is None else [tolerance] * len(expected)
         values = [(e.value, f.value) for e, f in zip(expected, found, strict=True)]
-        rows = [_compared(e.name, *values[i], relative[i]) for i, e in enumerate(expected)]
+        exact = self.exact() if tolerance is None else None
+        meant = [None] * len(expected) if exact is None else [output.value for output in exact.values]
+        rows = [_compared(e.name, *values[i], relative[i], exact=meant[i]) for i, e in enumerate(expected)]
         doubtful = [i for i, row in enumerate(rows) if not row.equal and row.max_abs_error < math.inf]
         if doubtful:
             narrowed = cast_to(self.original, entry)
             changed = (perturbed(self.inputs, units, seed, narrowed) for seed, units in enumerate(CHANGES))
             others = [self.expected(inputs) for inputs in changed]
             for i in doubtful:
-                rows[i] = _compared(rows[i].name, *values[i], relative[i], [other[i].value for other in others])
+                row = rows[i].name, *values[i], relative[i], [other[i].value for other in others], meant[i]
+                rows[i] = _compared(*row)
+        differing = () if exact is None else exact.rows
+        for i, row in enumerate(differing):
+            if not row.equal and rows[i].equal:
+                rows[i] = replace(row, difference=f"in Float64, {row.difference}")
         return Verification(tuple(rows))
+
+    def exact(self) -> _Exact | None:
+        """What both programs compute without rounding; None where that is nothing else, or cannot be computed."""
+        floats = float_types(self.original)
+        if not floats & WIDENED or floats <= {FLOAT32, FLOAT64}:
+            return None
+        wide = self.in_float64()
+        try:
+            return _Exact(wide.compared(None).results, wide.expected(wide.inputs))
+        except (ProgramError, TooLargeError):
+            return None
 
     def expected(self, inputs: Mapping[str, Any]) -> tuple[Output, ...]:
         return execute(self.original, inputs, entry_of(self.original).name, self.load, self.max_bytes)
@@ -246,15 +289,14 @@ def perturbed(
     return {name: moved(value, narrowed.get(name)) for name, value in values.items()}
 
 
-def with_rounding(expected: Any, found: Any, allowed: Any, others: Iterable[Any]) -> Any:
+def with_rounding(expected: Any, found: Any, allowed: Any, moved: Any) -> Any:
     """By element: what is allowed of it with what rounding may be, if `allowed` is without that.
 
-    `others`: what the original program gives for inputs that are `perturbed`. A term that rounding leaves out, as
-    behind a ReLU, may move few elements far; of a chaotic program, nothing can be said.
+    `moved`: how far rounding moves an element, as was found. A term that it leaves out, as behind a ReLU, may move few
+    elements far; of a chaotic program, nothing can be said.
     """
     from distir.ops.numeric import np
 
-    moved = _moved(expected, others)
     far, near = most_rounding(expected, few=True), most_rounding(expected, few=False)
     little = allowed + np.minimum(moved, near)
     few = np.count_nonzero(_apart(expected, found) > little) <= FEW * expected.size
@@ -273,7 +315,7 @@ def too_sensitive(expected: Any, found: Any, others: Iterable[Any]) -> str:
     """What to say of results that are wrong, if changed inputs change them by more than what counts as rounding."""
     if expected.shape != found.shape:
         return ""
-    moved, most = float(_moved(expected, others).max(initial=0.0)), most_rounding(expected, few=False)
+    moved, most = float(spread_of(expected, others).max(initial=0.0)), most_rounding(expected, few=False)
     if moved <= most:
         return ""
     said = (
@@ -282,7 +324,7 @@ def too_sensitive(expected: Any, found: Any, others: Iterable[Any]) -> str:
     return f"{said} at most {most:.1e} counts as rounding; it cannot be distinguished from errors: try another --seed"
 
 
-def _moved(expected: Any, others: Iterable[Any]) -> Any:
+def spread_of(expected: Any, others: Iterable[Any]) -> Any:
     """By element: how far changed inputs move it, with a margin."""
     from distir.ops.numeric import np
 
@@ -404,17 +446,22 @@ def _dtypes(leaves: Iterable[Type]) -> list[str]:
     return [leaf.dtype.name for leaf in leaves if isinstance(leaf, TensorType) and leaf.dtype is not None]
 
 
-def _compared(name: str, expected: Any, found: Any, relative: float, others: Sequence[Any] = ()) -> Compared:
-    """One result. `others`: what the original gives of perturbed inputs, where that counts."""
+def _compared(
+    name: str, expected: Any, found: Any, relative: float, others: Sequence[Any] = (), exact: Any = None
+) -> Compared:
+    """One result. `others`: what the original gives of perturbed inputs; `exact`: what it gives in Float64."""
     error, most = 0.0, 0.0
     said: list[str] = []
     moved = [[part for _, part, _ in _parts(other, other)] for other in others]
+    meant = None if exact is None else [part for _, part, _ in _parts(exact, exact)]
     for number, (path, a, b) in enumerate(_parts(expected, found)):
         largest, difference = _difference(a, b)
         allowed: Any = relative * largest
         known = [parts[number] for parts in moved]
-        if moved and difference > allowed:
-            allowed = with_rounding(a, b, allowed, known)
+        if moved and difference > relative * largest:
+            allowed = with_rounding(a, b, allowed, spread_of(a, known))
+        if meant is not None and difference > relative * largest:
+            allowed = with_rounding(a, b, allowed, MARGIN * _difference(meant[number], a)[1])
         error, most = max(error, difference), max(most, _greatest(allowed))
         if sentence := described(a, b, allowed):
             reason = too_sensitive(a, b, known) if moved else ""

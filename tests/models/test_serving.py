@@ -13,6 +13,7 @@ from published_samples import small, state, theirs
 import distir
 from distir import models
 from distir.analysis import check
+from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call
 from distir.models import ModelError
 from distir.models.catalogue import program
@@ -232,3 +233,19 @@ def attention_of(module):
     (statement,) = [s for s in layer.body if isinstance(s, Apply) and s.op == "Attention"]
     results = [instance.state[name] for name in statement.results]
     return work(OPS["Attention"], instance.state(statement.args), results, statement.attrs)
+
+
+def test_more_shards_than_heads_of_keys_are_refused_with_what_does_work():
+    """On each device, copied heads take what those of a model with more of them do, which the hint says."""
+    sizes = {"layers": 1, "width": 32, "heads": 8, "head_size": 4, "vocabulary": 32, "ffn": 32}
+    few, more = (models.named("llama3-8b", 4, phase="decode", context=8, kv_heads=n, **sizes) for n in (2, 4))
+    with pytest.raises(ProgramError) as caught:
+        transform(few, "tp=4")
+    (found,) = caught.value.diagnostics
+    assert found.code.number == "DIR620"
+    assert "2 (`kv_num_heads`) does not split over 4 devices" in found.message
+    assert found.help.startswith("2 would do, beside `cp`, `dp` and `pp`")
+    assert "`distir model … --kv-heads 4`" in found.help
+    held = {p.name: p.type for p in transform(more, "tp=4").entry().params}
+    assert str(held["model.layers.0.self_attn.k_proj.weight_4"]) == "Tensor[BFloat16, (32, 4), 4]"
+    assert str(held["cache.0.keys_4"]) == "Tensor[BFloat16, (4, 8, 4), 4]"

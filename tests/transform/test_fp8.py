@@ -1,5 +1,7 @@
 """Products in 8-bit floats: what they give, what they cost, and the same in distributed programs."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from sharding_samples import statements
 import distir
 from distir.analysis import check, execute, random_inputs
 from distir.diagnostics import ProgramError
-from distir.ir import DTYPES, Call
+from distir.ir import DTYPES, Call, Module
 from distir.models import gpt2, named
 from distir.ops import OPS, run
 from distir.simulate import simulate
@@ -260,6 +262,22 @@ def test_replicas_of_their_own_scales_exchange_nothing_for_them():
     gathers = [s for s in statements(sharded, "MPIAllgather") if own & {*s.args}]
     found = {checked.states["main"][s.results[0]].elements for s in gathers}
     assert found == {2 * 4}  # of each microbatch a number of each shard
+
+
+MPT = {"width": 16, "heads": 4, "vocabulary": 32, "ffn": 16, "layers": 2, "sequence": 4, "batch": 8}
+
+
+def test_roundings_of_8_bit_floats_are_told_from_errors():
+    """In 16 bits, too, where a tolerance alone would hide either."""
+    step = transform(named("mpt-7b", dtype="Float32", **MPT), "fp8=tensor", "micro_batch=2", "grad", "precision=mixed")
+    assert verify(step, transform(step, "dtp=2,2,2", "microbatches=2")).equal
+    sharded = transform(step, "tp=2", "inline")
+    assert verify(step, sharded).equal
+    main = sharded.entry()
+    own = [replace(s, args=s.args[:1]) if getattr(s, "op", "") == "QuantizeFloat8" else s for s in main.body]
+    changed = Module(replace(f, body=tuple(own)) if f is main else f for f in sharded)
+    wrong = [r for r in verify(step, changed).results if not r.equal]
+    assert any(r.difference.startswith("in Float64, ") for r in wrong)
 
 
 def test_layers_are_changed_and_the_head_stays():

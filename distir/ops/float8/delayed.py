@@ -32,10 +32,10 @@ def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0)
     %q, %scale, %now = ScaleToFloat8(%x: Tensor[Float32, (2, 4), 1], %greatest: Tensor[Float32, (3,), 1])
     %q, %scale, %now = ScaleToFloat8[to = Float8E5M2, slot = 2](%x: Tensor[Float32, (2, 3, 4), 1], %greatest: Tensor[Float32, (3,), 1])
     """  # noqa: E501 - an example is one line
-    values, largest = wide(x).astype(np.float32), np.float32(LARGEST[to])
+    values, largest = wide(x), np.float32(LARGEST[to])
     expected = greatest[slot].astype(np.float32)
     scale = np.asarray(expected / largest if expected > 0 else 1, np.float32)
-    now = np.max(np.abs(values), axis=-1, initial=0.0)
+    now = np.max(np.abs(values), axis=-1, initial=0.0).astype(np.float32)
     return np.clip(values / scale, -largest, largest).astype(numpy_dtype(to)), scale, now
 
 
@@ -139,7 +139,7 @@ def _(write: Write, now: Expr) -> str:
 
 
 @op(
-    "Tensor[h:float, (t, n), d], Tensor[h:float, (), d] -> Tensor[h, (t, n), d]",
+    "Tensor[h:float, (t, n), d], Tensor[g:float, (), d] -> Tensor[h, (t, n), d]",
     flops=1,
     bytes=12,
     inplace={0: 0},

@@ -55,7 +55,7 @@ def ScaledMatMul(
     block_b: tuple[int, ...] = SQUARES,
     slot: int = 0,
 ) -> Array:
-    """The product of quantised tensors, `a' @ b'`, summed in Float32, in the element type `to`.
+    """The product of quantised tensors, `a' @ b'`, summed in Float32 at least, in the element type `to`.
 
     A prime is a transposition if `transA` or `transB` is set; blocks are those before it. Leading dimensions of `a` are
     rows; with `transA` those of both are summed over, too. Its gradient quantises `dy` to Float8E5M2 in the blocks of `a`; for that of `b`,
@@ -64,8 +64,9 @@ def ScaledMatMul(
 
     %y = ScaledMatMul[block_a = [1, 2], block_b = [2, 2]](%a: Tensor[Float8E4M3FN, (3, 4), 1], %b: Tensor[Float8E4M3FN, (4, 2), 1], %a_scale: Tensor[Float32, (3, 2), 1], %b_scale: Tensor[Float32, (2, 1), 1])
     """  # noqa: E501 - an example is one line
-    left = a.astype(np.float32) * spread(a_scale, a.shape, block_a)
-    right = b.astype(np.float32) * spread(b_scale, b.shape, block_b)
+    summed = numpy_dtype(max(FLOAT32, to, key=lambda dtype: dtype.bytes))
+    left = a.astype(summed) * spread(a_scale, a.shape, block_a)
+    right = b.astype(summed) * spread(b_scale, b.shape, block_b)
     if transA:
         left, right = left.reshape(-1, a.shape[-1]).T, right.reshape(-1, b.shape[-1])
     product = np.matmul(left, right.T if transB else right)

@@ -47,8 +47,8 @@ def QuantizeFloat8(
     %q, %scale = QuantizeFloat8[block = [2, 0, 0]](%x: Tensor[Float32, (4, 3, 2), 1])
     %q, %scale = QuantizeFloat8[to = Float8E5M2, block = []](%x: Tensor[Float32, (2, 4), 1])
     """
-    values, largest = wide(x).astype(np.float32), LARGEST[to]
-    found = greatest_of(values, block) if greatest is None else greatest.astype(np.float32)
+    values, largest = wide(x), LARGEST[to]
+    found = (greatest_of(values, block) if greatest is None else greatest).astype(np.float32)
     scale = np.where(found > 0, found / np.float32(largest), np.float32(1)).astype(np.float32)
     scaled = values / spread(scale, values.shape, block)
     return np.clip(scaled, -largest, largest).astype(numpy_dtype(to)), scale

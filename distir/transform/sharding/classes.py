@@ -33,6 +33,8 @@ class Traits:
     """Something needs it to be in no blocks."""
     sizes: set[int] = field(default_factory=set[int])
     """What the number of devices must divide."""
+    counts: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Those that attributes of ops state, such as heads, with the names of the attributes."""
     sums: int = 0
     """How many ops it is summed over in: what splitting it costs."""
     parted: bool = False
@@ -50,6 +52,7 @@ class Traits:
         self.owned |= other.owned
         self.sequence |= other.sequence
         self.sizes |= other.sizes
+        self.counts |= other.counts
         self.sums += other.sums
 
 

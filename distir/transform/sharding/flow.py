@@ -302,8 +302,10 @@ class _Body:
             self._trait(statement.op, found, letter, nodes[0], letter in given, vs)
             if found is not None and letter in found.divided:
                 bound = bind(op, statement.attrs)
-                counts = [bound.get(name) for name in found.divided[letter]]
-                self.classes.traits(nodes[0]).sizes |= {n for n in counts if isinstance(n, int)}
+                counts = {(name, n) for name in found.divided[letter] if isinstance(n := bound.get(name), int)}
+                traits = self.classes.traits(nodes[0])
+                traits.sizes |= {n for _, n in counts}
+                traits.counts |= counts
         values = (*found.operands, *found.results) if found is not None else ()
         for one, other in combinations(by_letter, 2):
             if not any(one in letters and other in letters for letters in values):

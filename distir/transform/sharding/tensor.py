@@ -190,14 +190,19 @@ def _indivisible(entry: Function, candidate: Candidate, others: Iterable[Candida
     name, _, axis = candidate.places[0]
     index = next(i for i, p in enumerate(entry.params) if p.name == name)
     sizes = sorted(n for n in candidate.traits.sizes if n % size)
-    message = f"`%{name}` dimension {axis} is to be split, and {_listed(sizes)} does not split over {size} devices"
+    counts = {n: name for name, n in sorted(candidate.traits.counts, reverse=True)}  # `kv_num_heads` first
+    listed = [f"{n} (`{counts[n]}`)" if n in counts else str(n) for n in sizes]
+    which = ", ".join(listed[:-1]) + (" or " if sizes[1:] else "") + listed[-1]
+    message = f"`%{name}` dimension {axis} is to be split, and {which} does not split over {size} devices"
     common = math.gcd(*(n for c in others for n in c.traits.sizes))
+    hint = f"{divisors(common)} would do"
+    if all(counts.get(n) == "kv_num_heads" and size % n == 0 for n in sizes):
+        hint += (
+            ", beside `cp`, `dp` and `pp`; servers that copy heads of keys and values hold and compute on each device"
+            f" what it does of a model with {size} such heads (`distir model … --kv-heads {size}`)"
+        )
     site = Site(entry.name, None, Part("param_type", index))
-    return Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), f"{divisors(common)} would do")
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    return ", ".join(map(str, sizes[:-1])) + (" or " if sizes[1:] else "") + str(sizes[-1])
+    return Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), hint)
 
 
 def _stated(entry: Function, by_hand: Sequence[str]) -> dict[str, int]:

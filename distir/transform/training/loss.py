@@ -127,7 +127,7 @@ def _mse(
     stated = AnyType(device) if dtype is None and shape is None else TensorType(dtype, shape, device)
     target = f.fresh("target")
     (total,) = f.apply("MSELoss", p, target, reduction="sum", results=("loss",))
-    loss, scale = _scaled(f, total, target, type, dtype, reduction)  # the target is whole from the start
+    loss, scale = scaled(f, total, target, type, dtype, reduction)  # the target is whole from the start
     scale = _times(f, scale, loss_scale, dtype)
     (seed,) = f.apply("MSELossGrad", scale, p, target, reduction="sum", results=(f"d{p}",))
     return Loss(loss, seed, (Param(target, stated, NO_ATTRIBUTES if shape == () else BATCH),))
@@ -152,7 +152,7 @@ def _cross_entropy(
         (rows,) = f.apply("Flatten", scores, axis=len(shape) - 1, results=(f"{scores}_rows",))
         (labels,) = f.apply("Reshape", target, Literal((-1,)), results=("labels",))
     (total,) = f.apply("SoftmaxCrossEntropyLoss", rows, labels, reduction="sum", results=("loss",))
-    loss, scale = _scaled(f, total, target, TensorType(INT64, shape[:-1]), dtype, reduction)
+    loss, scale = scaled(f, total, target, TensorType(INT64, shape[:-1]), dtype, reduction)
     scale = _times(f, scale, loss_scale, dtype)
     (seed,) = f.apply("SoftmaxCrossEntropyLossGrad", scale, rows, labels, reduction="sum", results=(f"d{rows}",))
     if rows != scores:
@@ -163,7 +163,7 @@ def _cross_entropy(
     return Loss(loss, seed, (Param(target, TensorType(INT64, shape[:-1], types.device_of(type)), BATCH),))
 
 
-def _scaled(
+def scaled(
     f: FunctionBuilder, total: str, counted: str, type: Type, dtype: DType | None, reduction: str
 ) -> tuple[Arg, Arg]:
     """The loss, and its gradient with respect to the sum `total`: one over the number of elements of `counted`."""
@@ -178,6 +178,16 @@ def _scaled(
         (scale,) = f.apply("Reciprocal", number, results=("scale",))
     (loss,) = f.apply("Mul", total, scale, results=("mean_loss",))
     return loss, scale
+
+
+def with_further(
+    f: FunctionBuilder, loss: Arg, further: str, dtype: DType, scored: Type, loss_scale: str | None
+) -> tuple[Arg, Arg]:
+    """The loss of a value of the type `scored`, and a further scalar in `dtype`, added; the gradient of the latter."""
+    if isinstance(scored, TensorType) and scored.shape == () and scored.dtype is not dtype:  # a loss as it was given
+        (loss,) = f.apply("Cast", loss, to=dtype)
+    (total,) = f.apply("Add", loss, further, results=("total_loss",))
+    return total, _times(f, _number(1.0, dtype), loss_scale, dtype)
 
 
 def _number(value: float, dtype: DType | None) -> Literal:

@@ -19,6 +19,7 @@ from distir.ir import (
     Arg,
     Attributes,
     Constant,
+    DType,
     Function,
     Module,
     Param,
@@ -41,7 +42,15 @@ from distir.transform.float8_histories import recorded
 from distir.transform.gradient import Differentiation
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
-from distir.transform.training.loss import LOSSES, REDUCTIONS, bad_loss, batch_axis, chosen_loss, written_loss
+from distir.transform.training.loss import (
+    LOSSES,
+    REDUCTIONS,
+    bad_loss,
+    batch_axis,
+    chosen_loss,
+    with_further,
+    written_loss,
+)
 from distir.transform.training.precision import (
     GRADIENTS,
     MASTERS,
@@ -50,6 +59,7 @@ from distir.transform.training.precision import (
     with_only_masters,
     with_weights_in,
 )
+from distir.transform.training.router_losses import with_router_losses
 from distir.transform.training.scaling import FIRST_SCALE, LossScaling
 from distir.transform.training.updates import Chosen, ChosenRate, Updates, device_of, updates, zeros
 
@@ -98,6 +108,8 @@ def grad(
     master: str = "beside",
     clip: float | None = None,
     loss_scale: float | str | None = None,
+    aux_loss: float = 0.0,
+    z_loss: float = 0.0,
     weight_decay: float | None = None,
     no_decay: str = "none",
     momentum: float | None = None,
@@ -136,6 +148,9 @@ def grad(
     or `dynamic`, which `fp16` implies: it begins with 65536, is halved where gradients are not finite, and doubled
     after 2000 steps in which they are. A step whose gradients are not finite changes no weights.
 
+    `aux_loss` and `z_loss` are coefficients of the losses of routers, which are added to the loss: for an even load of
+    experts, of each sequence as Megatron's `seq_aux_loss`, and against large logits.
+
     The training step takes a target and the optimizer's state as further parameters, and returns the loss, the new
     weights (or gradients) and the new state, in the order of the parameters; last, the histories of `fp8=delayed`.
 
@@ -159,6 +174,9 @@ def grad(
         "beta2": beta2,
         "epsilon": epsilon,
     }
+    for name, coefficient in (("aux_loss", aux_loss), ("z_loss", z_loss)):
+        if not (coefficient >= 0 and math.isfinite(coefficient)):
+            raise StepError(f"`{name}` expected a number of 0 or more, found {coefficient:g}")
     scaled = _loss_scaling(loss_scale, decided)
     rate = _rate(lr, lr_schedule, warmup, steps, lr_min)
     chosen = _chosen(optimizer, {k: v for k, v in attributes.items() if v is not None}, rate, decided, no_decay)
@@ -184,6 +202,11 @@ def grad(
         known = [p.name for p in entry.params if "param" in p.roles] or [p.name for p in _weights(entry)]
         module = with_weights_in(analysis, entry, known, decided.weights)
         analysis, entry = _checked(module), entry_of(module)
+    further: tuple[str, DType] | None = None
+    if aux_loss or z_loss:
+        module, name, dtype = with_router_losses(analysis, entry, aux_loss, z_loss, reduction)
+        further = name, dtype
+        analysis, entry = _checked(module), entry_of(module)
     module, statistics = with_batch_statistics(analysis, entry, mode == "train")
     if statistics:
         analysis, entry = _checked(module), entry_of(module)
@@ -204,7 +227,10 @@ def grad(
     held = None if scaled is None else scaling.scale_state(builder, scaled, device_of(weights))
     scale = None if held is None else held.scale
     slope = written_loss(builder, entry, scored, type_of(state[scored]), kind, reduction, scale)
-    derived = found.gradients(entry, builder, {scored: slope.seed}, list(computed.values()))
+    seeds, total = {scored: slope.seed}, slope.loss
+    if further is not None:
+        total, seeds[further[0]] = with_further(builder, slope.loss, *further, type_of(state[scored]), scale)
+    derived = found.gradients(entry, builder, seeds, list(computed.values()))
     dws = {w: derived[x] if x in derived else zeros(builder, x, held_in[w]) for w, x in computed.items()}
     summed_in = GRADIENTS[gradients] or decided.gradients
     dws = scaling.added_up_in(builder, dws, held_in, summed_in)
@@ -218,7 +244,7 @@ def grad(
         if held is not None and factor is not None:
             after = scaling.next_scale(builder, held, factor)
             updated = Updates((*updated.results, *after), (*updated.params, *held.params))
-    returned: list[Arg] = [slope.loss, *updated.results, *statistics.values()]
+    returned: list[Arg] = [total, *updated.results, *statistics.values()]
     tail = live(builder.body, names(returned))
     axis = batch_axis(analysis, entry, scored)
     targets = [replace(p, roles=Attributes({"batch": axis})) if "batch" in p.roles else p for p in slope.params]

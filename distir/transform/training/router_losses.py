@@ -1,0 +1,159 @@
+"""What routers add to the loss: for an even load of the experts, and against large logits.
+
+Of each sequence, in each layer with E experts of which a token takes k: the loss for balance is E / k times the sum
+over experts of the share of the tokens that each has, times its mean score (Fedus et al., arXiv:2101.03961). An even
+load gives 1, as in Megatron and DeepSeek-V3. The z-loss is the mean of the squared logarithm of the sum of the logits'
+exponentials (Zoph et al., arXiv:2202.08906). Scores are softmaxes, or sigmoids divided by their sum. All is computed in
+Float32 at least, and handed up to the entry function as further results of the functions between.
+
+Sequences are groups of `Route`: all dimensions before the last two of its logits. So parts of a batch, on other devices
+or in other microbatches, have losses that add up to those of the whole. Where there is no such dimension, all tokens
+are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from distir.analysis import Analysis, State
+from distir.ir import DISCARD, DTYPES, Apply, Call, DType, Function, Module, Return, Statement, TensorType
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import callees_first
+from distir.ops import OPS, type_of
+from distir.ops.attributes import bind
+from distir.transform.batch_statistics import first_states
+from distir.transform.operands import on_stream
+from distir.transform.steps import StepError
+from distir.transform.training.loss import scaled
+
+FLOAT32 = DTYPES["Float32"]
+
+
+def with_router_losses(
+    analysis: Analysis, entry: Function, balance: float, z: float, reduction: str
+) -> tuple[Module, str, DType]:
+    """The module that computes these losses of all routers, times their coefficients.
+
+    Also the value of the entry function that is their sum over layers, and their mean or sum (`reduction`) over
+    sequences, with its element type. Raises StepError where no function that the entry function reaches has a router,
+    or routers differ in whether they have sequences.
+    """
+    found = _Routers(first_states(analysis, entry), balance, z)
+    for function in callees_first(analysis.module):
+        found.rewrite(function, is_entry=function.name == entry.name)
+    total = found.sums.get(entry.name)
+    if total is None:
+        raise StepError("`aux_loss` and `z_loss` are losses of routers: the program has no op `Route`")
+    known, whole = found.types[entry.name], found.functions[entry.name]
+    f = namer(whole)
+    if known.shape:
+        (total,) = f.apply("ReduceSum", each := total, tuple(range(len(known.shape))), keepdims=False)
+        given, _ = scaled(f, total, each, known, known.dtype, reduction)
+        assert isinstance(given, str)
+        total = given
+    found.functions[entry.name] = replace(whole, body=(*whole.body[:-1], *f.body, whole.body[-1]))
+    return Module(found.functions[f.name] for f in analysis.module), total, known.dtype or FLOAT32
+
+
+@dataclass
+class _Routers:
+    states: Mapping[str, State]
+    balance: float
+    z: float
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    sums: dict[str, str] = field(default_factory=dict[str, str])
+    """By function that has a router, or calls one that has: the value that is the sum of its losses."""
+    types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
+
+    def rewrite(self, function: Function, is_entry: bool) -> None:
+        f = namer(function)
+        routers = _routers(function.body) if function.name in self.states else {}
+        for index, statement in enumerate(function.body):
+            start = len(f.body)
+            if isinstance(statement, Apply) and index in routers:
+                route, counts = routers[index]
+                f.body.append(statement)
+                self.add(f, *self.losses(f, self.states[function.name], route, counts))
+                f.body[start:] = on_stream(statement.stream, f.body[start:])
+            elif isinstance(statement, Call) and statement.function in self.sums:
+                given = f.fresh("router_loss")
+                claims = (*statement.claims, None) if statement.claims else ()
+                f.body.append(replace(statement, results=(*statement.results, given), claims=claims))
+                self.add(f, given, self.types[statement.function])
+            elif not isinstance(statement, Return):
+                f.body.append(statement)
+        if function.name not in self.sums:
+            self.functions[function.name] = function
+            return
+        returned = function.returned if is_entry else (*function.returned, self.sums[function.name])
+        stated = function.result_types if is_entry else None
+        self.functions[function.name] = replace(function, body=(*f.body, Return(returned)), result_types=stated)
+
+    def add(self, f: FunctionBuilder, loss: str, found: TensorType) -> None:
+        """One more loss in the function that is written."""
+        if f.name not in self.sums:
+            self.sums[f.name], self.types[f.name] = loss, found
+            return
+        known = self.types[f.name]
+        if len(known.shape or ()) != len(found.shape or ()):
+            raise StepError("`aux_loss` and `z_loss` expected routers that all have sequences, or all have none")
+        (self.sums[f.name],) = f.apply("Add", self.sums[f.name], loss, results=("router_losses",))
+
+    def losses(self, f: FunctionBuilder, state: State, route: Apply, counts: str | None) -> tuple[str, TensorType]:
+        """Write the losses of a router, and give their sum. `counts`: how many choices each expert has."""
+        logits = route.args[0]
+        stated = type_of(state((logits,))[0])
+        shape = stated.shape if isinstance(stated, TensorType) else None
+        if not isinstance(stated, TensorType) or shape is None or not isinstance(logits, str):
+            raise StepError(f"`aux_loss` and `z_loss` expected logits of known rank, found `{stated}`")
+        tokens, experts = shape[-2:]
+        if not (isinstance(tokens, int) and isinstance(experts, int)) and self.balance:
+            raise StepError(f"`aux_loss` expected a known number of tokens and of experts, found `{stated}`")
+        dtype = stated.dtype or FLOAT32
+        if dtype.bytes < FLOAT32.bytes:
+            (logits,), dtype = f.apply("Cast", logits, to=FLOAT32, results=("router_logits",)), FLOAT32
+        parts: list[str] = []
+        if self.balance:
+            parts.append(self.balanced(f, route, counts, logits, cast(int, tokens), cast(int, experts), dtype))
+        if self.z:
+            (sums,) = f.apply("ReduceLogSumExp", logits, (-1,), keepdims=False, results=("log_sums",))
+            (squares,) = f.apply("Mul", sums, sums, results=("squares",))
+            (mean,) = f.apply("ReduceMean", squares, (-1,), keepdims=False, results=("mean_square",))
+            parts += f.apply("Mul", mean, self.z, results=("z_loss",))
+        total = parts[0] if len(parts) == 1 else f.apply("Add", *parts, results=("router_loss",))[0]
+        return total, TensorType(dtype, shape[:-2], stated.device)
+
+    def balanced(
+        self, f: FunctionBuilder, route: Apply, counts: str | None, logits: str, tokens: int, experts: int, dtype: DType
+    ) -> str:
+        """The loss for balance, times its coefficient."""
+        attrs = bind(OPS["Route"], route.attrs)
+        top_k = cast(int, attrs["top_k"])
+        if counts is None:
+            _, counts = f.apply("Dispatch", route.results[1], num_experts=experts, results=(DISCARD, "counts"))
+        (number,) = f.apply("Cast", counts, to=dtype, results=("choices",))
+        if attrs["score"] == "softmax":
+            (scores,) = f.apply("Softmax", logits, axis=-1, results=("scores",))
+        else:
+            (each,) = f.apply("Sigmoid", logits, results=("sigmoids",))
+            (whole,) = f.apply("ReduceSum", each, (-1,), results=("sum_of_scores",))
+            (scores,) = f.apply("Div", each, whole, results=("scores",))
+        (mean,) = f.apply("ReduceMean", scores, (-2,), keepdims=False, results=("mean_scores",))
+        (products,) = f.apply("Mul", number, mean, results=("products",))
+        (total,) = f.apply("ReduceSum", products, (-1,), keepdims=False, results=("imbalance",))
+        return f.apply("Mul", total, self.balance * experts / (tokens * top_k), results=("balance_loss",))[0]
+
+
+def _routers(body: tuple[Statement, ...]) -> dict[int, tuple[Apply, str | None]]:
+    """By where its losses are written: a router, and the choices of each expert, where the program counts them."""
+    found: dict[str, tuple[int, Apply, str | None]] = {}
+    for index, statement in enumerate(body):
+        if isinstance(statement, Apply) and statement.op == "Route":
+            found[statement.results[1]] = index, statement, None
+        elif isinstance(statement, Apply) and statement.op == "Dispatch":
+            chosen, counts = statement.args[0], statement.results[-1]
+            if isinstance(chosen, str) and chosen in found and len(statement.results) == 2 and counts != DISCARD:
+                found[chosen] = index, found[chosen][1], counts
+    return {index: (route, counts) for index, route, counts in found.values()}
