@@ -44,9 +44,9 @@ def _(value: Operand, *events: Operand, results: Sequence[Shape | None]) -> Layo
 
 def _like(value: Operand, letters: Letters, event: Operand) -> Letters:
     """The letters of an event: of the same examples as `value` it is split as that is."""
-    shape, whole = event.shape or (), (None,) * (len(event.shape or ()) - 1)
-    same = bool(shape and value.shape) and shape[0] == (value.shape or ())[0]
-    return (letters[0] if same else None, *whole) if shape else ()
+    shape, whole = event.shape or (), value.shape or ()
+    same = shape[:1] == whole[:1]
+    return (*(letters[:1] if same else (None,) * len(shape[:1])), *(None,) * len(shape[1:]))
 
 
 @After.grad
