@@ -95,6 +95,8 @@ class Layout:
     """The operand with positions along such a letter, as of rows or classes."""
     whole: frozenset[int] = frozenset()
     """Results that each device has whole where they lack the letter that is split: no partial sums."""
+    greatest: frozenset[int] = frozenset()
+    """Results that are partial maxima then: the greatest over the devices, element by element, is the result."""
     owned: str | None = None
     """The letter of weights that stay where they are: if it is split, the op is split along it, whatever else is."""
     sequence: str | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from distir.ir import Shape
 from distir.ops.core import op
 from distir.ops.host import Operand
-from distir.ops.layout import Layout, elementwise
+from distir.ops.layout import Layout, Letters, elementwise
 from distir.ops.numeric import Array
 
 if TYPE_CHECKING:
@@ -39,7 +39,14 @@ def _(p: Pieces, value: Piece, *events: Piece) -> list[Piece]:
 @After.sharding
 def _(value: Operand, *events: Operand, results: Sequence[Shape | None]) -> Layout:
     (letters,) = elementwise([value.shape])
-    return Layout((letters, *((None,) * len(event.shape or ()) for event in events)), (letters,))
+    return Layout((letters, *(_like(value, letters, event) for event in events)), (letters,))
+
+
+def _like(value: Operand, letters: Letters, event: Operand) -> Letters:
+    """The letters of an event: of the same examples as `value` it is split as that is."""
+    shape, whole = event.shape or (), value.shape or ()
+    same = shape[:1] == whole[:1]
+    return (*(letters[:1] if same else (None,) * len(shape[:1])), *(None,) * len(shape[1:]))
 
 
 @After.grad

@@ -177,7 +177,7 @@ def _of_layout(
                 and not _adds_up(op, found, letter, operands)
             ):
                 raise Unproved(f"nothing says that `{op.name}` is a sum over parts of its operands")
-        if sums and j in found.whole:
+        if sums and j in found.whole | found.greatest:
             raise Unproved(f"result {j + 1} of `{op.name}` is no sum over parts of its operands")
         contracted.append(tuple(sums))
     if inferred is not None and inferred != tuple(wholes):

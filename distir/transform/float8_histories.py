@@ -125,11 +125,12 @@ class _Writer:
             assert isinstance(history, str)
             current = self.f.fresh(history)
             body.append(Apply((current,), "NextHistory", (history,)))
-            for number, (slot, now) in enumerate(values, 1):
-                greatest = self.f.fresh(f"{now}.{EXPECTED}")
-                new = self.f.fresh(f"{history}_new" if number == len(values) else history)
-                body.append(Apply((greatest,), "Greatest", (now,)))
-                body.append(Apply((new,), "RecordGreatest", (current, greatest), Attributes({"slot": slot})))
-                current = new
-            returned.append(current)
+            each = [self.f.fresh(f"{now}.{EXPECTED}") for _, now in values]
+            body += [Apply((greatest,), "Greatest", (now,)) for greatest, (_, now) in zip(each, values, strict=True)]
+            # At once, for one collective where what is greatest is found on several devices.
+            found, new = self.f.fresh(f"{history}.now"), self.f.fresh(f"{history}_new")
+            body.append(Apply((found,), "Concat", tuple(each), Attributes({"axis": 0})))
+            slots = tuple(slot for slot, _ in values)
+            body.append(Apply((new,), "RecordGreatest", (current, found), Attributes({"slots": slots})))
+            returned.append(new)
         return body

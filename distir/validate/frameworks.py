@@ -33,7 +33,7 @@ Loss = Literal["fused", "apart", "gathered"]
 """`fused`: one kernel with what surrounds it, as a compiler makes it. `apart`: it reads a Float32 copy of the logits,
 and writes their gradient in its place. `gathered`: as `torch.nn.functional.cross_entropy` without a compiler, on the
 logits of all shards, which are gathered, with the log-probabilities and two gradients of them in memory. With context
-parallelism each device is left with its own logits, as in `fused`."""
+and tensor parallelism both, each device is left with its own logits, as in `fused`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Framework:
     layout: str = "pdt"
     vocabulary: int = 1
     context: str = "allgather"
-    """How parts of a sequence attend to each other: a word of the option `cp_kind`. Rings move as many bytes."""
+    """How parts of a sequence attend to each other: a word of the option `cp_kind`."""
     skew: float = 1.2
     """How many tokens the busiest device of expert parallelism gets, as a multiple of the mean. Estimated."""
     micro_batch: int | None = None
@@ -119,6 +119,8 @@ class Framework:
     """What it holds of a device's memory beside the program's tensors, and what its measured peak is of."""
     loss: Loss = "fused"
     """How it computes the loss: see `Loss`."""
+    metrics: int = 0
+    """Cross entropies of the logits that it computes with each microbatch beside the loss, for what it logs."""
     dropout: float = 0.0
     """The share that is dropped of embeddings, of attention's weights, and of what layers add."""
 
@@ -163,8 +165,11 @@ MEGATRON = framework(
             "NVIDIA/Megatron-LM, megatron/training/arguments.py: bf16 accumulates gradients in fp32; "
             "clip_grad 1.0, vocabulary padded to a multiple of 128 · tp; Adam by default",
             "Korthikanti et al., arXiv:2205.05198: fused kernels, sequence parallelism",
+            "megatron/training/arguments.py: `--cp-comm-type` is p2p by default, a ring (Transformer Engine's "
+            "AttnFuncWithCPAndKVP2P)",
             "issue: that of Megatron-DeepSpeed, below",
         ),
+        context="ring",
         vocabulary=128,
         issue=46e-6,
         issue_of_communication=20e-6,
@@ -252,13 +257,17 @@ LLM_FOUNDRY = framework(
             "mosaicml/llm-foundry, mpt/configuration_mpt.py: flash attention, all else torch's own kernels; the table "
             "is of May 2023, when flash-attn was at 1.0",
             "llmfoundry/models/mpt/modeling_mpt.py: `loss_fn: fused_crossentropy` by default, flash-attn's kernel, "
-            "which takes 16-bit logits",
+            "which takes 16-bit logits; `train_metrics` are LanguageCrossEntropy and LanguagePerplexity",
+            "mosaicml/composer, trainer/trainer.py, `_eval_train_metrics`: behind each microbatch's backward pass, "
+            "metrics are updated with its logits; metrics/nlp.py: each with torch's cross entropy, which is of float32 "
+            "logits under autocast",
         ),
         precision="bf16",
         kernels="eager",
         flash="flash1",
         sharding="zero3",
         overlap=("weights", "gradients"),
+        metrics=2,
     )
 )
 
@@ -276,7 +285,10 @@ TORCHTITAN = framework(
             "their own, whose memory nothing else uses",
             "what is reserved beyond tensors: the mean of rows torchtitan:1 to 7",
             "torch's scaled_dot_product_attention is FlashAttention 2",
+            "torch/distributed/tensor/experimental/_attention.py: parts of a sequence are attended to one after the "
+            "other, around a ring, balanced",
         ),
+        context="ring",
         precision="mixed",
         master="only",
         kernels="blocks",

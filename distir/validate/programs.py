@@ -8,14 +8,16 @@ from functools import lru_cache
 from typing import Final
 
 from distir.cost import Hardware
-from distir.ir import DTYPES, Apply, Attributes, Function, Module, Statement
+from distir.ir import DTYPES, Apply, Arg, Attributes, Constant, Function, Module, Return, Statement
 from distir.ir.builder import namer
+from distir.ir.roles import is_held
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
 from distir.models.published import GPT3, LLAMA2
 from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
 from distir.transform.all_steps import parse_steps, transform
+from distir.transform.entry import entry_of
 from distir.transform.overlap import overlapped
 from distir.transform.written_out import written_out
 from distir.validate.frameworks import (
@@ -117,6 +119,7 @@ class TrainingProgram:
     """A training step: the model, and the steps that make its program, as the command line writes them.
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
+    `metrics`: see `with_metrics`.
     """
 
     model: Decoder
@@ -126,10 +129,12 @@ class TrainingProgram:
     distribution: tuple[str, ...]
     overlap: tuple[str, ...]
     kernels: tuple[str, ...]
+    metrics: int = 0
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
-        module = _applied(_step(self.model, self.sequence, self.written, self.training), self.distribution)
+        step = _step(self.model, self.sequence, self.written, self.training, self.metrics)
+        module = _applied(step, self.distribution)
         if self.overlap:
             module = overlapped(module, self.overlap).module
         return _applied(module, self.kernels)
@@ -166,11 +171,44 @@ def _applied(module: Module, words: Sequence[str]) -> Module:
 
 
 @lru_cache(maxsize=8)
-def _step(model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[str, ...]) -> Module:
+def _step(model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[str, ...], metrics: int) -> Module:
     module = program(model, sequence)
     for op in written:
         module = _with_exact_softmax(module) if op == SOFTMAX else written_out(module, op)
-    return transform(module, *words)
+    step = transform(module, *words)
+    return with_metrics(step, metrics) if metrics else step
+
+
+def with_metrics(module: Module, count: int) -> Module:
+    """The training step with `count` cross entropies of the logits in Float32 besides, computed behind its gradients.
+
+    As metrics of what is trained on are, which are updated with each microbatch. Behind the step's other results.
+    """
+    entry = entry_of(module)
+    made = {name: s for s in entry.body if isinstance(s, Apply) for name in s.results}
+    loss = next(s for s in made.values() if s.op == "SoftmaxCrossEntropyLoss")
+    given = {p.name for p in entry.params if not is_held(p)}
+    embedded = [s for s in made.values() if s.op == "GatherGrad" and s.args[1] in given]
+    logits, labels = loss.args[0], loss.args[1]
+    while isinstance(logits, str) and made[logits].op in ("Cast", "Flatten"):
+        logits = made[logits].args[0]
+    builder = namer(entry)
+    body: list[Statement] = []
+
+    def put(op: str, *args: Arg, **attrs: Constant) -> str:
+        name = builder.fresh("metric")
+        body.append(Apply((name,), op, args, Attributes(attrs)))
+        return name
+
+    later = put("After", logits, *(s.args[0] for s in embedded))
+    found: list[str] = []
+    for _ in range(count):
+        rows = put("Flatten", put("Cast", later, to=DTYPES["Float32"]), axis=2)
+        found.append(put("NegativeLogLikelihoodLoss", put("LogSoftmax", rows, axis=1), labels, reduction="sum"))
+    *others, end = entry.body
+    assert isinstance(end, Return)
+    changed = replace(entry, body=(*others, *body, Return((*end.args, *found))), result_types=None)
+    return Module(changed if f.name == entry.name else f for f in module)
 
 
 def _with_exact_softmax(module: Module) -> Module:
@@ -249,8 +287,6 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
-    if chosen.loss == "gathered" and run.tp == context == 1:
-        training += [f"decompose={LOSS}"]
     if chosen.recompute != "none":
         by_operator = chosen.recompute == "selective" and chosen.operators
         training += [f"checkpoint={by_operator or chosen.recompute}"]
@@ -260,8 +296,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     if run.pp > 1:
         steps += [f"virtual={virtual}", "schedule=interleaved" if virtual > 1 else "schedule=1f1b", "balance=uniform"]
     steps += ["representative=true", "ends=false", f"hardware={hardware.name}"]
-    gathers = chosen.loss == "gathered" and run.tp > 1 and context == 1
-    steps += [f"whole={LOSS}"] if gathers else []
+    gathers = chosen.loss == "gathered" and (run.tp == 1 or context == 1)
+    steps += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     steps += [f"ep={experts}", f"skew={chosen.skew:g}", "representative=true"] if experts > 1 else []
     stage = int(chosen.sharding[4])
@@ -270,7 +306,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
-    step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)
+    words = tuple(training), tuple(steps), chosen.overlap, kernels
+    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = 2 * micro_batch * run.seq * model.vocabulary if chosen.memory.keeps_logits else 0
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

@@ -217,6 +217,20 @@ def test_delayed_scales_are_those_of_the_whole_batch_in_many_microbatches(steps)
     assert verify(step, distributed).equal
 
 
+@pytest.mark.parametrize(
+    ("steps", "axes"),
+    [("tp=2", 1), ("dp=2", 1), ("accumulate=2 dp=2", 1), ("tp=2 sequence=true", 1), ("dtp=2,2,1 microbatches=2", 2)],
+)
+def test_what_was_greatest_on_several_devices_is_found_at_once_for_each_layer(steps, axes):
+    """Not tensor by tensor, nor in layers: as Transformer Engine reduces it."""
+    step, plain = (transform(gpt(), *words, "grad", "loss=mse") for words in (("fp8=delayed", "history=4"), ()))
+    made = transform(step, *steps.split(), "inline")
+    assert verify(step, made).equal
+    more, before = (len(statements(m, "MPIAllgather")) for m in (made, transform(plain, *steps.split(), "inline")))
+    groups = 2 if axes == 2 else 1  # along one axis there is a collective for each place along the other
+    assert more - before == 2 * axes * groups
+
+
 def test_one_scale_per_tensor_is_no_scale_per_microbatch():
     step = transform(gpt(), "fp8=tensor", "grad")
     with pytest.raises(ProgramError) as caught:

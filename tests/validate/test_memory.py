@@ -74,6 +74,12 @@ def test_the_peaks_of_nvidias_tests_are_predicted(number):
     assert found.peak_memory_bytes == pytest.approx(one.peak_memory_bytes, rel=0.04)
 
 
+def test_a_loss_of_parts_of_sequences_holds_as_much_as_that_of_as_many_tokens():
+    one = run(framework="torchtitan", tp=1, dp=4, gpus=4, vocab=30000, layers=1, global_batch=4)
+    parts = replace(one, seq=2 * one.seq, dp=2, cp=2, global_batch=2)
+    assert predict(parts).peak_memory_bytes == pytest.approx(predict(one).peak_memory_bytes, rel=0.05)
+
+
 def test_logits_that_a_framework_keeps_are_on_the_last_stage():
     whole = run(framework="aleph", gpus=2, dp=1, tp=1, pp=2)
     program = plan_of(whole)

@@ -2,15 +2,20 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from run_samples import row, text
 
 from distir import cost
+from distir.analysis import execute, random_inputs
+from distir.models import gpt2
 from distir.ops.resources import Communication, MatrixProduct, Work
+from distir.transform import transform, verify
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import Conditions, MachineError, machine
-from distir.validate.predictions import Prediction, simulated
+from distir.validate.predictions import Prediction, figures_of, simulated
+from distir.validate.programs import with_metrics
 from distir.validate.runs import parse_runs
 
 
@@ -158,6 +163,31 @@ def test_eager_kernels_are_more_than_fused_ones():
     eager = simulated(replace(one, compile=False))
     fused = simulated(replace(one, compile=True))
     assert eager.ops > fused.ops
+
+
+def test_metrics_are_cross_entropies_that_change_nothing_else():
+    module = transform(gpt2(1, 16, 2, 8, batch=4, vocabulary=32), "grad", "loss=cross_entropy")
+    more = with_metrics(module, 2)
+    inputs = random_inputs(more, 0, {})
+    plain, found = ([output.value for output in execute(m, inputs)] for m in (module, more))
+    for one, other in zip(plain, found, strict=False):
+        np.testing.assert_array_equal(one, other)
+    tokens = 4 * 8
+    np.testing.assert_allclose(found[len(plain) :], [plain[0] * tokens] * 2, rtol=1e-5)
+    for steps in (["dp=2"], ["dtp=2,1,1", "microbatches=2", "zero=3"]):
+        assert verify(more, transform(more, *steps)).equal
+
+
+def test_metrics_of_training_are_computed_when_activations_are_gone():
+    one = run(framework="llm-foundry", tp=1, dp=4, vocab=4000, layers=8, micro_batch=2)
+    program = plan_of(one)
+    without = replace(program, step=replace(program.step, metrics=0))
+    assert program.step.metrics == 2
+    seconds, most, _ = figures_of(program)
+    less_seconds, least, _ = figures_of(without)
+    logits = 2 * 256 * 4000
+    assert seconds > less_seconds
+    assert most <= least + 2 * logits  # those of 16 bits, which are kept until then
 
 
 def test_gpus_of_profiles_are_there():

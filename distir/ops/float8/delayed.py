@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from distir.ir import Arg, DType, Literal, Shape, TensorType
+from distir.diagnostics.codes import types as codes
+from distir.ir import DType, Shape, TensorType
 from distir.ops.core import op
 from distir.ops.float8.scales import E4M3, LARGEST, check_slot, check_type, letters_of
-from distir.ops.layout import Layout, Parts
+from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import wide
+from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
@@ -53,22 +55,7 @@ def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int) -> list[Shap
 @ScaleToFloat8.sharding
 def _(x: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], to: DType, slot: int) -> Layout:
     own = letters_of(x)
-    return Layout(
-        (own, (None,)),
-        (own, (), own[:-1]),
-        contiguous=frozenset(own[-1:]),
-        parted=frozenset(own[-1:]),
-        whole=frozenset({1, 2}),
-    )
-
-
-@ScaleToFloat8.parted
-def _(w: Parts, x: Arg, greatest: Arg, *, to: DType, slot: int) -> list[Arg]:
-    """The greatest of all parts of each row."""
-    q, scale, own = w.several("ScaleToFloat8", 3, x, greatest, to=to, slot=slot)
-    axis = len(w.type(x).shape or (0,)) - 1
-    ends = Literal((axis,))
-    return [q, scale, w("Squeeze", w.greatest(w("Unsqueeze", own, ends), axis), ends)]
+    return Layout((own, (None,)), (own, (), own[:-1]), whole=frozenset({1}), greatest=frozenset({2}))
 
 
 @ScaleToFloat8.grad
@@ -108,7 +95,7 @@ def _(write: Write, history: Expr) -> str:
 
 
 @op(
-    "Tensor[h:float, s, d] -> Tensor[h, (), d]",
+    "Tensor[h:float, s, d] -> Tensor[h, (1,), d]",
     flops=lambda inputs, **_: inputs,
     non_differentiable="it is what the state of a step follows from",
 )
@@ -117,20 +104,12 @@ def Greatest(now: Array) -> Array:
 
     %greatest = Greatest(%now: Tensor[Float32, (4,), 1])
     """
-    return np.asarray(np.max(now, initial=0.0)).astype(now.dtype)
+    return np.max(now, initial=0.0).astype(now.dtype).reshape(1)
 
 
 @Greatest.sharding
 def _(now: TensorType, *, results: Sequence[Shape | None]) -> Layout:
-    own = letters_of(now)
-    return Layout((own,), ((),), contiguous=frozenset(own), parted=frozenset(own), whole=frozenset({0}))
-
-
-@Greatest.parted
-def _(w: Parts, now: Arg) -> list[Arg]:
-    """The greatest of what each device has."""
-    ends = Literal((0,))
-    return [w("Squeeze", w.greatest(w("Unsqueeze", w("Greatest", now), ends), 0), ends)]
+    return Layout((letters_of(now),), ((None,),), greatest=frozenset({0}))
 
 
 @Greatest.torch(fresh=True)
@@ -139,32 +118,37 @@ def _(write: Write, now: Expr) -> str:
 
 
 @op(
-    "Tensor[h:float, (t, n), d], Tensor[g:float, (), d] -> Tensor[h, (t, n), d]",
-    flops=1,
-    bytes=12,
+    "Tensor[h:float, (t, n), d], Tensor[g:float, (k,), d] -> Tensor[h, (t, n), d]",
+    flops=lambda k, **_: k,
+    bytes=lambda k, **_: 12 * k,
     inplace={0: 0},
     non_differentiable="it is state of a step",
 )
-def RecordGreatest(history: Array, greatest: Array, *, slot: int = 0) -> Array:
-    """The history with the greatest magnitude of this step as the newest of a tensor, unless more is there.
+def RecordGreatest(history: Array, greatest: Array, *, slots: tuple[int, ...]) -> Array:
+    """The history with the greatest magnitudes of this step as the newest of tensors, unless more is there.
 
-    %recorded = RecordGreatest[slot = 1](%history: Tensor[Float32, (3, 16), 1], %greatest: Float32[1])
-    """
+    %recorded = RecordGreatest[slots = [1, 0]](%history: Tensor[Float32, (3, 16), 1], %greatest: Tensor[Float32, (2,), 1])
+    """  # noqa: E501 - an example is one line
     recorded = history.copy()
-    recorded[slot, 0] = np.maximum(history[slot, 0], greatest)
+    np.maximum.at(recorded[:, 0], list(slots), greatest)
     return recorded
 
 
 @RecordGreatest.checks
-def _(history: TensorType, greatest: TensorType, *, slot: int) -> None:
-    check_slot("RecordGreatest", history, slot)
+def _(history: TensorType, greatest: TensorType, *, slots: tuple[int, ...]) -> None:
+    for slot in slots:
+        check_slot("RecordGreatest", history, slot, "slots")
+    count = greatest.shape[0] if greatest.shape else None
+    if isinstance(count, int) and count != len(slots):
+        message = f"`RecordGreatest` expected {len(slots)} greatest magnitudes, one for each slot, found {count}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "greatest")
 
 
 @RecordGreatest.sharding
-def _(history: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], slot: int) -> Layout:
-    return Layout(((None, None), ()), ((None, None),))
+def _(history: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], slots: tuple[int, ...]) -> Layout:
+    return Layout(((None, None), (None,)), ((None, None),))
 
 
 @RecordGreatest.torch(fresh=True)
-def _(write: Write, history: Expr, greatest: Expr, *, slot: int) -> str:
-    return f"{write.kernel('record_greatest')}({history}, {greatest}, {slot})"
+def _(write: Write, history: Expr, greatest: Expr, *, slots: tuple[int, ...]) -> str:
+    return f"{write.kernel('record_greatest')}({history}, {greatest}, {write.items(slots)})"

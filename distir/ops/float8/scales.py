@@ -118,8 +118,8 @@ def check_scale(name: str, x: TensorType, scale: TensorType, block: tuple[int, .
         raise Reject(codes.SHAPE_MISMATCH, message, part)
 
 
-def check_slot(name: str, greatest: TensorType, slot: int) -> None:
+def check_slot(name: str, greatest: TensorType, slot: int, part: str = "slot") -> None:
     """Raises Reject for a place that a history does not have."""
     size = greatest.shape[0] if greatest.shape else None
     if slot < 0 or (isinstance(size, int) and slot >= size):
-        raise Reject(codes.BAD_VALUE, f"`{name}` expected a slot from 0 to {size} (excluded), found {slot}", "slot")
+        raise Reject(codes.BAD_VALUE, f"`{name}` expected a slot from 0 to {size} (excluded), found {slot}", part)

@@ -282,7 +282,7 @@ def _part_rule(
     blocks += [_letter(found.results, place) for place in found.result_blocks]
     if letter in blocks:
         raise _cannot(op, "it takes the batch apart, or joins several")
-    if letter in found.parted:
+    if letter in found.parted or any(letter not in found.results[j] for j in found.greatest):
         raise _cannot(op, "what it gives depends on all examples of the batch", found.instead)
     if letter in found.located:
         raise Unlocated(op, [Share(own.index(letter)) if letter in own else WHOLE for own in found.results])

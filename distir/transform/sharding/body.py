@@ -46,6 +46,7 @@ from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import (
+    GREATEST,
     PARTIAL,
     WHOLE,
     Split,
@@ -613,7 +614,7 @@ def names_devices(function: Function) -> bool:
 def _completed(state: State) -> State:
     if isinstance(state, tuple):
         return tuple(map(_completed, state))
-    return WHOLE if state is PARTIAL else state
+    return WHOLE if state in (PARTIAL, GREATEST) else state
 
 
 def _item(value: Value, k: int) -> Value:

@@ -14,7 +14,7 @@ from distir.ops import Op, Value, bind, type_of
 from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
 from distir.ops.splitting import layout, linear_operands, operand_places
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, is_host, whole_block
+from distir.transform.sharding.state import GREATEST, PARTIAL, WHOLE, Split, State, is_host, whole_block
 
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours
@@ -27,6 +27,10 @@ class NotExchanged(Exception):  # noqa: N818
     def __init__(self, sizes: tuple[int, ...]) -> None:
         super().__init__(sizes)
         self.sizes = sizes
+
+
+KEEP_GREATEST = frozenset({"Concat", "Greatest", "Squeeze", "Unsqueeze"})
+"""Ops whose results are the greatest over the devices where their operands are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ def _decided(
 ) -> Decision:
     if any(state is PARTIAL for state in states) and _stays_partial(op, vs, states):
         return Decision(tuple(states), (PARTIAL,) * len(ws))
+    if any(state is GREATEST for state in states) and _stays_greatest(op, states):
+        return Decision(tuple(states), (GREATEST,) * len(ws))
     if not any(isinstance(state, Split) for state in states):
         return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
     found = layout(op, vs, ws, attrs)
@@ -148,6 +154,11 @@ def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool
     )
 
 
+def _stays_greatest(op: Op, states: Sequence[State]) -> bool:
+    """Whether the op gives partial maxima for those it is given. What is whole is the greatest of itself, too."""
+    return op.name in KEEP_GREATEST and not any(isinstance(state, Split) for state in states)
+
+
 def _by_cost(found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type]) -> list[str]:
     """The letters along which operands are split, loose ones last; first the one for which least is communicated."""
     weights: dict[str, int] = {}
@@ -213,7 +224,7 @@ def _split(
     given = _states(letter, found.results, found.result_blocks, kept, PARTIAL)
     if needed is None or given is None:
         return None
-    given = tuple(WHOLE if s is PARTIAL and j in found.whole else s for j, s in enumerate(given))
+    given = tuple(_without_letter(j, found) if s is PARTIAL else s for j, s in enumerate(given))
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None
@@ -224,6 +235,13 @@ def _split(
     lessened = _linear_in(op, found, needed, vs)
     averaged = letter in found.averaged and found.scaled is None
     return None if lessened is None or averaged else Decision(needed, given, letter, found, lessened)
+
+
+def _without_letter(result: int, found: Layout) -> State:
+    """The state of a result that lacks the letter which is split."""
+    if result in found.greatest:
+        return GREATEST
+    return WHOLE if result in found.whole else PARTIAL
 
 
 def _split_apart(

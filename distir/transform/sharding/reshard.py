@@ -26,6 +26,7 @@ from distir.ops.layout import Shared
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.state import (
+    GREATEST,
     PARTIAL,
     WHOLE,
     Split,
@@ -141,6 +142,8 @@ class Resharding:
             return found
         if isinstance(arg, str) and is_partial(now) and is_whole(state):
             return self._collective(f"{hint}_sum", "MPIAllreduce", arg, value, whole_like(type_of(value)))
+        if now is GREATEST:
+            return self.placed(self._greatest(arg, hint, value), state)
         if isinstance(now, tuple) or isinstance(state, tuple):
             return self._place_items(arg, state)
         if isinstance(now, Split):
@@ -165,6 +168,13 @@ class Resharding:
         self.items.append(Collective(name, op, arg, Attributes(attrs)))
         self.define(name, value, state)
         return name
+
+    def _greatest(self, arg: Arg, hint: str, value: Value) -> str:
+        """The greatest that any device has, on each of them."""
+        first = Literal((0,))
+        one = self.new(f"{hint}_own", "Unsqueeze", (arg, first), UNKNOWN, GREATEST)
+        every = self._collective(f"{hint}_every", "MPIAllgather", one, UNKNOWN, WHOLE, axis=0)
+        return self.new(f"{hint}_greatest", "ReduceMax", (every, first), value, WHOLE, keepdims=False)
 
     def _place_items(self, arg: Arg, state: State) -> Arg:
         """A tuple whose items lie differently: each by itself."""

@@ -1,4 +1,4 @@
-"""How a value lies over the devices of one mesh axis: whole on each, split along a dimension, or as partial sums."""
+"""How a value lies over the devices of one mesh axis: whole on each, split along a dimension, as sums or maxima."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from distir.ops.layout import Block, Blocks, Repeated, Shared
 
 
 class Unsplit(Enum):
-    """`WHOLE`: the same on every device. `PARTIAL`: the sum over the devices is the value."""
+    """How a value lies that is not split.
+
+    `WHOLE`: the same on every device. `PARTIAL`: the sum over the devices is the value. `GREATEST`: the greatest over
+    the devices is, element by element.
+    """
 
     WHOLE = "whole"
     PARTIAL = "partial"
+    GREATEST = "greatest"
 
     __hash__ = object.__hash__  # states of large tuples are hashed often, and `Enum`'s own is slow
 
@@ -58,7 +63,7 @@ class Split:
 
 
 State = Union[Unsplit, Split, "tuple[State, ...]"]
-WHOLE, PARTIAL = Unsplit.WHOLE, Unsplit.PARTIAL
+WHOLE, PARTIAL, GREATEST = Unsplit.WHOLE, Unsplit.PARTIAL, Unsplit.GREATEST
 
 
 def is_whole(state: State) -> bool:
@@ -67,13 +72,13 @@ def is_whole(state: State) -> bool:
 
 
 def is_partial(state: State) -> bool:
-    """Whether a value is partial through and through."""
+    """Whether a value is a partial sum through and through."""
     return bool(state) and all(map(is_partial, state)) if isinstance(state, tuple) else state is PARTIAL
 
 
 def holds_partial(state: State) -> bool:
-    """Whether a leaf is yet to be summed over devices."""
-    return any(map(holds_partial, state)) if isinstance(state, tuple) else state is PARTIAL
+    """Whether a leaf is yet to be completed over devices: summed, or the greatest taken."""
+    return any(map(holds_partial, state)) if isinstance(state, tuple) else state in (PARTIAL, GREATEST)
 
 
 def whole_like(type: Type) -> State:
