@@ -23,6 +23,7 @@ from distir.cli.check import check
 from distir.cli.diff import diff
 from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware
 from distir.cli.explain import explain
+from distir.cli.exporting import export
 from distir.cli.fmt import fmt
 from distir.cli.goodput import goodput
 from distir.cli.hardware import hardware
@@ -61,6 +62,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     calibrate,
     validate,
     import_,
+    export,
     model,
     ops,
     explain,

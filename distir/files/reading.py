@@ -35,6 +35,7 @@ PROGRAM = FileKind("a program", 256 << 20, "keep large constants in a safetensor
 SETTINGS = FileKind("a settings file", 1 << 20, "take out what is not a setting")
 PROFILE = FileKind("a hardware profile", 4 << 20, "take out what is not a figure of the machine")
 ROWS = FileKind("the CSV of a search", 1 << 30, "begin a new file, without `--resume`")
+SCHEDULE = FileKind("a pipeline schedule", 64 << 20, "use fewer microbatches")
 TRACE = FileKind("a trace", 1 << 30, "trace fewer runs, or a smaller program")
 MODEL = FileKind(
     "a protobuf file",

@@ -32,7 +32,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
+from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of, schedule_count
 from distir.transform.sharding import (
     CONTEXTS,
     DISPATCHERS,
@@ -145,7 +145,7 @@ def dtp(
     d, t, p = (degrees[axis] for axis in AXES)
     if experts < 1 or d % experts:
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
-    microbatches = count_of(module, microbatches, micro_batch, d)
+    microbatches = schedule_count(schedule, count_of(module, microbatches, micro_batch, d))
     with paused_collection():
         order, parts = IN_ORDER, experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
         if context > 1:

@@ -220,7 +220,8 @@ The schedule does not support these numbers of devices, microbatches and stages 
 
 Some schedules have a fixed number of stages per device, which `virtual` cannot change. `dualpipev` needs at least twice
 as many microbatches as devices. `best` finds no order if `in_flight` lets a device hold fewer microbatches than it has
-stages, and needs OR-tools (`pip install 'distir[schedules]'`).
+stages, and needs OR-tools (`pip install 'distir[schedules]'`). A file (`schedule=order.csv`) is for the numbers that it
+has.
 """,
 )
 
@@ -269,6 +270,17 @@ A forward pass depends on the forward pass of the previous stage, a backward pas
 the next stage's backward pass, and a weight-gradient pass on its stage's backward pass. Each device runs its passes in
 order, so every pass must follow its dependencies. The diagnostic names the passes: `B3@1` is the backward pass of stage
 1 over microbatch 3, both counted from 0. Correct the function under `@schedule`.
+""",
+)
+
+NO_SCHEDULE = code(
+    "DIR651",
+    "no-schedule",
+    """
+A program runs no passes of pipeline stages whose order could be exported.
+
+`distir export torch-csv` reads the schedule off the calls of `@stage_1_forward`, `@stage_1_backward` and the like that
+`pp`, `dtp` and `accumulate` write. Steps that write them out, such as `inline` or `zero=3`, come after the export.
 """,
 )
 

@@ -48,6 +48,8 @@ class Prepared:
     """Where the order is sought for what passes take: the shortest one for so many microbatches, with a bound."""
     is_uniform: bool = True
     """Whether stages have equally many layers."""
+    is_given: bool = False
+    """Whether the order is as someone wrote it down, so that weight gradients stay where they are."""
 
     @cached_property
     def shares(self) -> StageShares:
@@ -67,7 +69,8 @@ class Prepared:
         if self.found is not None:
             orders = [self.found.order, *self.found.named]
         else:
-            orders = [self.rule(self.count), *filled_orders(self.rule(self.count), self._exact)]
+            order = self.rule(self.count)
+            orders = [order, *(() if self.is_given else filled_orders(order, self._exact))]
         every = (self.merged(one, self._exact) for one in orders)
         events = min(every, key=lambda found: self.span(found, self._exact))
         return write(self.placement, folded(events, LEAST), self.functions)

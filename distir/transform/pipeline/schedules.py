@@ -46,11 +46,27 @@ class Schedule:
     """What it, or what is nearest to it, is called in `torch.distributed.pipelining`."""
     fitted: bool = False
     """Whether the order is sought for what passes take, by `fit`; `rule` is then that for passes of equal length."""
+    given: Order | None = None
+    """The order, where it was written down by someone, for so many devices, stages and microbatches alone."""
+
+    @property
+    def microbatches(self) -> int | None:
+        """How many microbatches it is for; None where it is for any number."""
+        return None if self.given is None else len({task.microbatch for tasks in self.given for task in tasks})
+
+    @property
+    def trains(self) -> bool:
+        """Whether it has backward passes."""
+        return self.given is None or any(task.kind is not Pass.FORWARD for tasks in self.given for task in tasks)
 
     def stages_per_device(self, virtual: int = 1) -> int:
         """How many stages each device has, where `virtual` are asked for. Raises ScheduleError."""
-        if self.virtual or virtual in (1, self.stages):
+        if self.given is None and (self.virtual or virtual in (1, self.stages)):
             return virtual if self.virtual else self.stages
+        if self.given is not None:
+            if virtual == 1:
+                return self.stages
+            raise ScheduleError(f"`{self.name}` says itself how many stages a device has, found `virtual={virtual}`")
         has = "one stage" if self.stages == 1 else f"{self.stages} stages"
         raise ScheduleError(f"`{self.name}` has {has} per device, found `virtual={virtual}`")
 
@@ -59,14 +75,36 @@ class Schedule:
         if devices < 1 or microbatches < 1 or virtual < 1:
             counts = f"{devices}, {microbatches} and {virtual}"
             raise ScheduleError(f"expected 1 or more devices, microbatches and stages per device, found {counts}")
+        if self.microbatches not in (None, microbatches):
+            raise ScheduleError(f"`{self.name}` is for {self.microbatches} microbatches, found {microbatches}")
         return _order(self, devices, microbatches, self.stages_per_device(virtual))
 
 
 @lru_cache(maxsize=64)
 def _order(schedule: Schedule, devices: int, microbatches: int, per_device: int) -> Order:
     order = tuple(map(tuple, schedule.rule(devices, microbatches, per_device)))
-    validate(schedule.name, order, devices, devices * per_device, microbatches, schedule.splits)
+    stages = devices * per_device
+    if schedule.given is not None:
+        stages = len({task.stage for tasks in order for task in tasks})
+    validate(schedule.name, order, devices, stages, microbatches, schedule.splits, schedule.trains)
     return order
+
+
+def as_given(name: str, order: Order) -> Schedule:
+    """An order that someone wrote down as a schedule; `name`: what messages call it."""
+    most = max((len({task.stage for task in tasks}) for tasks in order), default=1)
+    splits = any(task.kind is Pass.WEIGHT for tasks in order for task in tasks)
+    return Schedule(name, _Given(order), splits, stages=most, given=order)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The rule that is an order itself."""
+
+    order: Order
+
+    def __call__(self, devices: int, microbatches: int, virtual: int) -> Order:
+        return self.order
 
 
 SCHEDULES: Final[Registry[Schedule]] = Registry()

@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 from distir.cost import Hardware, load
 from distir.cost.units import UnitError, parse_bytes
 from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
+from distir.files.reading import SCHEDULE, read_text, why_not
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import type_of
+from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.best import BestOrder, placements
@@ -34,7 +37,7 @@ from distir.transform.pipeline.passes import (
 from distir.transform.pipeline.placement import Place, place
 from distir.transform.pipeline.prepared import Prepared, hundredths, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
-from distir.transform.pipeline.schedules import SCHEDULES, Schedule, fit
+from distir.transform.pipeline.schedules import SCHEDULES, Schedule, as_given, fit
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
@@ -49,6 +52,9 @@ SECONDS = 5.0
 
 BALANCES = ("uniform", "cost", "memory")
 """What stages may be cut by."""
+
+CSV = ".csv"
+"""How the name of a file ends that says the order of passes as torch does (`torch_csv`)."""
 
 SUMS = ("layer", "stage")
 """When gradients of microbatches are added up: those of each layer as they are made, or those of a stage together."""
@@ -95,12 +101,16 @@ def pp(
     launch of its own. `stage` adds those of a stage together, when its backward pass is done and has sent what the
     stage before waits for, as in the paper: in one launch, with a second copy of the stage's gradients.
 
+    `schedule`: by name, or a CSV file of torch's pipeline runtime (`schedule=order.csv`), which `distir export
+    torch-csv` writes too: the order of the passes is that of the file, and so is the number of microbatches if none is
+    given.
+
     `in_flight`: with the schedule `best`, how many microbatches a device may have gone forward with and not yet back; P
     unless it is given.
 
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
-    count = count_of(module, microbatches, micro_batch)
+    count = schedule_count(schedule, count_of(module, microbatches, micro_batch))
     options = (value, count, schedule, virtual, balance, hardware, sums, in_flight)
     made = pipeline_of(module, *options, memory, bind)
     if is_heard():
@@ -161,7 +171,7 @@ def pipeline_of(
 
     `replicas`: over how many the batch is split later; `shards`: over how many weights are.
     """
-    chosen, room = _schedule(schedule), None
+    chosen, room = schedule_of(schedule), None
     if balance == "memory" or memory is not None:
         if balance not in ("cost", "memory"):
             raise StepError(f"`memory` expected `balance=cost` or `balance=memory`, found `balance={balance}`")
@@ -237,7 +247,9 @@ def steady(
         return None  # the batch is not cut
     if balance == "memory":
         return None  # stages depend on how many microbatches are in flight
-    chosen = _schedule(schedule)
+    chosen = schedule_of(schedule)
+    if chosen.given is not None:
+        return None  # it is for one number of microbatches
     try:
         stages = value * chosen.stages_per_device(virtual)
     except ScheduleError:
@@ -293,6 +305,8 @@ def _prepared(
         )
     stages = cut(reading, len(homes), balance, cost, limits)
     is_uniform = balance != "cost" or stages.firsts == _uniform(module, microbatches, len(homes))
+    if stages.trained and not chosen.trains:
+        _reported(reading, lambda: _refuse_forward_only(chosen))
     lengths = _lengths(stages, chosen, cost)
     if chosen.fitted and stages.trained:
         homes = _fitted_homes(reading, homes, lengths, in_flight)
@@ -319,8 +333,22 @@ def _prepared(
         return _reported(reading, lambda: fit(homes, lengths, count, in_flight, SECONDS))
 
     return Prepared(
-        placement, devices, functions_left, rule, lengths, timed, shares, fitted if chosen.fitted else None, is_uniform
+        placement,
+        devices,
+        functions_left,
+        rule,
+        lengths,
+        timed,
+        shares,
+        fitted if chosen.fitted else None,
+        is_uniform,
+        chosen.given is not None,
     )
+
+
+def _refuse_forward_only(chosen: Schedule) -> None:
+    message = f"`{chosen.name}` has forward passes alone, and the program has a backward pass"
+    raise ScheduleError(message, codes.SCHEDULE_PASSES)
 
 
 def _uniform(module: Module, microbatches: int, stages: int) -> tuple[int, ...]:
@@ -336,12 +364,31 @@ def _fitted_homes(reading: Reading, homes: tuple[int, ...], lengths: Lengths, in
     return min(tried, key=lambda h: _reported(reading, lambda: fit(h, lengths, reading.count, in_flight)).span)
 
 
-def _schedule(name: str) -> Schedule:
+def schedule_of(name: str) -> Schedule:
+    """The schedule of that name, or in that CSV file. Raises StepError where there is none."""
+    if name.endswith(CSV) and name not in SCHEDULES:
+        return _from_file(name)
     if name not in SCHEDULES:
         near = nearest(name, SCHEDULES)
-        hint = f"did you mean `{near}`?" if near else f"the schedules are {', '.join(SCHEDULES)}"
+        hint = f"did you mean `{near}`?" if near else f"the schedules are {', '.join(SCHEDULES)}, and files `*{CSV}`"
         raise StepError(f"there is no schedule `{name}`; {hint}")
     return SCHEDULES[name]
+
+
+def _from_file(path: str) -> Schedule:
+    try:
+        return as_given(path, torch_csv.read(read_text(path, SCHEDULE)))
+    except torch_csv.ScheduleFileError as error:
+        raise StepError(f"`{path}`, {error}") from None
+    except UnicodeDecodeError:
+        raise StepError(f"`{path}` is no text in UTF-8") from None
+    except OSError as error:
+        raise StepError(f"cannot read `{path}`: {why_not(error)}") from None
+
+
+def schedule_count(schedule: str, count: int) -> int:
+    """How many microbatches there are: as many as a file has an order for, unless the user says how many."""
+    return (schedule_of(schedule).microbatches or count) if count == 1 and schedule.endswith(CSV) else count
 
 
 def _check_options(devices: int, microbatches: int, virtual: int, balance: str) -> None:

@@ -25,25 +25,29 @@ class ScheduleError(ValueError):
         self.code = code
 
 
-def validate(name: str, order: Order, devices: int, stages: int, microbatches: int, splits: bool) -> None:
-    """Raises ScheduleError for an order of the schedule `name` that cannot be run."""
+def validate(
+    name: str, order: Order, devices: int, stages: int, microbatches: int, splits: bool, trains: bool = True
+) -> None:
+    """Raises ScheduleError for an order of the schedule `name` that cannot be run.
+
+    `splits`: whether backward passes are in halves; `trains`: whether there are any.
+    """
     if len(order) != devices:
         message = f"`{name}` gave orders for {len(order)} devices, expected {devices}"
         raise ScheduleError(message, codes.SCHEDULE_PASSES)
-    _check_passes(name, order, stages, microbatches, splits)
+    _check_passes(name, order, stages, microbatches, tuple(Pass)[: 1 if not trains else 3 if splits else 2])
     _check_stages(name, order)
     _check_dependencies(name, order, stages)
 
 
-def _check_passes(name: str, order: Order, stages: int, microbatches: int, splits: bool) -> None:
-    kinds = tuple(Pass) if splits else (Pass.FORWARD, Pass.BACKWARD)
+def _check_passes(name: str, order: Order, stages: int, microbatches: int, kinds: tuple[Pass, ...]) -> None:
     expected = [Task(stage, k, kind) for stage in range(stages) for k in range(microbatches) for kind in kinds]
     found = Counter(task for tasks in order for task in tasks)
     known = set(expected)
     unknown = next((task for task in found if task not in known), None)
     if unknown is not None:
         reason = f"there are {stages} stages and {microbatches} microbatches"
-        if unknown.kind is Pass.WEIGHT and not splits:
+        if unknown.kind not in kinds:
             reason = "it is registered without `splits=True`"
         raise ScheduleError(f"`{name}` runs {_said(unknown)}, but {reason}", codes.SCHEDULE_PASSES)
     for task in expected:

@@ -1,0 +1,191 @@
+"""Schedules as CSV files of `torch.distributed.pipelining`: out of programs, into programs, and what is refused."""
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from pipeline_samples import orders
+from torch_csv_samples import LAYERS, WAYS, pipeline, training
+
+import distir
+from distir.diagnostics import ProgramError
+from distir.transform import StepError, transform
+from distir.transform.pipeline import torch_csv
+from distir.transform.pipeline.passes import Pass, Task
+from distir.transform.pipeline.played import played
+from distir.transform.pipeline.schedules import SCHEDULES
+
+
+@pytest.fixture(scope="module")
+def model():
+    return training()
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text, name="order.csv"):
+        path = tmp_path / name
+        path.write_text(text)
+        return os.fspath(path)
+
+    return write
+
+
+def test_every_schedule_is_among_the_ways():
+    assert {schedule for schedule, *_ in WAYS} == set(SCHEDULES)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_pipeline_is_the_same_made_of_its_own_schedule(model, way, written):
+    made = pipeline(model, way)
+    text = torch_csv.write(played(made).order)
+    again = transform(model, f"pp={way[1]}", f"schedule={written(text)}")
+    assert played(again).order == played(made).order
+    if not SCHEDULES[way[0]].splits:  # else messages may go at other times past passes in which a stage does nothing
+        assert distir.format(again) == distir.format(made)
+    comms = torch_csv.write(played(made).order, "compute_comms")
+    assert torch_csv.read(comms) == torch_csv.read(text)
+
+
+@settings(deadline=None, max_examples=60)
+@given(orders())
+def test_any_order_that_can_be_run_comes_back(drawn):
+    *_, order = drawn
+    order = tuple(row for row in order if row)  # a rank without stages has no line
+    for kind in torch_csv.FORMATS:
+        assert torch_csv.read(torch_csv.write(order, kind)) == order
+
+
+@pytest.mark.parametrize("degrees", ["2,1,2", "1,2,2", "2,2,2"])
+def test_replicas_and_shards_run_the_line_of_their_rank(model, degrees):
+    found = played(transform(model, f"dtp={degrees}", "microbatches=4", "schedule=zb-h1"))
+    alone = played(transform(model, "pp=2", "microbatches=4", "schedule=zb-h1"))
+    assert [[t for t in row if t.kind is not Pass.WEIGHT] for row in found.order] == [
+        [t for t in row if t.kind is not Pass.WEIGHT] for row in alone.order
+    ], "weight gradients are moved by what passes take"
+    assert sorted(d for devices in found.devices for d in devices) == list(range(1, len(found.devices[0]) * 2 + 1))
+
+
+def test_rounds_are_written_out_and_microbatches_keep_their_numbers(model):
+    made = transform(model, "pp=2", "microbatches=24")
+    assert any(f.name.startswith("round") for f in made)
+    for device, tasks in enumerate(played(made).order):
+        assert tasks == SCHEDULES["1f1b"](2, 24)[device]
+
+
+def test_microbatches_out_of_turn_keep_their_numbers(model, written):
+    text = "0F2,0F0,0F1,0B1,0B2,0B0\n1F2,1F0,1F1,1B1,1B2,1B0\n"
+    made = transform(model, "pp=2", f"schedule={written(text)}")
+    assert torch_csv.write(played(made).order).splitlines() == text.splitlines()
+
+
+def test_a_stage_without_weights_has_its_passes_all_the_same():
+    text = """
+func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %v: Tensor[Float32, (4, 4), 1] {param},
+           %x: Tensor[Float32, (8, 4), 1] {batch = 0}) {
+  %a = MatMul(%x, %w)
+  %b = MatMul(%a, %v)
+  return %b
+}
+"""
+    model = transform(distir.parse(text), "grad", "loss=mse")
+    for name in ("1f1b", "zb-h1"):
+        order = played(transform(model, "pp=2", "microbatches=4", f"schedule={name}")).order
+        kinds = (Pass.FORWARD, Pass.BACKWARD, Pass.WEIGHT)[: 3 if name == "zb-h1" else 2]
+        assert {*order[0]} == {Task(0, k, kind) for k in range(4) for kind in kinds}
+
+
+def test_inference_has_forward_passes_alone(written):
+    made = training()
+    forward = distir.parse(
+        "func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %v: Tensor[Float32, (4, 4), 1] {param},"
+        " %x: Tensor[Float32, (8, 4), 1] {batch = 0}) {\n  %a = MatMul(%x, %w)\n  %b = MatMul(%a, %v)\n  return %b\n}"
+    )
+    text = torch_csv.write(played(transform(forward, "pp=2", "microbatches=2")).order)
+    assert text.splitlines() == ["0F0,0F1", "1F0,1F1"]
+    path = written(text)
+    assert distir.format(transform(forward, "pp=2", f"schedule={path}")) == distir.format(
+        transform(forward, "pp=2", "microbatches=2")
+    )
+    with pytest.raises(ProgramError) as caught:
+        transform(made, "pp=2", f"schedule={path}")
+    assert "forward passes alone" in caught.value.diagnostics[0].message
+
+
+def test_what_torch_writes_itself_is_taken(model, written):
+    """As `ScheduleDualPipeV` and others dump it: bubbles, bytes at the start, passes that overlap, CRLF."""
+    text = '\ufeff0F0,"0F1",,(1F0;1B0)OVERLAP_F_B,1F1,1B1,0I0,0W0,0I1,0W1\r\n'
+    order = torch_csv.read(text)
+    assert " ".join(map(str, order[0])) == "F0@0 F1@0 F0@1 B0@1 W0@1 F1@1 B1@1 W1@1 B0@0 W0@0 B1@0 W1@0"
+    assert played(transform(model, "pp=1", f"schedule={written(text)}")).order == order
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "said"),
+    [
+        ("", 1, 1, "a line for each rank"),
+        ("0F0,0B0\n1F0, 1X0\n", 2, 6, "found `1X0`"),
+        ("0F0,0B\n", 1, 5, "the number of a microbatch"),
+        ("0F0,0UNSHARD1\n", 1, 5, "no microbatch"),
+        ("0F0,-1B0\n", 1, 5, "found `-1B0`"),
+        ("0F0,0f1\n", 1, 5, "found `0f1`"),
+        ("0F0,0B0,(0F1;0Q1)OVERLAP_F_B\n", 1, 14, "found `0Q1`"),
+        ("0F0,0B0\n,,\n1F0,1B0\n", 2, 1, "found nothing"),
+        ("0F99999999999999999999\n", 1, 1, "numbers up to"),
+        ("schedule: 1f1b\n", 1, 1, "found `schedule: 1f1b`"),
+    ],
+)
+def test_a_bad_file_is_met_with_line_and_column(model, written, text, line, column, said):
+    with pytest.raises(StepError) as caught:
+        transform(model, "pp=2", f"schedule={written(text)}")
+    message = str(caught.value)
+    assert f"line {line}, column {column}: " in message
+    assert said in message
+    assert "order.csv" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("0F0,0B0\n", "DIR645", "orders for 1 devices, expected 2"),
+        ("0F0,0B0\n1F0\n", "DIR645", "never runs `B0@1`"),
+        ("0F0,0I0\n1F0,1B0\n", "DIR645", "never runs `W0@0`"),
+        ("0F0,0F0,0B0\n1F0,1B0\n", "DIR645", "2 times"),
+        ("0F0,0B0,1F0\n1B0\n", "DIR646", "a stage is on one device"),
+        ("0B0,0F0\n1F0,1B0\n", "DIR647", "which it needs"),
+        ("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n", "DIR647", "wait for each other"),
+        ("0F0,0B0\n2F0,2B0\n", "DIR645", "there are 2 stages"),
+    ],
+)
+def test_an_order_that_cannot_be_run_is_diagnosed_as_that_of_any_schedule(model, written, text, code, said):
+    with pytest.raises(ProgramError) as caught:
+        transform(model, "pp=2", f"schedule={written(text)}")
+    (found,) = caught.value.diagnostics
+    assert found.code.number == code
+    assert said in found.message
+    assert "order.csv" in found.message
+
+
+def test_numbers_that_are_not_those_of_the_file_are_refused(model, written):
+    path = written("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+    with pytest.raises(ProgramError, match="is for 2 microbatches, found 4"):
+        transform(model, "pp=2", f"schedule={path}", "microbatches=4")
+    with pytest.raises(ProgramError, match="virtual=2"):
+        transform(model, "pp=2", f"schedule={path}", "virtual=2")
+    with pytest.raises(StepError, match="no such file"):
+        transform(model, "pp=2", "schedule=none.csv")
+
+
+def test_more_stages_than_layers_are_refused_as_ever(model, written):
+    stages = LAYERS + 1
+    row = ",".join([*(f"{s}F0" for s in range(stages)), *(f"{s}B0" for s in reversed(range(stages)))])
+    with pytest.raises(ProgramError) as caught:
+        transform(model, "pp=1", f"schedule={written(row)}")
+    assert caught.value.diagnostics[0].code.number == "DIR642"
+
+
+def test_a_program_without_stages_has_no_schedule(model):
+    with pytest.raises(ProgramError) as caught:
+        played(model)
+    assert caught.value.diagnostics[0].code.number == "DIR651"
+    assert caught.value.diagnostics[0].help
