@@ -265,6 +265,7 @@ def _certified(chosen: Search, table: Table) -> Iterator[str]:
         others = {
             "no faster, by their lower bounds": found.slower,
             "too large: weights and optimizer state alone do not fit": found.over,
+            "infeasible: one stage alone is": found.refused,
             "not known": found.left,
         }
         said = ", ".join(f"{count:,} are {why}" for why, count in others.items() if count)
