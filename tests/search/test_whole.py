@@ -155,8 +155,8 @@ SPACES = [
 @pytest.mark.parametrize(("model", "devices", "size", "machine"), SPACES if ALL else [SPACES[0], SPACES[-1]])
 def test_best_first_is_within_a_percent_of_all(model, devices, size, machine):
     it = subject(model, machine)
-    space = replace(whole(it, devices, (size,)), micro_batches=(1, 4), overlap=(False,), sequence=(False,))
-    space = space if ALL else replace(space, kinds=("ring",), schedules=("1f1b", "zb-h1"), fuse=False, zero=(0, 1))
+    space = replace(whole(it, devices, (size,)), micro_batches=(1, 4), kinds=("ring",), overlap=(False,), fuse=False)
+    space = replace(space, schedules=("1f1b", "interleaved", "zb-h1"), virtual=(2,), zero=(0, 1, 3), sequence=(False,))
     search = Search(it, space, "bounded", HERE)
     plans, _ = admitted(it, search.grid, size, True)
     every = [row for plan in plans for row in evaluate(it, plan, [size])]
