@@ -163,7 +163,7 @@ def search(
     ] = None,
     explain: Annotated[
         bool | None,
-        typer.Option("--explain/--no-explain", help="Say what binds the best and what would change it."),
+        typer.Option("--explain/--no-explain", help="Say what binds each row and what would change the best."),
     ] = None,
     measure: Annotated[
         int, typer.Option(metavar="N", min=0, help="Run the best N here, one process per device, and measure them.")

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from distir.cli import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from distir.cost.price import Price
     from distir.search import Plan, Row, Search, Table
+    from distir.search.binding import Binding
     from distir.search.bounded import Certificate
     from distir.search.economy import Economy
+
+
+WORTH_SAYING = 0.05
+"""A share of the time that is said of each row."""
 
 
 class ProgressBar:
@@ -123,10 +128,12 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
             "micro_batch": one.micro_batch,
             "steps": one.plan.steps(),
             **_figures(one, chosen, wanted),
+            **({"bound_by": asdict(found)} if (found := bound.get(one.key)) is not None else {}),
         }
 
     rows = wanted.rows(table)
     best = table.best
+    bound = _bound(rows, chosen, wanted)
     return {
         "model": chosen.subject.model,
         "hardware": chosen.subject.hardware.name,
@@ -139,7 +146,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
         "left_out": [row(one) for one in table if not one.fits],
         "skipped": dict(chosen.refused),
         "certificates": [asdict(found) | {"proven": found.proven} for found in _certificates(chosen, table)],
-        **({"explained": list(_explained(table, chosen))} if wanted.explain else {}),
+        **({"explained": list(_explained(table, chosen, bound))} if wanted.explain else {}),
     }
 
 
@@ -160,21 +167,28 @@ def _certificates(chosen: Search, table: Table) -> list[Certificate]:
     return chosen.certificates(table.rows) if chosen.method == "bounded" else []
 
 
-def _explained(table: Table, chosen: Search) -> Iterator[str]:
+def _bound(rows: Sequence[Row], chosen: Search, wanted: Wanted) -> dict[Any, Binding | None]:
+    """What binds each row that is listed, where that is asked for."""
+    from distir.search.binding import bindings
+
+    return bindings(chosen.subject, rows[: wanted.top], chosen.workers) if wanted.explain else {}
+
+
+def _explained(table: Table, chosen: Search, bound: Mapping[Any, Binding | None]) -> Iterator[str]:
     """The steps of the best row, what binds it, and what would make another one the best."""
-    from distir.search.binding import binding, changes
+    from distir.search.binding import changes, other_machines
 
     best = table.best
     if best is None:
         return
     yield f"its steps: {' '.join(best.plan.steps())}"
-    bound = binding(chosen.subject, best)
-    if bound is not None:
-        yield f"the best is bound by: {bound}"
-    found = list(changes(chosen.subject, table.rows, chosen.workers))
-    yield from map(str, found)
-    if not found:
-        yield "neither more memory nor links twice as fast would make another row the best"
+    if (found := bound.get(best.key)) is not None:
+        yield f"the best is bound by: {found}"
+    others = list(changes(chosen.subject, table.rows, chosen.workers))
+    yield from map(str, others)
+    if not others:
+        tried = ", ".join(what for what, _ in other_machines(chosen.subject.hardware))
+        yield f"the best stays the best of those that were simulated: {tried}, with more memory"
 
 
 def _shares(row: Row) -> str:
@@ -212,7 +226,9 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     columns += [f"{currency}/step" for currency in priced]
     columns += figures
     columns += ["measured", "measured memory"] if timed else []
-    numbers = "".join(str(i) for i, name in enumerate(columns) if name != "D/T/P/K")
+    bound = _bound(rows, chosen, wanted)
+    columns += ["bound by"] if bound else []
+    numbers = "".join(str(i) for i, name in enumerate(columns) if name not in ("D/T/P/K", "bound by"))
     made = output.table(*columns, *(["per shard"] if shared else []), right=numbers)
     for row, found in zip(rows[:top], economies, strict=True):
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
@@ -225,6 +241,9 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
         if timed:
             cells.append("" if row.measured_latency_s is None else show_seconds(row.measured_latency_s))
             cells.append("" if row.measured_memory_bytes is None else show_bytes(row.measured_memory_bytes))
+        if bound:
+            by = bound.get(row.key)
+            cells.append("" if by is None else by.shown(WORTH_SAYING))
         made.add_row(*cells, *([_shares(row)] if shared else []))
     failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
     machine = chosen.subject.hardware.name
@@ -251,7 +270,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
         text = f"rows 1 to {alike} cannot be distinguished: in published runs, ratios of times are off by {apart:.0%}"
         parts.append(Text("\n" + text))
     if wanted.explain and rows:
-        parts.append(Text("\n" + "\n".join(_explained(table, chosen))))
+        parts.append(Text("\n" + "\n".join(_explained(table, chosen, bound))))
     output.lay_out(*parts)
 
 
@@ -265,6 +284,7 @@ def _certified(chosen: Search, table: Table) -> Iterator[str]:
         others = {
             "no faster, by their lower bounds": found.slower,
             "too large: weights and optimizer state alone do not fit": found.over,
+            "infeasible: one stage alone is": found.refused,
             "not known": found.left,
         }
         said = ", ".join(f"{count:,} are {why}" for why, count in others.items() if count)

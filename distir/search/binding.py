@@ -1,4 +1,4 @@
-"""What binds a row, and what would change the winner."""
+"""What binds rows, and what would change the winner: contenders are simulated again on other machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distir.cost.topology import Times
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out
-from distir.search.plan import Plan
+from distir.search.plan import AXES, Plan
 from distir.search.rows import Row
 from distir.search.subject import Subject
 from distir.search.work import Workers, carry_out
@@ -18,7 +18,10 @@ from distir.simulate.simulation import BindError
 from distir.transform.steps import StepError
 
 CONTENDERS = 4
-"""How many plans of different degrees are simulated again on a changed machine."""
+"""How many plans of different degrees are simulated again on each other machine."""
+
+CARDS_GBPS = (100, 200, 400, 800, 1600)
+"""Speeds of network cards that are sold, in Gbit/s."""
 
 CLEARLY = 0.01
 """By how much another plan must be faster to count as a change."""
@@ -39,17 +42,21 @@ class Binding:
     memory: float
 
     def __str__(self) -> str:
-        """As `compute 71 %, links 20 %, bubble 9 %`, the largest first; what is less than 1 % is left out."""
+        """As `compute 71%, links 20%, bubble 9%`, the largest first; what is less than 1 % is left out."""
+        return self.shown(0.01)
+
+    def shown(self, least: float) -> str:
+        """The shares that are no less, the largest first, and the share of memory where 90 % of it is taken."""
         shares = {"compute": self.compute, "links": self.links, "bubble": self.bubble, "host": self.host}
         ordered = sorted(shares.items(), key=lambda item: -item[1])
-        said = [f"{name} {share:.0%}" for name, share in ordered if share >= 0.01]
+        said = [f"{name} {share:.0%}" for name, share in ordered if share >= least]
         return ", ".join([*said, *([f"memory {self.memory:.0%}"] if self.memory >= 0.9 else [])])
 
 
-def binding(subject: Subject, row: Row) -> Binding | None:
-    """What binds a row; None where it cannot be simulated, or has more ops than are followed one by one."""
+def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | None:
+    """What binds a plan; None where it cannot be simulated, or has more ops than are followed one by one."""
     try:
-        simulation = carried_out(subject, row.plan).simulation(row.batch_size)
+        simulation = carried_out(subject, plan).simulation(batch_size)
         bubble, links, host = simulation.bubble, simulation.exposed_communication, simulation.host_bound or 0.0
     except (ProgramError, BindError, Reject, StepError):
         return None
@@ -57,21 +64,53 @@ def binding(subject: Subject, row: Row) -> Binding | None:
     return Binding(1 - bubble - links, links, bubble - host, host, memory)
 
 
+def bindings(subject: Subject, rows: Sequence[Row], workers: Workers) -> dict[Key, Binding | None]:
+    """What binds rows, by `Row.key`."""
+    return dict(carry_out(subject, [(row.plan, (row.batch_size,)) for row in rows], workers, _bindings))
+
+
+Key = tuple[int | None, Plan]
+
+
+def _bindings(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[tuple[Key, Binding | None]]:
+    """In a worker."""
+    for size in sizes:
+        yield (size, plan), binding(subject, plan, size)
+
+
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another plan that would be the fastest, by `gain` as a share of the winner's time, if a figure were another."""
+    """Another plan that would be the fastest if a figure of the machine were another.
+
+    `best`: the winner now; `gain`: how much less time than it the other plan would take there, as a share.
+    """
 
     what: str
+    best: Plan
     plan: Plan
     gain: float
 
     def __str__(self) -> str:
-        """As `with twice the bandwidth of `network`: 4/2/1/8, 3 % faster`."""
-        return f"{self.what}: {self.plan}, {self.gain:.0%} faster"
+        """As `with 400 Gb/s cards: T 4, D 8 (8/4/1/8, 3% faster)`."""
+        return f"{self.what}: {difference(self.best, self.plan)} ({self.plan}, {self.gain:.0%} faster)"
+
+
+def difference(one: Plan, other: Plan) -> str:
+    """What the other plan has that this one has not: its degrees, as `T 4, D 8`; where they are equal, as `zero 3`."""
+    degrees = {"T": "tensor", "D": "data", "P": "pipeline", "CP": "context", "EP": "experts"}
+    found = [name for name, field in degrees.items() if getattr(one, field) != getattr(other, field)]
+    if found:
+        return ", ".join(f"{name} {getattr(other, degrees[name])}" for name in found)
+    changed = (axis for axis in AXES if getattr(one, axis.field) != getattr(other, axis.field))
+    return ", ".join(f"{axis.column} {_shown(getattr(other, axis.field))}" for axis in changed)
+
+
+def _shown(value: object) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value) or "none"
 
 
 def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator[Alternative]:
-    """What would make another row than the fastest that fits the fastest: more memory, or faster links of a level."""
+    """What would make another row the fastest than the one that fits: more memory, other cards, links or devices."""
     fitting = sorted((row for row in rows if row.fits and row.latency_s), key=lambda row: row.latency_s or 0.0)
     if not fitting:
         return
@@ -81,7 +120,7 @@ def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator
     fastest = min(larger, key=lambda row: row.latency_s or 0.0, default=None)
     if fastest is not None and fastest.latency_s and fastest.latency_s < (1 - CLEARLY) * best.latency_s:
         needed = f"with {(fastest.peak_memory_bytes or 0) / 1e9:.0f}GB and more of memory"
-        yield Alternative(needed, fastest.plan, 1 - fastest.latency_s / best.latency_s)
+        yield Alternative(needed, best.plan, fastest.plan, 1 - fastest.latency_s / best.latency_s)
     contenders: dict[object, Plan] = {}
     for row in fitting:
         if row.batch_size == best.batch_size:
@@ -90,29 +129,49 @@ def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator
     units = [(plan, (best.batch_size,)) for plan in list(contenders.values())[:CONTENDERS]]
     if len(units) < 2:
         return
-    for level, machine in _faster(subject.hardware):
+    for what, machine in other_machines(subject.hardware):
         found = {row.plan: row.latency_s for row in carry_out(replace(subject, hardware=machine), units, workers)}
         times = {plan: seconds for plan, seconds in found.items() if seconds}
         first = min(times, key=times.__getitem__, default=best.plan)
         if best.plan in times and times[first] < (1 - CLEARLY) * times[best.plan]:
-            what = f"with twice the bandwidth of `{level}`"
-            yield Alternative(what, first, 1 - times[first] / times[best.plan])
+            yield Alternative(what, best.plan, first, 1 - times[first] / times[best.plan])
 
 
-def _faster(machine: Hardware) -> Iterator[tuple[str, Hardware]]:
-    """For each level of links: the machine where they have twice the bandwidth."""
+def other_machines(machine: Hardware) -> Iterator[tuple[str, Hardware]]:
+    """Machines like this one, each with what it has in the place of what: other cards, faster links, faster devices."""
     for at, level in enumerate(machine.levels):
-        links = {
-            use: replace(link, bandwidth=2 * link.bandwidth, uplink=None if link.uplink is None else 2 * link.uplink)
-            for use, link in level.links.items()
-        }
-        times = {pattern: _carrying_twice(own) for pattern, own in level.times.items()}
-        faster = replace(level, links=links, times=times)
-        levels = (*machine.levels[:at], faster, *machine.levels[at + 1 :])
-        yield level.name, replace(machine, levels=levels, name=f"{machine.name} ({level.name} x2)")
+        cards = level.cards
+        if cards is None:
+            yield f"with twice the bandwidth of `{level.name}`", _with_level(machine, at, 2)
+            continue
+        now = cards.bandwidth * 8e-9
+        slower = [gbps for gbps in CARDS_GBPS if gbps < 0.9 * now]
+        faster = [gbps for gbps in CARDS_GBPS if gbps > 1.1 * now]
+        for gbps in (*slower[-1:], *faster[:1]):
+            yield f"with {gbps} Gb/s cards", _with_level(machine, at, gbps / now)
+    kinds = machine.kinds.map(lambda kind: replace(kind, slowdown=kind.slowdown / 2))
+    yield "with devices twice as fast", replace(machine, kinds=kinds, name=f"{machine.name} (devices x2)")
 
 
-def _carrying_twice(times: Times) -> Times:
-    """The same times for twice as many bytes."""
-    doubled = {n: tuple((2 * nbytes, s) for nbytes, s in points) for n, points in times.by_devices.items()}
-    return replace(times, by_devices=doubled)
+def _with_level(machine: Hardware, at: int, factor: float) -> Hardware:
+    """The machine where the links of a level, and its cards, have so many times the bandwidth."""
+    level = machine.levels[at]
+    links = {
+        use: replace(
+            link,
+            bandwidth=factor * link.bandwidth,
+            uplink=None if link.uplink is None else factor * link.uplink,
+        )
+        for use, link in level.links.items()
+    }
+    times = {pattern: _carrying(own, factor) for pattern, own in level.times.items()}
+    cards = None if level.cards is None else replace(level.cards, bandwidth=factor * level.cards.bandwidth)
+    other = replace(level, links=links, times=times, cards=cards)
+    levels = (*machine.levels[:at], other, *machine.levels[at + 1 :])
+    return replace(machine, levels=levels, name=f"{machine.name} ({level.name} x{factor:g})")
+
+
+def _carrying(times: Times, factor: float) -> Times:
+    """The same times for so many times as many bytes."""
+    scaled = {n: tuple((factor * nbytes, s) for nbytes, s in points) for n, points in times.by_devices.items()}
+    return replace(times, by_devices=scaled)

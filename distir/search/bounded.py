@@ -2,14 +2,18 @@
 
 Plans are simulated in the order of what they probably take (`estimate`). Those are passed over whose lower bound is no
 better than the best row that fits in memory, or of which weights and optimizer state alone need more memory than there
-is. When nothing is left the best row is that of the whole grid. A search that may simulate no more than some plans
-ends before that; `Certificate` says how much better one that it left could be at most.
+is. There are two bounds: one of products alone (`bounds`), which costs next to nothing, and one for which a stage is
+simulated by itself (`stages`), which is asked for when the first no longer tells. When nothing is left the best row is
+that of the whole grid. A search that may simulate no more than some plans ends before that; `Certificate` says how much
+better one that it left could be at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+import math
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -19,6 +23,7 @@ from distir.search.bounds import Load, PlanBounds, least_memory
 from distir.search.plan import Plan
 from distir.search.rows import Row
 from distir.search.sequential import load_at, sequential
+from distir.search.stages import stage_bounds
 from distir.search.subject import Subject
 from distir.search.work import Workers, carry_out
 from distir.simulate.simulation import BindError
@@ -29,20 +34,28 @@ if TYPE_CHECKING:
 BEAM = 4
 """How many plans are simulated at a time, at least; with more workers, one each."""
 
+WORTH = 2
+"""A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
+
+PROOFS = 64
+"""How many stages are simulated by themselves at the end, to say how much better another plan could be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What is known of the plans of a grid at one batch size that were not simulated.
 
     `simulated`: how many were. `slower`: by their bounds, no faster than the best. `over`: weights and optimizer state
-    alone need more memory than there is. `left`: of which nothing is known but bounds. `gap`: how much less time than
-    the best one of these could take at most, as a share of it; 0 where none is left, None where none fits.
+    alone need more memory than there is. `refused`: a stage of them cannot be, by itself. `left`: of which nothing is
+    known but bounds. `gap`: how much less time than the best one of these could take at most, as a share of it; 0 where
+    none is left, None where none fits.
     """
 
     batch_size: int | None
     simulated: int
     slower: int
     over: int
+    refused: int
     left: int
     gap: float | None
 
@@ -71,7 +84,7 @@ def bounded(
     for size in batch_sizes:
         mine = {row.plan: row for row in known if row.batch_size == size}
         best = min((_latency(row) for row in mine.values()), default=float("inf"))
-        bounds = _Limits(subject, size)
+        bounds = _Limits(subject, size, plans)
         open_plans = [plan for plan in plans if plan not in mine and bounds.fits(plan)]
         least = np.array([bounds.seconds(plan) for plan in open_plans])
         estimates = _estimates(subject, bounds.load, size, open_plans)
@@ -79,11 +92,18 @@ def bounded(
             estimates.learn(mine.values())
         waiting = np.ones(len(open_plans), dtype=bool)
         left = len(open_plans) if budget is None else budget
+        stages = bounds.stages.simulated + max(1, (len(open_plans) if budget is None else budget) // WORTH)
         while left > 0:
             waiting &= least < best
             scores = np.where(waiting, least if estimates is None else estimates.scores(), np.inf)
-            order = (int(i) for i in np.argsort(scores, kind="stable"))
-            first = _apart(takewhile(waiting.__getitem__, order), open_plans, min(beam, left))
+            first: list[int] = []
+            for i in takewhile(waiting.__getitem__, (int(i) for i in np.argsort(scores, kind="stable"))):
+                least[i] = bounds.closer(open_plans[i], stages)
+                waiting[i] = least[i] < best
+                if waiting[i] and _is_apart(i, first, open_plans):
+                    first.append(i)
+                    if len(first) == min(beam, left):
+                        break
             if not first:
                 break
             waiting[first] = False
@@ -97,48 +117,70 @@ def bounded(
                 estimates.learn(rows)
 
 
-def _apart(order: Iterable[int], plans: Sequence[Plan], count: int) -> list[int]:
-    """The first of the plans by their numbers, of those of equal degrees the first: they tell most of the others."""
-    found: dict[object, int] = {}
-    for i in order:
+def _is_apart(one: int, others: Sequence[int], plans: Sequence[Plan]) -> bool:
+    """Whether a plan is of other degrees than those chosen already: then it tells most of the rest."""
+
+    def degrees(i: int) -> tuple[object, ...]:
         plan = plans[i]
-        found.setdefault((plan.data, plan.tensor, plan.pipeline, plan.context, plan.checkpoint), i)
-        if len(found) == count:
-            break
-    return list(found.values())
+        return plan.data, plan.tensor, plan.pipeline, plan.context, plan.checkpoint
+
+    return all(degrees(one) != degrees(other) for other in others)
 
 
 def certificate(subject: Subject, plans: Sequence[Plan], size: int | None, rows: Sequence[Row]) -> Certificate:
     """What rows at a batch size prove of all plans of a grid."""
-    bounds, done = _Limits(subject, size), {row.plan for row in rows if row.batch_size == size}
+    done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
-    over = slower = left = 0
-    least = best
-    for plan in plans:
-        if plan in done:
-            continue
-        if not bounds.fits(plan):
-            over += 1
-        elif (bound := bounds.seconds(plan)) >= best:
-            slower += 1
-        else:
-            left += 1
-            least = min(least, bound)
+    others = [plan for plan in plans if plan not in done]
+    bounds = _Limits(subject, size, others)
+    fitting = [plan for plan in others if bounds.fits(plan)]
+    left = [(bounds.seconds(plan), plan) for plan in fitting]
+    left = [(least, plan) for least, plan in left if least < best]
+    heapify(left)
+    for closer in (bounds.stages.at_best, bounds.stages.seconds):
+        _raise_least(left, best, closer, bounds)
+    left = [(bounds.seconds(plan), plan) for _, plan in left]
+    left = [(least, plan) for least, plan in left if least < best]
+    least = min((least for least, _ in left), default=best)
+    over, refused = len(others) - len(fitting), sum(bounds.seconds(plan) == math.inf for plan in fitting)
+    slower = len(fitting) - len(left) - refused
     gap = None if best == float("inf") and left else 0.0 if not left else 1 - least / best
-    return Certificate(size, len(done), slower, over, left, gap)
+    return Certificate(size, len(done), slower, over, refused, len(left), gap)
+
+
+def _raise_least(left: list[tuple[float, Plan]], best: float, closer: Callable[[Plan], float], bounds: _Limits) -> None:
+    """Make the least bound of a heap of plans larger as long as it can be: it is what counts. Drops what is slower."""
+    most = bounds.stages.simulated + PROOFS
+    while left and bounds.stages.simulated < most:
+        least, plan = left[0]
+        if (now := closer(plan)) <= least:
+            break
+        heapreplace(left, (now, plan)) if now < best else heappop(left)
 
 
 class _Limits:
     """Lower bounds of plans at one batch size."""
 
-    def __init__(self, subject: Subject, size: int | None) -> None:
+    def __init__(self, subject: Subject, size: int | None, plans: Sequence[Plan]) -> None:
         self.load = load_at(subject, size)
-        self.seconds = PlanBounds(self.load, subject.hardware).seconds
+        self.least = PlanBounds(self.load, subject.hardware).seconds
+        self.stages = stage_bounds(subject, size)
+        self.stages.expect(plans)
         self.weights, self.state = subject.weights_bytes, subject.state_bytes
         self.capacity = max(kind.memory + kind.process.left_out for kind in subject.hardware.kinds.distinct)
 
     def fits(self, plan: Plan) -> bool:
         return least_memory(plan, self.weights, self.state) <= self.capacity
+
+    def seconds(self, plan: Plan) -> float:
+        """What is known without simulating a stage."""
+        return max(self.least(plan), self.stages.known(plan))
+
+    def closer(self, plan: Plan, most: int) -> float:
+        """The same with its stage, as long as no more than so many have been simulated."""
+        if self.stages.simulated >= most:
+            return self.seconds(plan)
+        return max(self.least(plan), self.stages.at_best(plan))
 
 
 def _latency(row: Row) -> float:

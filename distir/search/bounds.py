@@ -63,7 +63,7 @@ class PlanBounds:
         key = parts, plan.fuse, plan.overlap and plan.tensor > 1
         if key not in self._each:
             self._each[key] = self._at_best(*key)
-        return self._each[key] * _rounds(plan) * (1 - ROUNDING)
+        return self._each[key] * rounds(plan) * (1 - ROUNDING)
 
     def _at_best(self, parts: int, fuse: bool, cut: bool) -> float:
         """Seconds of all ops of the load, each divided into so many parts."""
@@ -76,7 +76,7 @@ class PlanBounds:
         )
 
 
-def _rounds(plan: Plan) -> float:
+def rounds(plan: Plan) -> float:
     """How often at least a device spends what a microbatch takes on all stages together."""
     count, stages = plan.microbatches, plan.pipeline
     if stages > 1 and not plan.overlap and not plan.virtual:

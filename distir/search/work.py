@@ -11,10 +11,10 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from itertools import groupby
 from multiprocessing.reduction import ForkingPickler
@@ -25,7 +25,6 @@ from distir.ir.collection import paused_collection
 from distir.search import clusters
 from distir.search.evaluate import evaluate
 from distir.search.plan import Plan
-from distir.search.rows import Row
 from distir.search.subject import Subject
 
 SMALL = 50_000
@@ -64,8 +63,12 @@ class Workers:
         return self.jobs > 1 or (self.jobs == 0 and configurations * statements > SMALL)
 
 
-def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Generator[Row]:
-    """The rows of all units, in any order. Closing the generator, or Ctrl-C, ends the workers.
+Work = Callable[[Subject, Plan, Sequence[int | None]], Iterator[Any]]
+"""What is done with a unit. A function of a module, so that other processes find it."""
+
+
+def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers, work: Work = evaluate) -> Generator[Any]:
+    """The rows of all units, or what else `work` finds, in any order. Closing the generator, or Ctrl-C, ends workers.
 
     Raises SpaceError for an unknown or unreachable backend.
     """
@@ -74,21 +77,21 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
         for some in families(units, 1):
             with paused_collection():
                 for plan, sizes in some:
-                    yield from evaluate(subject, plan, sizes)
+                    yield from work(subject, plan, sizes)
         return
     scheme = None if workers.backend == "processes" else clusters.scheme_of(workers.backend)
     with ended_on_termination():
         if scheme == "ray":
             alone = [[unit] for unit in units]
-            with closing(clusters.ray(workers.backend, _rows, Handed.of(subject), alone)) as found:
+            with closing(clusters.ray(workers.backend, partial(_found, work), Handed.of(subject), alone)) as found:
                 for rows in found:
                     yield from rows
             return
         with clusters.dask(workers.backend) if scheme == "dask" else nullcontext():
-            yield from _by_joblib(subject, units, workers)
+            yield from _by_joblib(subject, units, workers, work)
 
 
-def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Generator[Row]:
+def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers, work: Work) -> Generator[Any]:
     """On local processes, or on the backend that joblib is configured for."""
     joblib: Any = import_module("joblib")
     own = {"max_nbytes": None, "idle_worker_timeout": ORPHANED_S, "initializer": _leave_interrupts}
@@ -100,7 +103,7 @@ def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gen
     )
     handed = Handed.of(subject)
     together = families(units, joblib.effective_n_jobs(workers.jobs or -1))
-    found: Generator[list[Row]] = parallel(joblib.delayed(_rows)(handed, some) for some in together)
+    found: Generator[list[Any]] = parallel(joblib.delayed(_found)(work, handed, some) for some in together)
     with _loky_races_silenced():
         try:
             for rows in found:
@@ -154,12 +157,12 @@ def _handed(subject: Subject) -> Handed:
     return Handed(subject.model, subject.digest(""), bytes(ForkingPickler.dumps(subject)))
 
 
-def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:
-    """In a worker: the rows of some units."""
-    subject, found = _first(handed), list[Row]()
+def _found(work: Work, handed: Handed, units: Sequence[Unit]) -> list[Any]:
+    """In a worker: what is found of some units."""
+    subject, found = _first(handed), list[Any]()
     for plan, sizes in units:
         with paused_collection():
-            found += evaluate(subject, plan, sizes)
+            found += work(subject, plan, sizes)
     return found
 
 

@@ -1,0 +1,240 @@
+"""A lower bound of a plan's latency from one stage that is simulated by itself, with what its shards exchange.
+
+The devices of a pipeline's stages together do for each microbatch what those of a pipeline of one stage do: the same
+ops on the same shapes, and the same communication of shards, of devices that share a sequence, and of experts. So a
+program of one stage and one replica is simulated for a microbatch, and what its device spends in the order of one
+stream, on what grows with the batch, is what a microbatch takes on all stages together. Plans that differ in replicas,
+stages, schedules and ZeRO share it. Nothing can hide it: what the step `overlap` puts on streams of its own is left
+out. The sums of gradients, which nothing follows but the update, add to it where they are not overlapped: each device
+sends its part of the gradients at least once.
+
+A kernel of a product may be another one elsewhere, as fusing depends on the statements around it, so of such a kernel
+only the product counts. Shapes and links must be those of all devices: where replicas and shards are not alike
+(`symmetry`), nothing is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from distir.cost import Hardware
+from distir.cost.compute import DeviceKind, contracting
+from distir.diagnostics import ProgramError
+from distir.ir import Apply, Call
+from distir.ops import Reject
+from distir.ops.resources import Communication, MatrixProduct, Pattern, Work
+from distir.search.bounds import ROUNDING, rounds
+from distir.search.distributed import Distributed
+from distir.search.plan import Plan
+from distir.search.space import SpaceError
+from distir.search.subject import Subject
+from distir.search.symmetry import interchangeable
+from distir.simulate.body import runs
+from distir.simulate.effects import Effect
+from distir.simulate.simulation import BindError, Simulation
+from distir.transform.steps import StepError
+
+UNKNOWN = (ProgramError, StepError, BindError, Reject, SpaceError)
+"""What says that a stage by itself cannot be made, or simulated."""
+
+PROBES = tuple(1 << n for n in range(16, 41, 2))
+"""Sizes of messages in bytes, of which the fastest per byte bounds all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """An op on the stream that computes: equal ones take equally long."""
+
+    op: str
+    work: Work
+    seconds: float
+
+
+class StageBounds:
+    """Lower bounds of plans at one batch size, each stage simulated when a plan of it is first asked for.
+
+    Recomputation only adds to a stage, and kernels only take from it. So what bounds the stage without the first and
+    with the others bounds its variants too: `at_best` asks for that one alone.
+    """
+
+    def __init__(self, subject: Subject, size: int | None) -> None:
+        self.subject, self.size = subject, size
+        kinds = subject.hardware.kinds.distinct
+        self.kind = kinds[0] if len(kinds) == 1 else None
+        self.micro_batches: set[int] = set()
+        """Of plans that may be asked for: a stage is simulated for all of them at once."""
+        self.simulated = 0
+        """How many stages were simulated."""
+        self._found: dict[tuple[Plan, int], float] = {}
+        self._gradients: int | None = None
+
+    def expect(self, plans: Iterable[Plan]) -> None:
+        """Prepare to be asked for these plans."""
+        self.micro_batches |= {self._micro_batch(plan) for plan in plans} - {0}
+
+    def seconds(self, plan: Plan) -> float:
+        """Seconds that a simulation of the plan takes at least; 0 where that is not known.
+
+        Infinite where the program of its stage cannot be made, and so that of the plan neither.
+        """
+        return self._bound(plan, stage_of(plan))
+
+    def at_best(self, plan: Plan) -> float:
+        """The same of all variants of its stage."""
+        return self._bound(plan, stage_of(_at_best(plan)))
+
+    def known(self, plan: Plan) -> float:
+        """The largest bound for which no stage is simulated."""
+        stages, micro = {stage_of(plan), stage_of(_at_best(plan))}, self._micro_batch(plan)
+        return max((self._bound(plan, stage) for stage in stages if (stage, micro) in self._found), default=0.0)
+
+    def _bound(self, plan: Plan, stage: Plan) -> float:
+        """The bound of a plan from what its stage, or a faster variant of it, takes for a microbatch."""
+        if self.kind is None or not (micro := self._micro_batch(plan)):
+            return 0.0
+        hardware = self.subject.hardware
+        if not interchangeable(hardware, plan.data, plan.tensor, plan.pipeline, plan.experts, plan.context):
+            return 0.0
+        if (stage, micro) not in self._found:
+            self._simulate(stage, {*self.micro_batches, micro})
+        each = self._found[stage, micro]
+        if each in (0.0, math.inf):
+            return each
+        working = plan.microbatches * each / plan.pipeline
+        return max(each * rounds(plan), working + self._sums(plan)) * (1 - ROUNDING)
+
+    def _micro_batch(self, plan: Plan) -> int:
+        """Examples in a microbatch of a replica; 0 where that is not known."""
+        size, rest = divmod(self.size or 0, plan.data * plan.microbatches)
+        return 0 if rest else size
+
+    def _simulate(self, stage: Plan, micro_batches: set[int]) -> None:
+        """Find what a device spends on a microbatch in the program of one stage; 0 where it has none."""
+        self.simulated += 1
+        self._found |= {(stage, micro): 0.0 for micro in micro_batches}
+        try:
+            made = self._distributed(stage)
+        except UNKNOWN:
+            self._found |= {(stage, micro): math.inf for micro in micro_batches}
+            return
+        count = stage.data * stage.microbatches
+        try:
+            spent = {
+                micro: _spent(made.simulation(micro * count))
+                for micro in sorted({n * micro for micro in micro_batches for n in (1, 2)})
+            }
+        except UNKNOWN:
+            return
+        kind = self.kind
+        assert kind is not None
+        for micro in micro_batches:
+            twice = spent[2 * micro]
+            found = sum(times * _least(kind, each) for each, times in spent[micro].items() if each not in twice)
+            self._found[stage, micro] = found / stage.microbatches
+
+    def _distributed(self, stage: Plan) -> Distributed:
+        """The stage; as it is where nothing in it can be overlapped, though in its plan there may be."""
+        try:
+            return Distributed(self.subject, stage)
+        except ProgramError:
+            if not stage.overlap:
+                raise
+            return Distributed(self.subject, replace(stage, overlap=False))
+
+    def _sums(self, plan: Plan) -> float:
+        """Seconds in which a device sends its part of the gradients, where nothing else is done meanwhile."""
+        replicas = plan.data * plan.context
+        if not self.subject.trains or replicas < 2 or plan.shard or plan.overlap or plan.experts > 1:
+            return 0.0
+        if self._gradients is None:
+            try:
+                self._gradients = self._summed()
+            except UNKNOWN:
+                self._gradients = 0
+        nbytes = self._gradients / (plan.tensor * plan.pipeline)
+        return nbytes * _per_byte(self.subject.hardware, replicas, plan.tensor)
+
+    def _summed(self) -> int:
+        """The bytes of gradients that replicas sum up."""
+        found = 0
+        made = Distributed(self.subject, Plan(2, 1, 1))
+        for effect, _, times in _on_first(made.simulation(self.size if self.size and not self.size % 2 else 2)):
+            communication = effect.work.communication
+            if communication is not None and communication.pattern == "allreduce":
+                found += times * communication.nbytes
+        return found
+
+
+@lru_cache(maxsize=8)
+def stage_bounds(subject: Subject, size: int | None) -> StageBounds:
+    """The bounds of plans at a batch size, with the stages that have been simulated."""
+    return StageBounds(subject, size)
+
+
+def stage_of(plan: Plan) -> Plan:
+    """The program of one stage, for as many replicas as share experts: of plans that do the same, the same."""
+    return replace(
+        plan,
+        data=plan.experts,
+        pipeline=1,
+        microbatches=min(plan.microbatches, 2),
+        schedule="1f1b",
+        virtual=0,
+        zero=0,
+        shard=0,
+        stages=(),
+        sums="layer",
+    )
+
+
+def _at_best(plan: Plan) -> Plan:
+    """The variant of its stage that takes the least time."""
+    return replace(plan, checkpoint=False, fuse=True)
+
+
+def _on_first(simulation: Simulation) -> Iterator[tuple[Effect, str, int]]:
+    """What the first device does: ops with their streams, and how often each runs."""
+    first = min(simulation.devices)
+    for body, times in runs(simulation.body):
+        for statement, step in zip(body.instance.function.body, body.steps, strict=True):
+            if isinstance(step, Effect) and first in step.devices:
+                yield step, statement.stream if isinstance(statement, Apply | Call) else "", times
+
+
+def _spent(simulation: Simulation) -> Counter[_Spent]:
+    """What the first device does in the order of the stream that computes."""
+    found = Counter[_Spent]()
+    for effect, stream, times in _on_first(simulation):
+        if not stream and effect.cost.seconds:
+            found[_Spent(effect.op, effect.work, effect.cost.seconds)] += times
+    return found
+
+
+def _least(kind: DeviceKind, spent: _Spent) -> float:
+    """Seconds that an op takes at least, in whichever kernel it is."""
+    work = spent.work
+    if not spent.op.startswith("@") or not work.contractions:
+        return spent.seconds
+    read = sum(
+        (what.m + what.n) * what.k * what.batch * dtype.bytes
+        for dtype, _, what in work.contractions
+        if isinstance(what, MatrixProduct) and dtype is not None
+    )
+    alone = Work(bytes=min(read, work.bytes), contractions=work.contractions)
+    shaped = contracting(kind, alone)
+    return 0.0 if shaped is None else min(shaped.seconds * kind.slowdown, spent.seconds)
+
+
+@lru_cache(maxsize=1 << 10)
+def _per_byte(hardware: Hardware, size: int, stride: int) -> float:
+    """Seconds for a byte of gradients that so many devices sum up, one in `stride`: of the fastest size of message."""
+    devices = tuple(range(0, size * stride, stride))
+
+    def seconds(pattern: Pattern, nbytes: int) -> float:
+        return hardware.cost(Work(communication=Communication(pattern, nbytes)), devices).seconds / nbytes
+
+    return min(seconds(pattern, nbytes) for pattern in ("allreduce", "reducescatter") for nbytes in PROBES)
