@@ -10,7 +10,7 @@ is where; `emission` writes it down, which `prepared` puts together. `step` does
 from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.stages import layer_count
-from distir.transform.pipeline.step import SUMS, Steady, accumulate, pipeline_of, pp, stage_shares, steady
+from distir.transform.pipeline.step import SUMS, Steady, accumulate, per_device, pipeline_of, pp, stage_shares, steady
 from distir.transform.pipeline.validation import ScheduleError
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "accumulate",
     "count_of",
     "layer_count",
+    "per_device",
     "pipeline_of",
     "pp",
     "stage_shares",

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from distir.ir import HOST, UNKNOWN, AnyType, Function, names, types
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
-from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.order import Event, Message
 from distir.transform.pipeline.passes import Task
 from distir.transform.pipeline.placement import Placement
@@ -55,7 +54,7 @@ class FrameSite:
         self.functions = functions
         values = placement.reading.values.items()
         self.hosts = {n for n, v in values if types.device_of(type_of(v.full)) == HOST}
-        self.summed = {n for n, v in values if is_sum(v.shares)}
+        self.summed = placement.reading.totals()
         self.uses: Counter[tuple[str, int]] = Counter()
         """By value of a microbatch and device: how often it is used there."""
         for (stage, _), outlined in placement.passes.items():

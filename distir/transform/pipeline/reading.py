@@ -49,6 +49,7 @@ from distir.transform.pipeline.microbatches import (
     Unlocated,
     holds_sum,
     is_plain,
+    is_sum,
     is_whole,
     leaf_shares,
     whole_like,
@@ -102,6 +103,12 @@ class Reading:
     def is_whole(self, name: str) -> bool:
         """Whether a value is the same for every microbatch."""
         return is_whole(self.values[name].shares)
+
+    def totals(self) -> set[str]:
+        """The sums over the microbatches that are taken when all are done, or returned."""
+        ended = {name for s, phase in self.statements if phase is Phase.AFTER for name in names(s.args)}
+        wanted = {*names(self.entry.returned), *ended} & self.values.keys()
+        return {name for name in wanted if is_sum(self.values[name].shares)}
 
     def joined(self) -> set[str]:
         """Parts of the batch that are put together when all microbatches are done: returned, or taken as a whole."""

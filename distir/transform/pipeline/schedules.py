@@ -7,8 +7,9 @@ marked `@schedule`; what it gives is validated.
 Sources: Huang et al., "GPipe", NeurIPS 2019; Narayanan et al., "PipeDream", SOSP 2019, and "Efficient Large-Scale
 Language Model Training on GPU Clusters Using Megatron-LM", SC 2021 (1F1B, interleaved); Qi et al., "Zero Bubble
 Pipeline Parallelism", ICLR 2024 (ZB-H1, ZB-V), and "Pipeline Parallelism with Controllable Memory", NeurIPS 2024;
-Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023; DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024
-(DualPipe), and the V that its authors and Qi et al. made of it in 2025.
+Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023; Sun et al., "Seq1F1B: Efficient Sequence-Level Pipeline
+Parallelism", arXiv:2406.03488; DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024 (DualPipe), and the V that its authors
+and Qi et al. made of it in 2025.
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ class Schedule:
     """What it, or what is nearest to it, is called in `torch.distributed.pipelining`."""
     fitted: bool = False
     """Whether the order is sought for what passes take, by `fit`; `rule` is then that for passes of equal length."""
+    cuts: bool = False
+    """Whether sequences are cut into chunks: a device has a stage, and for each chunk of it one in the order."""
 
     def stages_per_device(self, virtual: int = 1) -> int:
         """How many stages each device has, where `virtual` are asked for. Raises ScheduleError."""
-        if self.virtual or virtual in (1, self.stages):
-            return virtual if self.virtual else self.stages
+        if self.virtual or self.cuts or virtual in (1, self.stages):
+            return virtual if self.virtual or self.cuts else self.stages
         has = "one stage" if self.stages == 1 else f"{self.stages} stages"
         raise ScheduleError(f"`{self.name}` has {has} per device, found `virtual={virtual}`")
 
@@ -65,7 +68,8 @@ class Schedule:
 @lru_cache(maxsize=64)
 def _order(schedule: Schedule, devices: int, microbatches: int, per_device: int) -> Order:
     order = tuple(map(tuple, schedule.rule(devices, microbatches, per_device)))
-    validate(schedule.name, order, devices, devices * per_device, microbatches, schedule.splits)
+    chunks = per_device if schedule.cuts else 1
+    validate(schedule.name, order, devices, devices * per_device, microbatches, schedule.splits, chunks)
     return order
 
 
@@ -81,11 +85,12 @@ def schedule(
     stages: int = 1,
     torch: str | None = None,
     fitted: bool = False,
+    cuts: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Register a rule as the schedule of that name; the other parameters are those of `Schedule`."""
 
     def register(rule: Rule) -> Rule:
-        SCHEDULES.register(name, Schedule(name, rule, splits, virtual, stages, torch, fitted), rule.__module__)
+        SCHEDULES.register(name, Schedule(name, rule, splits, virtual, stages, torch, fitted, cuts), rule.__module__)
         return rule
 
     return register
@@ -111,6 +116,23 @@ def one_forward_one_backward(devices: int, microbatches: int, virtual: int) -> O
         forwards = (Task(device, k, Pass.FORWARD) for k in range(microbatches))
         backwards = (Task(device, k, Pass.BACKWARD) for k in range(microbatches))
         orders.append(tuple(_alternate(forwards, backwards, devices - 1 - device)))
+    return tuple(orders)
+
+
+@schedule("seq1f1b", cuts=True)
+def sequences_one_forward_one_backward(devices: int, microbatches: int, chunks: int) -> Order:
+    """1F1B of chunks of sequences: forward in their order, backward from the last one to the first.
+
+    `chunks` says into how many a sequence is cut; attention is causal. With n of them device d, counted from 0, has at
+    most P - d + n - 1 chunks in flight, instead of P - d microbatches, and the bubble is that of passes n times as
+    short.
+    """
+    orders: list[tuple[Task, ...]] = []
+    for device in range(devices):
+        first, every = device * chunks, range(chunks)
+        forwards = (Task(first + n, k, Pass.FORWARD) for k in range(microbatches) for n in every)
+        backwards = (Task(first + n, k, Pass.BACKWARD) for k in range(microbatches) for n in reversed(every))
+        orders.append(tuple(_alternate(forwards, backwards, devices - 1 - device + chunks - 1)))
     return tuple(orders)
 
 
