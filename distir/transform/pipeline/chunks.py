@@ -12,7 +12,8 @@ earliest. So what depends on all chunks waits for the last of them, and nothing 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import cast
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -23,17 +24,34 @@ from distir.transform.common_subexpressions import cse
 from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
+from distir.transform.operands import with_operands
+from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.passes import Pass
-from distir.transform.pipeline.reading import Reading
+from distir.transform.pipeline.placement import Place
+from distir.transform.pipeline.reading import Phase, Reading, Work
 from distir.transform.pipeline.stages import Stages
 from distir.transform.sharding.context import cp
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """What is known of a program whose sequences are cut into chunks."""
+
+    count: int
+    inputs: Mapping[str, int]
+    """By part that an input is cut into: its chunk."""
+    totals: Mapping[str, tuple[str, ...]]
+    """By sum over the chunks: what each of them gives."""
+    layers: Mapping[str, int]
+    """By weight: the first statement of the uncut entry function that takes it, a call of a layer mostly."""
+
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
 
 @kept_per_thread(8)
-def in_chunks(module: Module, count: int) -> tuple[Module, Mapping[str, int]]:
-    """The entry function with its sequences in `count` chunks, and by value that an input is cut into: its chunk.
+def in_chunks(module: Module, count: int) -> tuple[Module, Chunks]:
+    """The entry function with its sequences in `count` chunks.
 
     Raises ProgramError where attention is not causal, or the sequence does not divide.
     """
@@ -48,7 +66,9 @@ def in_chunks(module: Module, count: int) -> tuple[Module, Mapping[str, int]]:
     flat = replace(entry, body=tuple(folding.body()), result_types=entry.result_types)
     distinct = next(iter(cse(Module([flat]))))
     body = live([s for s in distinct.body if not isinstance(s, Return)], names(distinct.returned))
-    return Module([replace(distinct, body=(*body, distinct.body[-1]))]), folding.seeds
+    return Module([replace(distinct, body=(*body, distinct.body[-1]))]), Chunks(
+        count, folding.inputs, folding.totals, _layers(module)
+    )
 
 
 class _Folding:
@@ -61,7 +81,8 @@ class _Folding:
             self.out.fresh(param.name)
         self.called: dict[str, Arg] = {}
         """By value of the function at hand: what it is called in the one that is written."""
-        self.seeds: dict[str, int] = {}
+        self.inputs: dict[str, int] = {}
+        self.totals: dict[str, tuple[str, ...]] = {}
         self.cuts: dict[Arg, Apply] = {}
         """By part of an input that nothing has used so far: what cuts the input."""
 
@@ -105,13 +126,15 @@ class _Folding:
                 axis = statement.attrs["axis"]
                 assert isinstance(axis, int)
                 parts = tuple(self.out.fresh(name) for name in statement.results)
-                self.seeds.update((name, chunk) for chunk, name in enumerate(parts))
+                self.inputs.update((name, chunk) for chunk, name in enumerate(parts))
                 cut = Apply(parts, "Split", (args[0],), Attributes({"axis": axis, "num_outputs": self.count}))
                 self.cuts.update(dict.fromkeys(parts, cut))
                 self.called.update(zip(statement.results, parts, strict=True))
             case "MPIAllreduce":
                 total, adding = self._total(args)
                 yield from adding
+                if all(isinstance(arg, str) for arg in (total, *args)):
+                    self.totals[str(total)] = tuple(map(str, args))
                 self.called.update(dict.fromkeys(statement.results, total))
             case "MPIAllgather" | "MPIGather":
                 yield from self._gathered(statement, args)
@@ -171,8 +194,7 @@ class _Folding:
             yield from adding
 
 
-def layers_of(module: Module) -> Mapping[str, int]:
-    """By weight: the first statement of the entry function that takes it, a call of a layer mostly."""
+def _layers(module: Module) -> Mapping[str, int]:
     entry = entry_of(module)
     given = {p.name for p in entry.params if "batch" not in p.roles and types.devices(p.type)}
     found: dict[str, int] = {}
@@ -182,25 +204,58 @@ def layers_of(module: Module) -> Mapping[str, int]:
     return found
 
 
-def by_chunk(reading: Reading, stages: Stages, seeds: Mapping[str, int], count: int) -> Stages:
-    """The stages with each pass in `count`, those of stage `s` from `s * count` on."""
-    chunk_of = dict(seeds)
-    passes: dict[tuple[int, Pass], list[int]] = {}
-    backward = [i for (_, kind), numbers in stages.passes.items() if kind is Pass.BACKWARD for i in numbers]
-    back = {i: stage for (stage, kind), numbers in stages.passes.items() if kind is Pass.BACKWARD for i in numbers}
-    made_back = {name for i in backward for name in reading.statements[i][0].results} - {DISCARD}
+def by_chunk(reading: Reading, stages: Stages, chunks: Chunks) -> Stages:
+    """The stages with each pass in so many, those of stage `s` from `s * chunks.count` on.
+
+    Forward a statement belongs to the chunk of its latest operand, backward to that of its earliest; one without, which
+    is of sizes alone, where it is needed first.
+    """
+    count = chunks.count
+    back = {i for (_, kind), numbers in stages.passes.items() if kind is Pass.BACKWARD for i in numbers}
     stage_of = {i: stage for (stage, _), numbers in stages.passes.items() for i in numbers}
+    chunk_of, made_back, found = dict(chunks.inputs), set[str](), dict[int, int]()
     for number in sorted(stage_of):
         statement = reading.statements[number][0]
-        given = [(chunk_of[n], n in made_back) for n in names(statement.args) if n in chunk_of]
-        if number in back:
-            own = [chunk for chunk, is_back in given if is_back]
-            chunk = min(own) if own else max((chunk for chunk, _ in given), default=count - 1)
-        else:
-            chunk = max((chunk for chunk, _ in given), default=0)
-        for name in statement.results:
-            if name != DISCARD:
-                chunk_of.setdefault(name, chunk)
+        given = [n for n in names(statement.args) if n in chunk_of]
+        own = [chunk_of[n] for n in given if n in made_back]
+        if given:
+            found[number] = min(own) if own else max(chunk_of[n] for n in given)
+            made = [n for n in statement.results if n != DISCARD]
+            chunk_of |= {n: chunk_of.get(n, found[number]) for n in made}
+            made_back.update(made if number in back else ())
+    first: dict[str, int] = {}
+    for number in sorted(stage_of, reverse=True):
+        statement, is_back = reading.statements[number][0], number in back
+        if number not in found:
+            turn = min((first[n] for n in statement.results if n in first), default=count)
+            found[number] = max(0, min(count - 1, 2 * count - 1 - turn if is_back else turn))
+        turn = 2 * count - 1 - found[number] if is_back else found[number]
+        for name in names(statement.args):
+            first[name] = min(turn, first.get(name, turn))
+    passes: dict[tuple[int, Pass], list[int]] = {}
+    for number in sorted(stage_of):
         kind = Pass.BACKWARD if number in back else Pass.FORWARD
-        passes.setdefault((stage_of[number] * count + chunk, kind), []).append(number)
+        passes.setdefault((stage_of[number] * count + found[number], kind), []).append(number)
     return replace(stages, count=stages.count * count, passes=passes)
+
+
+def with_joint_sums(reading: Reading, bodies: Mapping[Place, Sequence[Work]], chunks: Chunks) -> Reading:
+    """The reading where what the chunks of a stage give of one sum is added to it in turn, not to sums of their own."""
+    where = {name: place for place, body in bodies.items() for s in body for name in s.results}
+    joint, called = dict[str, str](), dict[str, Arg]()
+    for total, terms in chunks.totals.items():
+        places = [where[name] for name in terms if name in where]
+        alike = len({(stage // chunks.count, kind) for stage, kind in places}) == 1
+        if alike and len(set(places)) == len(terms) and all(is_sum(reading.values[n].shares) for n in terms):
+            joint.update(dict.fromkeys(terms, terms[0]))
+            called[total] = terms[0]
+    wanted = {called.get(n, n) for n in names(reading.entry.returned)}
+    kept: list[tuple[Work, Phase]] = []
+    for statement, phase in reversed(reading.statements):
+        if phase is not Phase.AFTER or wanted.intersection(statement.results):
+            statement = cast("Work", with_operands(statement, called))
+            wanted.update(names(statement.args))
+            kept.append((statement, phase))
+    returned = tuple(called.get(arg, arg) if isinstance(arg, str) else arg for arg in reading.entry.returned)
+    entry = replace(reading.entry, body=(*reading.entry.body[:-1], Return(returned)))
+    return replace(reading, entry=entry, statements=kept[::-1], joint=joint)

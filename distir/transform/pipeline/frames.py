@@ -66,6 +66,10 @@ class FrameSite:
             if name in placement.made and name not in self.summed:
                 self.uses[name, self.home(name, placement.device(placement.made[name][0]))] += 1
 
+    def total(self, name: str) -> str:
+        """By which term a sum is called that a term is of."""
+        return self.placement.reading.joint.get(name, name)
+
     def home(self, name: str, device: int) -> int:
         """Where a value lives: on the device, or on the host."""
         return HOST if name in self.hosts else device
@@ -139,8 +143,8 @@ class Frame:
         self._add_up(device)
         args = [self.find(self._operand(name, task.microbatch, device)) for name in outlined.takes]
         adding = self.placement.accumulating.get((task.stage, task.kind))
-        if adding is not None and (adding.sums[0], device) in self.totals:
-            totals = [(name, TOTAL, device) for name in adding.sums]
+        if adding is not None and (self.site.total(adding.sums[0]), device) in self.totals:
+            totals = [(self.site.total(name), TOTAL, device) for name in adding.sums]
             args += map(self.find, totals)
             keys = [*((name, task.microbatch, self.site.home(name, device)) for name in adding.gives), *totals]
             self._define(keys, self.builder.call(adding.function.name, *args, results=self._hints(keys)))
@@ -171,10 +175,11 @@ class Frame:
     def _add_up(self, device: int) -> None:
         """Add the terms of the last microbatch to the sums so far: not before others have been sent what they need."""
         for key in self.pending.pop(device, ()):
-            term, total = self.find(key), (key[0], TOTAL, device)
-            if (key[0], device) in self.totals:
+            name = self.site.total(key[0])
+            term, total = self.find(key), (name, TOTAL, device)
+            if (name, device) in self.totals:
                 (term,) = self.builder.apply("Sum", self.find(total), term, results=(self.site.hint(total),))
-            self.totals[key[0], device] = None
+            self.totals[name, device] = None
             self.called[total] = term
 
     def _define(self, keys: Sequence[Key], called: Sequence[str]) -> None:

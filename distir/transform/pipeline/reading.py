@@ -6,9 +6,9 @@ gradient, waits for the last one. Knows no stages and no schedules.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from distir.analysis import Analysis, Checker, State, analysed
@@ -88,6 +88,8 @@ class Reading:
     """What is split in front of the microbatches, and along which axis: parameters, and positions in them."""
     symbols: set[str]
     """The named dimensions that the batch has."""
+    joint: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By term of a sum that several passes give terms of: the first of these terms, which the sum is called by."""
     postponed: ProgramError | None = None
     """Of the first op that mixes the examples, and so runs when all microbatches are done: why it waits for them."""
 
@@ -108,6 +110,7 @@ class Reading:
         """The sums over the microbatches that are taken when all are done, or returned."""
         ended = {name for s, phase in self.statements if phase is Phase.AFTER for name in names(s.args)}
         wanted = {*names(self.entry.returned), *ended} & self.values.keys()
+        wanted |= {name for name, total in self.joint.items() if total in wanted}
         return {name for name in wanted if is_sum(self.values[name].shares)}
 
     def joined(self) -> set[str]:

@@ -17,7 +17,7 @@ from distir.ops import type_of
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.best import BestOrder, placements
-from distir.transform.pipeline.chunks import by_chunk, in_chunks, layers_of
+from distir.transform.pipeline.chunks import by_chunk, in_chunks, with_joint_sums
 from distir.transform.pipeline.costs import pipeline_seconds, statement_costs
 from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.order import NOMINAL, SPLIT
@@ -299,10 +299,9 @@ def _prepared(
             f"`sums` expected {' or '.join(f'`{s}`' for s in SUMS)}, found `{sums}`"
             + (f"; did you mean `{near}`?" if near else "")
         )
-    chunks, seeds, together = virtual if chosen.cuts else 1, {}, None
+    parts, chunks = None, virtual if chosen.cuts else 1
     if chunks > 1:
-        together = layers_of(module)
-        module, seeds = in_chunks(module, chunks)
+        module, parts = in_chunks(module, chunks)
     reading = read(module, microbatches)
     # By shape would be wrong: shards, which come later, are narrower. And stages would change with each better fit.
     machine = machine.by_rates()
@@ -312,8 +311,8 @@ def _prepared(
     limits = None
     if room is not None:
         under_way = stages_in_flight(order)
-        parts = [under_way[first : first + chunks] for first in range(0, len(homes), chunks)]
-        held = [-(-sum(own) // chunks) for own in parts]
+        own = [under_way[first : first + chunks] for first in range(0, len(homes), chunks)]
+        held = [-(-sum(each) // chunks) for each in own]
         limits = StageLimits(
             homes[::chunks],
             held,
@@ -323,9 +322,9 @@ def _prepared(
             room.replicas,
             room.shards,
         )
-    stages = whole = cut(reading, len(homes) // chunks, balance, cost, limits, together)
-    if chunks > 1:
-        stages = by_chunk(reading, whole, seeds, chunks)
+    stages = whole = cut(reading, len(homes) // chunks, balance, cost, limits, None if parts is None else parts.layers)
+    if parts is not None:
+        stages = by_chunk(reading, whole, parts)
     is_uniform = balance != "cost" or chunks > 1 or stages.firsts == _uniform(module, microbatches, len(homes))
     lengths = _lengths(stages, chosen, cost)
     if chosen.fitted and stages.trained:
@@ -333,6 +332,8 @@ def _prepared(
     shares = partial(found_shares, reading, whole, homes[::chunks], cost, balance == "cost")
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(reading.module.functions)
+    if parts is not None:
+        reading = with_joint_sums(reading, bodies, parts)
     split = chosen.splits and stages.trained
     if split:
         bodies, functions = split_backward(reading, bodies)
