@@ -131,7 +131,7 @@ def coordinates(start: Array | None, shape: tuple[int, ...]) -> list[Array]:
 def check_start(op: str, start: Operand | None, shape: Shape | None) -> None:
     """Raises Reject for a number of starts that is none of the number of dimensions."""
     given, rank = None if start is None else length(start), 0 if shape is None else len(shape)
-    if shape is not None and given is not None and (given % rank if rank else given):
+    if shape is not None and isinstance(given, int) and (given % rank if rank else given):
         message = f"`{op}` expected a start for each of {rank} dimensions, found {given}"
         raise Reject(codes.BAD_VALUE, message, "start")
 

@@ -122,7 +122,7 @@ def dtp(
     With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
     `cp_kind`, `zigzag` and `cp_experts` as in the step `cp`. Gradients are summed over these and the replicas together.
 
-    `chunks` as in `pp`, with `schedule=seq1f1b`.
+    `chunks` as in `pp`, with `schedule=seq1f1b`; not with `context`.
 
     `memory`, and what `balance=memory` makes least, are estimated as if shards split weights and activations evenly.
 
@@ -135,6 +135,8 @@ def dtp(
     degrees, taken_whole = _degrees(value), known_ops("whole", whole)
     if context < 1:
         raise StepError(f"`context` expected 1 or more devices that share the sequence, found {context}")
+    if context > 1 and chunks > 1:
+        raise StepError("sequences are cut into `chunks`, or shared by devices with `context`: give one of the two")
     if layout not in LAYOUTS:
         raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
 

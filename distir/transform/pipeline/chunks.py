@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -83,6 +82,8 @@ class _Folding:
         """By value of the function at hand: what it is called in the one that is written."""
         self.inputs: dict[str, int] = {}
         self.totals: dict[str, tuple[str, ...]] = {}
+        self.whole: dict[Arg, tuple[Arg, int]] = {}
+        """By part of an input: the input, and along which axis it is cut."""
         self.cuts: dict[Arg, Apply] = {}
         """By part of an input that nothing has used so far: what cuts the input."""
 
@@ -129,6 +130,7 @@ class _Folding:
                 self.inputs.update((name, chunk) for chunk, name in enumerate(parts))
                 cut = Apply(parts, "Split", (args[0],), Attributes({"axis": axis, "num_outputs": self.count}))
                 self.cuts.update(dict.fromkeys(parts, cut))
+                self.whole.update(dict.fromkeys(parts, (args[0], axis)))
                 self.called.update(zip(statement.results, parts, strict=True))
             case "MPIAllreduce":
                 total, adding = self._total(args)
@@ -140,12 +142,17 @@ class _Folding:
                 yield from self._gathered(statement, args)
             case "MPIReduceScatter":
                 yield from self._scattered(statement, args)
+            case "Positions" if args[0] in self.whole and self.whole[args[0]][1] != statement.attrs.get("axis", 0):
+                yield from self._written(statement, [self.whole[args[0]][0]])
             case op if op.startswith("MPI"):
                 raise AssertionError(f"`cp` by all-gather writes no {op}")
             case _:
-                made = tuple(DISCARD if n == DISCARD else self.out.fresh(n) for n in statement.results)
-                self.called.update((n, m) for n, m in zip(statement.results, made, strict=True) if n != DISCARD)
-                yield replace(statement, results=made, args=tuple(args), claims=())
+                yield from self._written(statement, args)
+
+    def _written(self, statement: Apply, args: Sequence[Arg]) -> Iterator[Statement]:
+        made = tuple(DISCARD if n == DISCARD else self.out.fresh(n) for n in statement.results)
+        self.called.update((n, m) for n, m in zip(statement.results, made, strict=True) if n != DISCARD)
+        yield replace(statement, results=made, args=tuple(args), claims=())
 
     def _total(self, terms: Sequence[Arg]) -> tuple[Arg, list[Statement]]:
         """The sum of what chunks give, those of the last first: so that one more is there at a time."""
@@ -160,6 +167,10 @@ class _Folding:
         axis = statement.attrs["axis"]
         assert isinstance(axis, int)
         behind = all(self._attended(name) for name in statement.results)
+        cut = {self.whole.get(arg) for arg in args}
+        if not behind and len(cut) == 1 and (of := cut.pop()) is not None and of[1] == axis:
+            self.called.update(dict.fromkeys(statement.results, of[0]))
+            return
         for number, name in enumerate(statement.results, 1):
             upto = args[:number] if behind else args
             if len(upto) == 1:
@@ -171,7 +182,7 @@ class _Folding:
     def _attended(self, name: str) -> bool:
         main = self.module.functions[self.name]
         users = [s for s in main.body if name in names(getattr(s, "args", ()))]
-        return all(
+        return bool(users) and all(
             isinstance(s, Apply) and s.op in ATTENTION and name in s.args[1 : 3 + (s.op == "AttentionGrad")]
             for s in users
         )
@@ -253,7 +264,7 @@ def with_joint_sums(reading: Reading, bodies: Mapping[Place, Sequence[Work]], ch
     kept: list[tuple[Work, Phase]] = []
     for statement, phase in reversed(reading.statements):
         if phase is not Phase.AFTER or wanted.intersection(statement.results):
-            statement = cast("Work", with_operands(statement, called))
+            statement = with_operands(statement, called)
             wanted.update(names(statement.args))
             kept.append((statement, phase))
     returned = tuple(called.get(arg, arg) if isinstance(arg, str) else arg for arg in reading.entry.returned)

@@ -143,8 +143,8 @@ class Frame:
         self._add_up(device)
         args = [self.find(self._operand(name, task.microbatch, device)) for name in outlined.takes]
         adding = self.placement.accumulating.get((task.stage, task.kind))
-        if adding is not None and (self.site.total(adding.sums[0]), device) in self.totals:
-            totals = [(self.site.total(name), TOTAL, device) for name in adding.sums]
+        totals = [] if adding is None else [(self.site.total(name), TOTAL, device) for name in adding.sums]
+        if adding is not None and all((name, device) in self.totals for name, _, _ in totals):
             args += map(self.find, totals)
             keys = [*((name, task.microbatch, self.site.home(name, device)) for name in adding.gives), *totals]
             self._define(keys, self.builder.call(adding.function.name, *args, results=self._hints(keys)))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.ir import Attributes, Dim, TensorType, Type
+from distir.ir import Attributes, Dense, Dim, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
 from distir.ops.dropout import runs_of
 from distir.ops.host import known_ints
@@ -267,8 +267,8 @@ def _split_apart(
 
 def stated_runs(found: Layout, vs: Sequence[Value], state: State) -> tuple[int, ...]:
     """Where runs of the first operand begin along the dimension that is split; none where they are not several."""
-    stated = known_ints(vs[found.start]) if found.start is not None and found.start < len(vs) else None
-    first = type_of(vs[0])
+    start = vs[found.start] if found.start is not None and found.start < len(vs) else None
+    stated, first = known_ints(start) if isinstance(start, Dense) else None, type_of(vs[0])
     if not stated or not isinstance(state, Split) or not isinstance(first, TensorType):
         return ()
     runs = runs_of(stated, len(first.shape or ()))[state.axis]

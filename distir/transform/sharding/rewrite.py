@@ -173,7 +173,8 @@ def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: De
     before = args[layout.start]
     of_rank = partial(body.order.of, size=body.size)
     runs = [tuple(part * size // len(parts) for part in parts) for parts in map(of_rank, range(body.size))]
-    stated = known_ints(vs[layout.start]) if before != DISCARD else None
+    given = vs[layout.start] if before != DISCARD else None
+    stated = known_ints(given) if isinstance(given, Dense) else None
     if stated and (several := stated_runs(layout, vs, state)):  # they are dealt out, with what is stated otherwise
         runs, before = _dealt(several, size, body.size), DISCARD
         base = [0 if k == axis else n for k, n in enumerate(stated[:rank])]
