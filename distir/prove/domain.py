@@ -25,6 +25,7 @@ from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
+from distir.prove.renaming import Formals, NotRenamedError, Renaming
 
 Related = Any
 """A piece, a tuple of values, or None."""
@@ -49,7 +50,10 @@ class Relations(Domain):
     place: MadeBy | None = None
     """The statement that is being interpreted."""
     _function: str = ""
+    renames: bool = True
+    """Whether calls that differ in their operands' terms alone are interpreted once."""
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
+    _renamings: dict[Any, Renaming] = field(default_factory=dict[Any, Renaming])
     _steps: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
 
     def __post_init__(self) -> None:
@@ -138,17 +142,44 @@ class Relations(Domain):
         return tuple(found)
 
     def called(self, call: Call, vs: tuple[Related, ...]) -> Deep[Sequence[Related]]:
-        """What the function returns, interpreted once for equal arguments."""
+        """What the function returns, interpreted once for arguments that are equal but for their terms."""
         key = call.function, vs
         found = self._calls.get(key)
+        if found is None and self.renames:
+            formals = Formals(self.algebra)
+            given = formals.of(vs)
+            if given != vs:
+                summary = yield self._interpreted(call.function, given)
+                if not any(map(_rests_on_nothing, summary)):
+                    found = self._renamed(formals, summary)
+                    if found is not None:
+                        self._calls[key] = found
         if found is None:
-            function = self.module.functions[call.function]
+            found = yield self._interpreted(call.function, vs)
+        return found
+
+    def _interpreted(self, name: str, vs: tuple[Related, ...]) -> Deep[tuple[Related, ...]]:
+        """What a function returns for these arguments, found once."""
+        found = self._calls.get((name, vs))
+        if found is None:
+            function = self.module.functions[name]
             args, _ = parameters(function, tuple(map(value_of, vs)))
             given = tuple(map(valued, vs, args))
-            with self.inside(call.function):
+            with self.inside(name):
                 final = yield algorithm_1(function, given, self)
-            found = self._calls[key] = final.returned
+            found = self._calls[name, vs] = final.returned
         return found
+
+    def _renamed(self, formals: Formals, summary: tuple[Related, ...]) -> tuple[Related, ...] | None:
+        """What is known of formals, of what they stand for."""
+        key = tuple(formals.forms), tuple(formals.sums)
+        renaming = self._renamings.get(key)
+        if renaming is None:
+            renaming = self._renamings[key] = Renaming(self.algebra, *key)
+        try:
+            return tuple(map(renaming.of, summary))
+        except NotRenamedError:
+            return None
 
     def constant(self, arg: Arg) -> Related:
         """A literal, or an operand that is left out."""
@@ -306,6 +337,13 @@ def _typed(x: TermPiece, shape: tuple[int, ...]) -> TensorType:
     found = type_of(x.value)
     assert isinstance(found, TensorType)
     return TensorType(found.dtype, shape, found.device)
+
+
+def _rests_on_nothing(v: Related) -> bool:
+    """Whether nothing is known of a value, or of what it is made of."""
+    if isinstance(v, tuple):
+        return any(map(_rests_on_nothing, cast("tuple[Related, ...]", v)))
+    return v is not None and any(atom.is_unknown for atom, _, _ in v.terms)
 
 
 def value_of(v: Related) -> Value:

@@ -17,7 +17,18 @@ from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
 from distir.prove import runs as places
-from distir.prove.pieces import FACTORS, Addends, Algebra, Term, TermPiece, Unproved, elements, is_free, shape_of
+from distir.prove.pieces import (
+    FACTORS,
+    Addends,
+    Algebra,
+    Term,
+    TermPiece,
+    Through,
+    Unproved,
+    elements,
+    is_free,
+    shape_of,
+)
 from distir.prove.runs import Runs
 from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
 
@@ -103,7 +114,8 @@ def _made(
             atom = algebra.terms.atom(op.name, whole, tuple(own), details, tuple(sorted(linear)))
             sums = [(algebra.sum_number((atom, letter), size), at) for letter, size, at in lifted.contracted[j]]
             for number, at in addends:  # of an operand: the sum over the op on the addends
-                head = (op.name, partial[0], tuple(own[: partial[0]]), tuple(own[partial[0] + 1 :]), details, number)
+                others = tuple([() if i == partial[0] else form for i, form in enumerate(own)])
+                head = Through(op.name, partial[0], others, details, tuple(sorted(linear)), number)
                 sums.append((algebra.sum_number(head, algebra.sizes[number]), at))
             terms.append((atom, factor(c), tuple(sorted(sums))))
         found.append(TermPiece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms)))
