@@ -25,7 +25,7 @@ from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
-from distir.prove.renaming import Formals, NotRenamedError, Renaming
+from distir.prove.renaming import Formals, NotRenamedError, Substitution
 
 Related = Any
 """A piece, a tuple of values, or None."""
@@ -53,7 +53,7 @@ class Relations(Domain):
     renames: bool = True
     """Whether calls that differ in their operands' terms alone are interpreted once."""
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
-    _renamings: dict[Any, Renaming] = field(default_factory=dict[Any, Renaming])
+    _renamings: dict[Any, Substitution] = field(default_factory=dict[Any, Substitution])
     _steps: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class Relations(Domain):
         key = tuple(formals.forms), tuple(formals.sums)
         renaming = self._renamings.get(key)
         if renaming is None:
-            renaming = self._renamings[key] = Renaming(self.algebra, *key)
+            renaming = self._renamings[key] = Substitution(self.algebra, *key)
         try:
             return tuple(map(renaming.of, summary))
         except NotRenamedError:

@@ -109,7 +109,7 @@ class Formals:
 
 
 @dataclass
-class Renaming:
+class Substitution:
     """Terms in the place of formals."""
 
     algebra: Algebra
