@@ -138,6 +138,50 @@ class Pieces(Protocol):
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         ...
 
+    def several(self, op: str, count: int, *operands: Piece | None, **attrs: Constant | None) -> list[Piece]:
+        """The results of an op, by its own rule or its layout; without what is None."""
+        ...
+
+    def places(self, x: Piece, axis: int) -> tuple[tuple[int, int], ...]:
+        """Which places `x` has along an axis, in its order: from a first one to before a last one."""
+        ...
+
+    def whole_size(self, x: Piece, axis: int) -> int:
+        """The size of an axis of what `x` is a part of."""
+        ...
+
+    def has_all(self, x: Piece, axis: int) -> bool:
+        """Whether `x` has all places of an axis, in their order."""
+        ...
+
+    def is_all(self, x: Piece, axis: int) -> bool:
+        """The same in any order."""
+        ...
+
+    def begins(self, x: Piece, axis: int, runs: Sequence[int] | None) -> bool:
+        """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
+        ...
+
+    def placed(self, x: Piece, axis: int, like: Piece, like_axis: int) -> Piece:
+        """Of an axis of which `x` has all, the places that `like` has of one of that size."""
+        ...
+
+    def some(self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int) -> Piece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
+        ...
+
+    def share(self, x: Piece, places: Sequence[tuple[int, int]], size: int, complete: Piece | None) -> Piece:
+        """What `x` is by some of so many places alone, and by what `complete` has besides. Only `merged` knows more."""
+        ...
+
+    def merged(self, *shares: tuple[Piece, ...]) -> tuple[Piece, ...] | None:
+        """Shares of the same values, merged; None for others, or if they have places in common."""
+        ...
+
+    def before_cast(self, x: Piece) -> Piece | None:
+        """What `x` is a wider copy of; None of others."""
+        ...
+
     def number(self, x: Piece) -> float | None:
         """The number that all elements are, where they are one that is known."""
         ...

@@ -16,16 +16,17 @@ from distir.analysis.domains import Mixed, Types
 from distir.analysis.interpreter import Domain, algorithm_1
 from distir.analysis.known_ops import lookup
 from distir.analysis.parameters import parameters
-from distir.ir import Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
+from distir.ir import DTYPES, Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
-from distir.prove import own
+from distir.prove import own, shares
 from distir.prove import runs as places
 from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
+from distir.prove.runs import Runs
 
 Related = Any
 """A piece, a tuple of values, or None."""
@@ -187,6 +188,10 @@ class Relations(Domain):
         return self.algebra.of_value(arg)
 
 
+WIDE = ("Float32", "Float64")
+"""Element types that hold each number of those that are narrower."""
+
+
 class PieceWriter:
     """What `pieces` rules are written with (`ops/pieces.py`)."""
 
@@ -308,6 +313,69 @@ class PieceWriter:
     def greatest(self, x: TermPiece, axis: int) -> TermPiece | None:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         return greatest(self, self._algebra, x, axis % len(x.whole))
+
+    def several(self, op: str, count: int, *operands: TermPiece | None, **attrs: Constant | None) -> list[TermPiece]:
+        """The results of an op, by its own rule or its layout."""
+        definition, stated = lookup(op), list(operands)
+        while stated and stated[-1] is None:
+            stated.pop()
+        given = {name: value for name, value in attrs.items() if value is not None}
+        return list(self._domain.of_op(definition, Attributes(given), tuple(stated), count))
+
+    def places(self, x: TermPiece, axis: int) -> Runs:
+        """Which places `x` has along an axis, in its order."""
+        return x.runs[axis]
+
+    def whole_size(self, x: TermPiece, axis: int) -> int:
+        """The size of an axis of what `x` is a part of."""
+        return x.whole[axis]
+
+    def has_all(self, x: TermPiece, axis: int) -> bool:
+        """Whether `x` has all places of an axis, in their order."""
+        return x.runs[axis] == places.full(x.whole[axis])
+
+    def is_all(self, x: TermPiece, axis: int) -> bool:
+        """The same in any order."""
+        return places.ordered(x.runs[axis]) == places.full(x.whole[axis])
+
+    def begins(self, x: TermPiece, axis: int, runs: Sequence[int] | None) -> bool:
+        """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
+        starts = (0,) if runs is None else tuple(runs)
+        width = x.shape[axis] // max(1, len(starts))
+        return x.runs[axis] == places.joined([tuple([(start, start + width) for start in starts])])
+
+    def placed(self, x: TermPiece, axis: int, like: TermPiece, like_axis: int) -> TermPiece:
+        """Of an axis of which `x` has all, the places that `like` has of one of that size."""
+        if not self.has_all(x, axis) or x.whole[axis] != like.whole[like_axis]:
+            raise Unproved("parts of dimensions that do not belong together")
+        at = (*x.runs[:axis], like.runs[like_axis], *x.runs[axis + 1 :])
+        return self._shaped(replace(x, runs=at), x)
+
+    def some(self, x: TermPiece, sum: str, places: Runs, size: int) -> TermPiece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
+        return self._algebra.some(x, sum, places, size)
+
+    def share(self, x: TermPiece, at: Runs, size: int, complete: TermPiece | None) -> TermPiece:
+        """What `x` is by some of so many places alone, and by what `complete` has besides."""
+        return shares.share(self._algebra, x, at, size, complete)
+
+    def merged(self, *given: tuple[TermPiece, ...]) -> tuple[TermPiece, ...] | None:
+        """Shares of the same values, merged; None for others, or if they have places in common."""
+        return shares.merged(self._algebra, given)
+
+    def before_cast(self, x: TermPiece) -> TermPiece | None:
+        """What `x` is a wider copy of; None of others."""
+        atom = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1:] == (1.0, ()) else None
+        if atom is None or atom.kind != "Cast":
+            return None
+        ((name,), own) = atom.details.dtypes, type_of(x.value)
+        narrow = DTYPES[name]
+        if len(atom.operands[0]) != 1 or not isinstance(own, TensorType):
+            return None
+        if own.dtype is None or own.dtype.name not in WIDE or narrow.kind != "float" or narrow.bytes >= own.dtype.bytes:
+            return None
+        ((inner, c),) = atom.operands[0]
+        return replace(x, value=TensorType(narrow, own.shape, own.device), terms=((inner, c, ()),))
 
     def number(self, x: TermPiece) -> float | None:
         """The number that all elements are, where they are one that is known."""

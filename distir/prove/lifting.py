@@ -110,7 +110,7 @@ def _made(
             if linear and any(not own[i] for i in linear if lifted.operands[i] is not None):
                 continue  # linear in zeros
             whole = lifted.wholes[j]
-            details = OpDetails(j, key, dtypes, shapes, len(results))
+            details = OpDetails(j, key, dtypes, shapes, max(len(results), op.saved))
             atom = algebra.terms.atom(op.name, whole, tuple(own), details, tuple(sorted(linear)))
             sums = [(algebra.sum_number((atom, letter), size), at) for letter, size, at in lifted.contracted[j]]
             for number, at in addends:  # of an operand: the sum over the op on the addends

@@ -298,6 +298,16 @@ class Algebra:
                 totals = rest
         return totals
 
+    def some(self, piece: TermPiece, name: str, at: Runs, size: int) -> TermPiece:
+        """Of a sum of so many addends, which each of the terms is by an op, those at some places."""
+        if (at := places.ordered(at)) == places.full(size):
+            return piece
+        made: list[Term] = []
+        for atom, c, addends in piece.terms:
+            number = self.sum_number((atom, name), size)
+            made.append((atom, c, _with(addends, number, at)))
+        return replace(piece, terms=self.totalled(made))
+
     # Moving elements
 
     def cut(self, value: Value, piece: TermPiece, axis: int, start: int, stop: int) -> TermPiece:

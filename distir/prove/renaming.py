@@ -18,7 +18,7 @@ from distir.prove.own import guard_of
 from distir.prove.pieces import Addends, Algebra, Term, TermPiece, Through
 from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, combined, factor, scaled_out
 
-KEPT = MOVEMENTS | {"guarded", "greatest", "Where", "And", "GreaterOrEqual", "Less", "Mod"}
+KEPT = MOVEMENTS | {"guarded", "greatest", "share", "Where", "And", "GreaterOrEqual", "Less", "Mod"}
 """Kinds of atoms whose operands have formals instead, as rules look at them."""
 
 SEEN = frozenset({"spread", "fill", "padded"})

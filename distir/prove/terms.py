@@ -28,7 +28,7 @@ class OpDetails:
     shapes: tuple[Shape | None, ...]
     """Of the operands; None: left out."""
     count: int
-    """Of the results."""
+    """Of the results, those included that only a gradient asks for."""
 
 
 Form = tuple[tuple["Atom", float], ...]

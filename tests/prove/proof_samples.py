@@ -21,7 +21,15 @@ TRAINING = {
     "llama": ("grad", "loss=cross_entropy", "optimizer=adam", "clip=1.0"),
 }
 
-FORWARD = ("dp=2", "tp=2", "pp=2 microbatches=2", "tp=2 sequence=true", "dtp=2,2,2 microbatches=2")
+FORWARD = (
+    "dp=2",
+    "tp=2",
+    "pp=2 microbatches=2",
+    "tp=2 sequence=true",
+    "dtp=2,2,2 microbatches=2",
+    "cp=2",
+    "cp=2 cp_kind=ring",
+)
 
 STEPS = (
     "dp=2",
@@ -38,10 +46,19 @@ STEPS = (
     "checkpoint=full dtp=2,2,1 zero=1",
     "dtp=2,2,2 microbatches=2 schedule=1f1b",
     "dtp=2,1,2 microbatches=2 zero=2",
+    "cp=2",
+    "cp=2 cp_kind=ring zigzag=false",
+    "cp=2 cp_kind=a2a",
+    "tp=2 cp=2 cp_kind=ring",
 )
 
-HAS_NO_BLOCKS = {("mlp", "tp=2 sequence=true"), ("mlp", "checkpoint=full"), ("mlp", "checkpoint=full dtp=2,2,1 zero=1")}
+NEEDS_SEQUENCES = ("sequence=true", "checkpoint", "cp=")
 """What transforms refuse of an MLP: it has no sequence, and keeps nothing inside its blocks."""
+
+
+def applies(name, words):
+    """Whether a strategy applies to a model; the attention of this GPT-2 is products and a softmax."""
+    return name == "llama" or not any(w in words for w in NEEDS_SEQUENCES[name == "gpt2" and 2 :])
 
 
 @cache
@@ -56,5 +73,5 @@ def distributed(name, words, training=False):
     return transform(sequential(name, training), *words.split())
 
 
-CASES = [(name, words, False) for name in MODELS for words in FORWARD if (name, words) not in HAS_NO_BLOCKS]
-CASES += [(name, words, True) for name in MODELS for words in STEPS if (name, words) not in HAS_NO_BLOCKS]
+CASES = [(name, words, False) for name in MODELS for words in FORWARD if applies(name, words)]
+CASES += [(name, words, True) for name in MODELS for words in STEPS if applies(name, words)]
