@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from distir.ir import Constant, DType
+from distir.ir import Constant, DType, Literal
 
 Piece = Any
 """What a value of the distributed program is of values of the sequential one."""
@@ -36,6 +36,43 @@ class PositionsOfPart(Protocol):
     @property
     def size(self) -> int:
         """That of the dimension."""
+        ...
+
+
+class PiecesOfOwners(Protocol):
+    """Rows sorted by expert, or where tokens are among them, with room behind those of each owner of experts."""
+
+    @property
+    def plain(self) -> Piece:
+        """The same without room between owners: all rows, whichever are here."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are without room, for all owners together."""
+        ...
+
+    @property
+    def owners(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How many rows each owner has."""
+        ...
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the rows of all owners are here."""
+        ...
+
+    def agrees(self, other: Any) -> bool:
+        """Whether they are the rows of the same owners, in the same places."""
+        ...
+
+    def has_experts(self, counts: Piece, owners: int) -> bool:
+        """Whether counts are those of the experts whose rows are here, which so many owners have."""
         ...
 
 
@@ -138,7 +175,7 @@ class Pieces(Protocol):
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         ...
 
-    def several(self, op: str, count: int, *operands: Piece | None, **attrs: Constant | None) -> list[Piece]:
+    def several(self, op: str, count: int, *operands: Piece | Literal | None, **attrs: Constant | None) -> list[Piece]:
         """The results of an op, by its own rule or its layout; without what is None."""
         ...
 
@@ -176,6 +213,22 @@ class Pieces(Protocol):
 
     def merged(self, *shares: tuple[Piece, ...]) -> tuple[Piece, ...] | None:
         """Shares of the same values, merged; None for others, or if they have places in common."""
+        ...
+
+    def owned_places(self, places: Piece, owners: int, room: int) -> Piece:
+        """Places among rows by expert as they are with room for each owner of experts."""
+        ...
+
+    def owners_of(self, x: Piece | None) -> PiecesOfOwners | None:
+        """What such places, or rows, are; None of others."""
+        ...
+
+    def owners_by(self, counts: Piece, rows: int, owners: int) -> PiecesOfOwners | None:
+        """What so many rows are of the experts that `counts` are of, which so many owners have; None without room."""
+        ...
+
+    def owned(self, rows: Piece, like: PiecesOfOwners) -> Piece:
+        """Rows without room between owners, as those that `like` has, with zeros between them."""
         ...
 
     def before_cast(self, x: Piece) -> Piece | None:

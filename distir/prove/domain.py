@@ -19,7 +19,7 @@ from distir.analysis.parameters import parameters
 from distir.ir import DTYPES, Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
-from distir.prove import own, shares
+from distir.prove import own, owned, shares
 from distir.prove import runs as places
 from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
@@ -122,6 +122,11 @@ class Relations(Domain):
                 found = rule(writer, *vs, **writer.keywords(rule, bind(op, attrs)))
                 if found is not NotImplemented:
                     return tuple([valued(piece, w) for piece, w in zip(found, results, strict=True)])
+            by_rows = owned.elementwise(
+                self.algebra, op, attrs, vs, results, lambda given: self.of_op(op, attrs, given, count)
+            )
+            if by_rows is not None:
+                return tuple([valued(piece, w) for piece, w in zip(by_rows, results, strict=True)])
             return tuple(lift(self.algebra, op, attrs, vs, results))
         except Unproved as reason:
             return self._unknown(op, attrs, vs, results, str(reason))
@@ -314,9 +319,12 @@ class PieceWriter:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         return greatest(self, self._algebra, x, axis % len(x.whole))
 
-    def several(self, op: str, count: int, *operands: TermPiece | None, **attrs: Constant | None) -> list[TermPiece]:
+    def several(
+        self, op: str, count: int, *operands: TermPiece | Literal | None, **attrs: Constant | None
+    ) -> list[TermPiece]:
         """The results of an op, by its own rule or its layout."""
-        definition, stated = lookup(op), list(operands)
+        definition = lookup(op)
+        stated = [self._algebra.of_value(v) if isinstance(v, Literal) else v for v in operands]
         while stated and stated[-1] is None:
             stated.pop()
         given = {name: value for name, value in attrs.items() if value is not None}
@@ -362,6 +370,22 @@ class PieceWriter:
     def merged(self, *given: tuple[TermPiece, ...]) -> tuple[TermPiece, ...] | None:
         """Shares of the same values, merged; None for others, or if they have places in common."""
         return shares.merged(self._algebra, given)
+
+    def owned_places(self, positions: TermPiece, owners: int, room: int) -> TermPiece:
+        """Places among rows by expert as they are with room for each owner of experts."""
+        return owned.owned_places(self._algebra, positions, owners, room)
+
+    def owners_of(self, x: TermPiece | None) -> owned.Owned | None:
+        """What such places, or rows, are; None of others."""
+        return owned.owners_of(self._algebra, x)
+
+    def owners_by(self, counts: TermPiece, rows: int, owners: int) -> owned.Owned | None:
+        """What so many rows are of the experts that `counts` are of, which so many owners have; None without room."""
+        return owned.owners_by(self._algebra, counts, rows, owners)
+
+    def owned(self, rows: TermPiece, like: owned.Owned) -> TermPiece:
+        """Rows without room between owners, as those that `like` has, with zeros between them."""
+        return self._shaped(owned.owned(self._algebra, rows, like), rows)
 
     def before_cast(self, x: TermPiece) -> TermPiece | None:
         """What `x` is a wider copy of; None of others."""

@@ -139,9 +139,14 @@ def _lifted(
         try:
             known = _of_wholes(op, attrs, operands, len(results))
             found, wholes = known if known is not None else (near, None)
-            return _of_layout(algebra, op, found, wholes, bound, attrs, operands, results)
         except Unproved as unproved:
             reason = reason or unproved
+            continue
+        for one in (found, *found.others):
+            try:
+                return _of_layout(algebra, op, one, wholes, bound, attrs, operands, results)
+            except Unproved as unproved:
+                reason = reason or unproved
     assert reason is not None
     raise reason
 

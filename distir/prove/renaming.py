@@ -15,10 +15,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from distir.prove.own import guard_of
+from distir.prove.owned import atom_of_rows
 from distir.prove.pieces import Addends, Algebra, Term, TermPiece, Through
 from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, combined, factor, scaled_out
 
-KEPT = MOVEMENTS | {"guarded", "greatest", "share", "Where", "And", "GreaterOrEqual", "Less", "Mod"}
+KEPT = MOVEMENTS | {
+    "guarded",
+    "greatest",
+    "share",
+    "owned",
+    "Dispatch",
+    "Where",
+    "And",
+    "GreaterOrEqual",
+    "Less",
+    "Mod",
+}
 """Kinds of atoms whose operands have formals instead, as rules look at them."""
 
 SEEN = frozenset({"spread", "fill", "padded"})
@@ -176,6 +188,9 @@ class Substitution:
                 raise NotRenamedError
             ((guard, _),) = operands[1]
             return combined([(guard_of(terms, a, guard, atom.details), c) for a, c in operands[0]])
+        if atom.kind == "owned" and len(operands) > 1:
+            ((dispatch, _),) = operands[1]
+            return combined([(atom_of_rows(terms, a, dispatch, *atom.details), c) for a, c in operands[0]])
         scale = 1.0
         details = atom.details
         if isinstance(details, OpDetails):
