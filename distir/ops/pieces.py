@@ -179,6 +179,10 @@ class Pieces(Protocol):
         """The results of an op, by its own rule or its layout; without what is None."""
         ...
 
+    def by_layout(self, op: str, count: int, *operands: Piece | None, **attrs: Constant | None) -> list[Piece]:
+        """The results of an op by its layout, as if it had no rule; without what is None."""
+        ...
+
     def places(self, x: Piece, axis: int) -> tuple[tuple[int, int], ...]:
         """Which places `x` has along an axis, in its order: from a first one to before a last one."""
         ...

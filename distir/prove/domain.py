@@ -109,14 +109,16 @@ class Relations(Domain):
             return tuple(tuple([leaf[j] for leaf in made]) for j in range(count))
         return self.of_op(definition, op.attrs, vs, count)
 
-    def of_op(self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int) -> tuple[TermPiece, ...]:
-        """The same for an op of which no operand is a tuple."""
+    def of_op(
+        self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int, has_rule: bool = True
+    ) -> tuple[TermPiece, ...]:
+        """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
         if all(isinstance(w, (Dense, Literal)) for w in results):
             return tuple(map(self.algebra.of_value, results))
         try:
-            rule = op.rule("pieces")
+            rule = op.rule("pieces") if has_rule else None
             if rule is not None:
                 writer = PieceWriter(self, results)
                 found = rule(writer, *vs, **writer.keywords(rule, bind(op, attrs)))
@@ -329,6 +331,11 @@ class PieceWriter:
             stated.pop()
         given = {name: value for name, value in attrs.items() if value is not None}
         return list(self._domain.of_op(definition, Attributes(given), tuple(stated), count))
+
+    def by_layout(self, op: str, count: int, *operands: TermPiece | None, **attrs: Constant | None) -> list[TermPiece]:
+        """The results of an op by its layout, as if it had no rule."""
+        given = Attributes({name: value for name, value in attrs.items() if value is not None})
+        return list(self._domain.of_op(lookup(op), given, operands, count, has_rule=False))
 
     def places(self, x: TermPiece, axis: int) -> Runs:
         """Which places `x` has along an axis, in its order."""

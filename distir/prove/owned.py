@@ -1,17 +1,20 @@
 """Rows sorted by expert with room behind those of each owner of experts.
 
-`owned(x)` is `x`, whose rows are dense, with the rows of the k-th owner from `k * room` on, and zeros behind them. It
-moves elements, by places that only the running program knows: `x` and the dispatch tell them. An owner has a part.
+`owned(x)` is `x`, whose rows are dense, with the rows of the k-th owner from `k * room` on, and zeros behind them, or
+after elementwise ops another number. It moves elements, by places that only the running program knows: `x` and the
+dispatch tell them. An owner has a part.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from distir.ir import Attributes, Dense, TensorType
 from distir.ops import Op, Value, bind, run, strengthen, to_array, type_of
-from distir.ops.numeric import np
+from distir.ops.numeric import np, numpy_dtype
 from distir.ops.splitting import layout
 from distir.prove import runs as places
 from distir.prove.pieces import Algebra, TermPiece, Unproved
@@ -33,6 +36,14 @@ class Owned:
     """How many owners' rows are here."""
     between: float = 0.0
     """What all elements between owners' rows are."""
+
+    @property
+    def elements(self) -> Any:
+        """Numpy's type of the elements."""
+        known = type_of(self.plain.value)
+        assert isinstance(known, TensorType)
+        assert known.dtype is not None
+        return numpy_dtype(known.dtype)
 
     @property
     def rows(self) -> int:
@@ -62,27 +73,29 @@ class Owned:
         return counts.runs[-1] == ((self.first * each, (self.first + self.count) * each),)
 
 
-def atom_of_rows(terms: Terms, rows: Atom, dispatch: Atom, owners: int, room: int) -> Atom:
-    """All rows, with room."""
+def atom_of_rows(terms: Terms, rows: Atom, dispatch: Atom, owners: int, room: int, between: float) -> Atom:
+    """All rows, with room, in which all elements are `between`."""
     shape = (*rows.shape[:-2], owners * room, rows.shape[-1])
-    return terms.atom("owned", shape, (((rows, 1.0),), ((dispatch, 1.0),)), (owners, room))
+    return terms.atom("owned", shape, (((rows, 1.0),), ((dispatch, 1.0),)), (owners, room, between))
 
 
 def owned_places(algebra: Algebra, x: TermPiece, owners: int, room: int) -> TermPiece:
     """Places among rows, with room. Raises Unproved for what is no result of a dispatch."""
     if len(x.terms) != 1 or x.terms[0][1:] != (1.0, ()):
         raise Unproved("nothing says where rows are")
-    atom = algebra.terms.atom("owned", x.whole, (((x.terms[0][0], 1.0),),), (owners, room))
+    atom = algebra.terms.atom("owned", x.whole, (((x.terms[0][0], 1.0),),), (owners, room, 0.0))
     return replace(x, terms=((atom, 1.0, ()),))
 
 
-def owned(algebra: Algebra, rows: TermPiece, like: Owned) -> TermPiece:
+def owned(algebra: Algebra, rows: TermPiece, like: Owned, between: float = 0.0) -> TermPiece:
     """Rows without room as those that `like` has. Raises Unproved where some are missing."""
+    if between and (len(rows.terms) != 1 or rows.terms[0][1:] != (1.0, ())):
+        raise Unproved("rows between those of owners are no sum")
     axis, terms = len(rows.whole) - 2, algebra.terms
     if rows.runs[axis] != places.full(rows.whole[axis]):
         raise Unproved("some of the rows of experts are missing")
     made = [
-        (atom_of_rows(terms, atom, like.dispatch, like.owners, like.room), c, addends)
+        (atom_of_rows(terms, atom, like.dispatch, like.owners, like.room, between), c, addends)
         for atom, c, addends in rows.terms
     ]
     at = ((like.first * like.room, (like.first + like.count) * like.room),)
@@ -97,8 +110,8 @@ def owners_of(algebra: Algebra, x: TermPiece | None) -> Owned | None:
     if x is None or not terms or any(atom.kind != "fill" for atom, _, _ in rests):
         return None
     first = terms[0][0]
-    owners, room = first.details
-    if any((a.details, a.operands[1:]) != (first.details, first.operands[1:]) for a, _, _ in terms):
+    owners, room, _ = first.details
+    if any((a.details[:2], a.operands[1:]) != (first.details[:2], first.operands[1:]) for a, _, _ in terms):
         return None
     plain = [(atom.operands[0][0][0], c, addends) for atom, c, addends in terms]
     if len(first.operands) == 1:
@@ -118,7 +131,7 @@ def owners_of(algebra: Algebra, x: TermPiece | None) -> Owned | None:
     value = TensorType(known.dtype, tuple(map(places.length, runs)), known.device)
     plain += [(algebra.terms.reshaped(atom, plain[0][0].shape), c, addends) for atom, c, addends in rests]
     piece = TermPiece(value, whole, runs, algebra.totalled(plain))
-    between = sum(float(atom.details) * c for atom, c, _ in rests)
+    between = sum(float(atom.details) * c for atom, c, _ in rests) + sum(a.details[2] * c for a, c, _ in terms)
     return Owned(piece, first.operands[1][0][0], owners, room, start // room, (stop - start) // room, between)
 
 
@@ -148,7 +161,7 @@ def elementwise(
     results: Sequence[Value],
     applied: Callable[[tuple[TermPiece | None, ...]], Sequence[TermPiece]],
 ) -> list[TermPiece] | None:
-    """An elementwise op on rows with room, where it gives zeros between them; None of others.
+    """An elementwise op on rows with room; None of others.
 
     `applied`: to rows without room.
     """
@@ -157,7 +170,7 @@ def elementwise(
     if like is None:
         return None
     for x, piece in zip(found, vs, strict=True):
-        if x is None and (piece is None or piece.whole or piece.constant is None):
+        if x is None and piece is not None and (piece.whole or (piece.terms and piece.constant is None)):
             return None
         if x is not None and not x.agrees(like):
             raise Unproved(f"`{op.name}` is given rows of different owners of experts")
@@ -172,10 +185,15 @@ def elementwise(
     if len(rows) != 1 or None in (own := next(iter(rows))) or len(set(own)) != len(own):
         return None
     given = [
-        np.full((1,) * len(own), x.between) if x is not None else to_array(w) if isinstance(w, Dense) else None
+        np.full((1,) * len(own), x.between, x.elements)
+        if x is not None
+        else to_array(w)
+        if isinstance(w, Dense)
+        else None
         for x, w in zip(found, strong, strict=True)
     ]
-    if any(np.any(made) for made in run(op, given, bound, len(results))):
+    between = [float(made.reshape(-1)[0]) for made in run(op, given, bound, len(results))]
+    if not all(map(math.isfinite, between)):
         return None
     plain = applied(tuple([piece if x is None else x.plain for x, piece in zip(found, vs, strict=True)]))
-    return [owned(algebra, made, like) for made in plain]
+    return [owned(algebra, made, like, element) for made, element in zip(plain, between, strict=True)]

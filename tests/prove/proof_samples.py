@@ -8,17 +8,27 @@ from distir.models.transformer import gpt2
 from distir.transform import transform
 
 SIZES = {"layers": 2, "vocabulary": 16, "width": 8, "heads": 4, "kv_heads": 2, "head_size": 4, "ffn": 16}
+SPARSE = {**{n: v for n, v in SIZES.items() if n != "ffn"}, "experts": 4, "expert_ffn": 16}
 
 MODELS = {
     "mlp": lambda: mlp(4, 8, 8, "Float32"),
     "gpt2": lambda: gpt2(2, 8, 2, 4, 4, vocabulary=16, dtype="Float32"),
     "llama": lambda: models.named("llama3-8b", batch=4, sequence=4, dtype="Float32", **SIZES),
+    "experts": lambda: models.named("mixtral-8x7b", batch=4, sequence=4, dtype="Float32", **SPARSE),
+    "biases": lambda: models.named("gpt-oss-20b", batch=4, sequence=4, dtype="Float32", **SPARSE),
 }
 
 TRAINING = {
     "mlp": ("grad", "optimizer=adam"),
     "gpt2": ("grad", "loss=cross_entropy"),
     "llama": ("grad", "loss=cross_entropy", "optimizer=adam", "clip=1.0"),
+    "experts": ("grad", "loss=cross_entropy"),
+    "biases": ("grad", "loss=cross_entropy"),
+}
+
+EXPERTS = {
+    "experts": ("ep=2", "ep=4", "tp=2 ep=2", "ep=2 dp=2", "cp=2 ep=2", "dtp=2,2,1 experts=2"),
+    "biases": ("ep=2", "cp=2 cp_kind=ring"),
 }
 
 FORWARD = (
@@ -73,5 +83,7 @@ def distributed(name, words, training=False):
     return transform(sequential(name, training), *words.split())
 
 
-CASES = [(name, words, False) for name in MODELS for words in FORWARD if applies(name, words)]
-CASES += [(name, words, True) for name in MODELS for words in STEPS if applies(name, words)]
+DENSE = ("mlp", "gpt2", "llama")
+CASES = [(name, words, False) for name in DENSE for words in FORWARD if applies(name, words)]
+CASES += [(name, words, True) for name in DENSE for words in STEPS if applies(name, words)]
+CASES += [(name, words, True) for name, strategies in EXPERTS.items() for words in strategies]

@@ -44,7 +44,7 @@ def backward_of_pieces(p: Pieces, given: Sequence[Piece], others: Sequence[Piece
     dy, q, k, v, y, lse = given
     mask, sinks, *rest = (*others, *(None,) * 7)[:7]
     if not _splits(p, q, k, v, (mask, *rest[:3]), (rest[3], rest[4]), attrs):
-        return NotImplemented
+        return NotImplemented if sinks is None else _with_sinks(p, given, others, attrs)
     axis = _axis(p, q)
     queries = p.places(q, axis)
     if any(p.places(x, own) != queries for x, own in ((dy, axis), (y, axis), (lse, 2))):
@@ -52,11 +52,17 @@ def backward_of_pieces(p: Pieces, given: Sequence[Piece], others: Sequence[Piece
     whole = [p.whole(x, own) for x, own in zip(given, (axis,) * 5 + (2,), strict=True)]
     found = p.several("AttentionGrad", p.count, *whole, None, sinks, **attrs)
     dq, dk, dv, *dsinks = found
-    # A sink is a key of its own, of which only the first device's call knows: it is in the log-sum-exp.
     dq = p.placed(p.some(dq, "keys", p.places(k, axis), p.whole_size(k, axis)), axis, q, axis)
     rows = queries, p.whole_size(q, axis)
     made = [p.placed(p.some(x, "queries", *rows), axis, k, axis) for x in (dk, dv)]
     return [dq, *made, *(p.some(x, "queries", *rows) for x in dsinks)]
+
+
+def _with_sinks(p: Pieces, given: Sequence[Piece], others: Sequence[Piece | None], attrs: Any) -> Any:
+    """The gradients by queries, keys and values do not read the sinks, which are in the log-sum-exp."""
+    mask, _, *rest = others
+    found = p.several("AttentionGrad", 3, *given, mask, None, *rest, **attrs)
+    return [*found, *p.by_layout("AttentionGrad", p.count, *given, *others, **attrs)[3:]]
 
 
 def merged_pieces(p: Pieces, y: Piece, lse: Piece, part: Piece, part_lse: Piece) -> Any:
