@@ -6,6 +6,7 @@ places of its dimensions, a partial sum.
 - `terms.py`: what values of the sequential program are;
 - `pieces.py`: what a value of the distributed program is of terms, and arithmetic on that;
 - `lifting.py`: what an op makes of pieces, by its layout; `own.py`, `greatest.py`: of rows of a table, of maxima;
+- `renaming.py`: calls that differ in their operands' terms alone;
 - `domain.py`: the domain; `proving.py`: both programs in it; `words.py`: pieces in words.
 
 Ops have rules of their own beside their definitions (`@Op.pieces`, `ops/pieces.py`) where a layout does not tell.

@@ -81,17 +81,27 @@ def prove(distributed: Module, sequential: Module, sizes: Mapping[str, int] | No
     if entry is None or main is None:
         raise ProveError("there is no function to compare")
     _refuse_representatives(distributed)
+    found = _proof(distributed, sequential, sizes or {}, True)
+    # What failed is looked for in the calls themselves: it may hold for their operands, and not for all.
+    return found if found.proved else _proof(distributed, sequential, sizes or {}, False)
+
+
+def _proof(distributed: Module, sequential: Module, sizes: Mapping[str, int], renames: bool) -> Proof:
+    """The same; `renames`: calls that differ in their operands' terms alone are interpreted once."""
+    entry, main = sequential.entry(), distributed.entry()
+    assert entry is not None
+    assert main is not None
     places_now: list[Relations] = []
     terms = Terms(lambda: places_now[-1].place if places_now else None)
     algebra = Algebra(terms)
     try:
-        given = [_parameter(algebra, p.name, types.substitute(p.type, sizes or {})) for p in entry.params]
+        given = [_parameter(algebra, p.name, types.substitute(p.type, sizes)) for p in entry.params]
     except Unproved as reason:
         raise ProveError(f"{reason}; give its dimensions sizes with `--bind`") from None
-    places_now.append(Relations(sequential, algebra))
+    places_now.append(Relations(sequential, algebra, renames=renames))
     expected = _run(places_now[-1], entry, given)
     algebra.sequential = False
-    places_now.append(Relations(distributed, algebra))
+    places_now.append(Relations(distributed, algebra, renames=renames))
     found = tuple(given)
     if f"{main.name}.scatter" not in distributed.functions and len(found) == len(main.params):
         found = tuple([_on_device(piece, p.type) for piece, p in zip(found, main.params, strict=True)])

@@ -24,6 +24,7 @@ from distir.ops.attention.context import (
     without_context,
 )
 from distir.ops.attention.layout import AttentionLetters, drawing, lettered, random_letters
+from distir.ops.attention.of_pieces import backward_of_pieces
 from distir.ops.attention.operands import (
     GRADIENT_START,
     RANDOM,
@@ -49,6 +50,7 @@ from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -131,6 +133,13 @@ def AttentionGrad(
         share = np.exp(wide(sinks).reshape(-1, 1, 1) - total)
         found.append(-np.sum(share * along, axis=(0, 2, 3)))
     return [x.astype(q.dtype) for x in found][:count]
+
+
+@AttentionGrad.pieces
+def _(
+    p: Pieces, dy: Piece, q: Piece, k: Piece, v: Piece, y: Piece, lse: Piece, *others: Piece | None, **attrs: Any
+) -> Any:
+    return backward_of_pieces(p, (dy, q, k, v, y, lse), others, attrs)
 
 
 @AttentionGrad.shapes

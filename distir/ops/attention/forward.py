@@ -17,6 +17,7 @@ from distir.ir import (
 )
 from distir.ops.attention.context import around_ring, context_of, drawn, goes_by_places, trimmed, without_context
 from distir.ops.attention.layout import AttentionLetters, by_sequence, drawing, lettered, random_letters
+from distir.ops.attention.of_pieces import forward_of_pieces
 from distir.ops.attention.operands import (
     RANDOM,
     RUNS,
@@ -43,6 +44,7 @@ from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients, Rewrite
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -138,6 +140,11 @@ def Attention(
     return [mixed if q.ndim == 4 else joined(mixed), lse.astype(np.float64 if q.dtype == np.float64 else np.float32)][
         :count
     ]
+
+
+@Attention.pieces
+def _(p: Pieces, q: Piece, k: Piece, v: Piece | None = None, *others: Piece | None, **attrs: Any) -> Any:
+    return forward_of_pieces(p, q, k, v, others, attrs)
 
 
 @Attention.checks
