@@ -116,6 +116,13 @@ def search(
         typer.Option("--overlap/--no-overlap", help="Try each plan with communication beside computation, too."),
     ] = None,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
+    sustained: Annotated[
+        bool | None,
+        typer.Option(
+            "--sustained/--no-sustained",
+            help="Devices as after minutes of work, at the limit of their power. [default: of training]",
+        ),
+    ] = None,
     max_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB.")
     ] = None,
@@ -234,8 +241,9 @@ def search(
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
+        hot = trained if sustained is None else sustained
         subject = _subject_on(
-            chosen_model, (hardware, nodes, max_memory), bind or (), bool(sizes.get("batch")) or trained
+            chosen_model, _On(hardware, nodes, max_memory, hot), bind or (), "batch" in sizes or trained
         )
         count = subject.hardware.devices if devices is None else devices
         if trained and "batch" not in sizes:
@@ -478,15 +486,25 @@ def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str
     return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
 
 
-def _subject_on(model: _Model, on: tuple[str | None, str | None, str | None], bind: Any, batch_given: bool) -> Subject:
-    """The program on the machine. `on`: the hardware's name, its number of nodes, and the most memory to use."""
+class _On(NamedTuple):
+    """On what it runs: hardware, its number of nodes, the most memory to use, and whether it is busy for minutes."""
+
+    hardware: str | None
+    nodes: str | None
+    max_memory: str | None
+    sustained: bool
+
+
+def _subject_on(model: _Model, on: _On, bind: Any, batch_given: bool) -> Subject:
+    """The program on the machine."""
     from distir.search import Subject
 
     module, config, bound = _subject(model, bind, batch_given)
-    hardware, nodes, max_memory = on
-    machine = simulating.machine(hardware, config, nodes).hardware
-    if max_memory is not None:
-        machine = machine.with_memory(_bytes(max_memory))
+    machine = simulating.machine(on.hardware, config, on.nodes).hardware
+    if on.sustained:
+        machine = machine.sustained()
+    if on.max_memory is not None:
+        machine = machine.with_memory(_bytes(on.max_memory))
     return Subject(model.title, module, machine, tuple(sorted(bound.items())))
 
 

@@ -37,8 +37,11 @@ BEAM = 4
 WORTH = 2
 """A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
 
-PROOFS = 64
-"""How many stages are simulated by themselves at the end, to say how much better another plan could be."""
+PROOFS, FEW = 64, 8
+"""How many stages are simulated by themselves at the end, at most, to say how much better another plan could be.
+
+No more than the search may simulate plans, but for a few.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +130,10 @@ def _is_apart(one: int, others: Sequence[int], plans: Sequence[Plan]) -> bool:
     return all(degrees(one) != degrees(other) for other in others)
 
 
-def certificate(subject: Subject, plans: Sequence[Plan], size: int | None, rows: Sequence[Row]) -> Certificate:
-    """What rows at a batch size prove of all plans of a grid."""
+def certificate(
+    subject: Subject, plans: Sequence[Plan], size: int | None, rows: Sequence[Row], budget: int | None = None
+) -> Certificate:
+    """What rows at a batch size prove of all plans of a grid. `budget`: that of the search."""
     done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
     others = [plan for plan in plans if plan not in done]
@@ -138,7 +143,7 @@ def certificate(subject: Subject, plans: Sequence[Plan], size: int | None, rows:
     left = [(least, plan) for least, plan in left if least < best]
     heapify(left)
     for closer in (bounds.stages.at_best, bounds.stages.seconds):
-        _raise_least(left, best, closer, bounds)
+        _raise_least(left, best, closer, bounds, bounds.stages.simulated + min(PROOFS, max(FEW, budget or PROOFS)))
     left = [(bounds.seconds(plan), plan) for _, plan in left]
     left = [(least, plan) for least, plan in left if least < best]
     least = min((least for least, _ in left), default=best)
@@ -148,9 +153,13 @@ def certificate(subject: Subject, plans: Sequence[Plan], size: int | None, rows:
     return Certificate(size, len(done), slower, over, refused, len(left), gap)
 
 
-def _raise_least(left: list[tuple[float, Plan]], best: float, closer: Callable[[Plan], float], bounds: _Limits) -> None:
-    """Make the least bound of a heap of plans larger as long as it can be: it is what counts. Drops what is slower."""
-    most = bounds.stages.simulated + PROOFS
+def _raise_least(
+    left: list[tuple[float, Plan]], best: float, closer: Callable[[Plan], float], bounds: _Limits, most: int
+) -> None:
+    """Make the least bound of a heap of plans larger as long as it can be: it is what counts. Drops what is slower.
+
+    `most`: how many stages may have been simulated in all.
+    """
     while left and bounds.stages.simulated < most:
         least, plan = left[0]
         if (now := closer(plan)) <= least:

@@ -100,7 +100,7 @@ class Search:
     def certificates(self, rows: Sequence[Row]) -> list[Certificate]:
         """For each batch size, what the rows prove of the plans that the program admits."""
         found = ((size, self._admitted(size)[0]) for size in self.batch_sizes)
-        return [certificate(self.subject, plans, size, rows) for size, plans in found]
+        return [certificate(self.subject, plans, size, rows, self.budget) for size, plans in found]
 
     @property
     def refused(self) -> Counter[str]:
