@@ -104,7 +104,30 @@ def search(
         typer.Option(metavar="N,N,…", help="Replicas that partition state by ZeRO, beside all: HSDP."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="off|on|both", help="Whether to recompute activations. [default: off]")
+        str | None,
+        typer.Option(
+            metavar="S,S,…",
+            help="What to recompute: off, on (full), selective, products; of so many layers, as full:16; both: off,on. "
+            "[default: off]",
+        ),
+    ] = None,
+    balance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="uniform,cost", help="Layers of stages: equally many, or for equal times. [default: uniform]"
+        ),
+    ] = None,
+    etp: Annotated[
+        str | None,
+        typer.Option(metavar="0,1", help="Experts of T shards: split (0), or whole in each (1). [default: 0]"),
+    ] = None,
+    cp_experts: Annotated[
+        bool | None,
+        typer.Option("--cp-experts/--no-cp-experts", help="Also divide experts among devices that share sequences."),
+    ] = None,
+    fp8: Annotated[
+        str | None,
+        typer.Option(metavar="tensor|block|delayed", help="Products in 8-bit floats, where the hardware has them."),
     ] = None,
     sequence_parallel: Annotated[
         bool | None,
@@ -224,13 +247,14 @@ def search(
     from distir.search.plot import PlotError, check_suffix
 
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
-    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard}
+    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard, "etp": etp}
     trained = global_batch is not None or (batch_size is None and apply is None and _is_forward(model))
     if trained:
         if batch_size is not None:
             raise Refused("`--global-batch` excludes `--batch-size`", "both are the batch of a step")
         asked["batch"] = global_batch
         apply = TRAINING if apply is None and _is_forward(model) else apply
+    apply = apply if fp8 is None else f"{_in_fp8(fp8, _On(hardware, nodes, None, False))} {apply or ''}".strip()
     chosen_model = _Model(model, of, apply)
     try:
         for path in plot or ():
@@ -250,7 +274,7 @@ def search(
             sizes["batch"] = (_usual_batch(count),)
             said = f"the batch of a step is not stated: {sizes['batch'][0]}, {PER_DEVICE} for each device"
             output.tell(f"{said}; `--global-batch N` says another")
-        how = (schedule, sums, checkpoint, cp_kind, sequence_parallel, fuse, overlap, skew)
+        how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, cp_experts, skew)
         space = _Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
         chosen = _search(subject, space, method or ("bounded" if trained else "grid"), jobs, backend, steps, seed)
         chosen = replace(chosen, budget=BUDGET if budget is None and trained and method is None else budget)
@@ -323,10 +347,12 @@ class _Tries(NamedTuple):
     schedule: str | None
     sums: str
     checkpoint: str | None
+    balance: str | None
     cp_kind: str | None
     sequence: bool | None
     fuse: bool | None
     overlap: bool | None
+    cp_experts: bool | None
     skew: float | None
     fix: Any
     all_divisors: bool
@@ -356,19 +382,22 @@ class _Tries(NamedTuple):
                 raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[name])}")
         if self.skew and self.skew < 1:
             raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {self.skew:g}")
-        fields = {"ep": "experts", "cp": "context", "virtual": "virtual", "shard": "shard", "zero": "zero"}
+        if bad := [n for n in sizes.get("etp", ()) if n not in (0, 1)]:
+            raise Refused(f"`--etp` expected 0 (experts split over shards) or 1 (whole in each), found {bad[0]}")
+        fields = {"ep": "experts", "cp": "context", "etp": "etp"}
+        fields |= {name: name for name in ("virtual", "shard", "zero")}
         found |= {field: sizes[name] for name, field in fields.items() if name in sizes}
         found["sums"] = _words(self.sums, "sums")
         if self.schedule is not None:
             found["schedules"] = _words(self.schedule, "schedule")
         if self.cp_kind is not None:
             found["kinds"] = _words(self.cp_kind, "cp-kind")
+        if self.balance is not None:
+            found["balance"] = _words(self.balance, "balance")
         if self.checkpoint is not None:
-            recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(self.checkpoint)
-            if recompute is None:
-                raise Refused(f"`--checkpoint` expected off, on or both, found `{self.checkpoint}`")
-            found["checkpoint"] = recompute
-        for name, asked in (("sequence", self.sequence), ("overlap", self.overlap)):
+            found |= _recomputed(self.checkpoint)
+        switches = {"sequence": self.sequence, "overlap": self.overlap, "cp_experts": self.cp_experts}
+        for name, asked in switches.items():
             if asked is not None:
                 found[name] = (False, True) if asked else (False,)
         found |= {} if self.fuse is None else {"fuse": self.fuse}
@@ -402,13 +431,36 @@ class _Tries(NamedTuple):
         return {"microbatches": counts, "accumulate": accumulate, "micro_batches": own}
 
 
+def _recomputed(text: str) -> dict[str, Any]:
+    """Fields of a space for what `--checkpoint` says. Raises Refused."""
+    from distir.diagnostics import suggestion
+    from distir.search.plan import RECOMPUTED
+
+    whether, what = dict[bool, None](), dict[str, None]()
+    for part in text.replace("both", "off,on").split(","):
+        word = part.strip()
+        name, colon, layers = word.partition(":")
+        if word in ("off", "on"):
+            whether[word == "on"] = None
+            what |= {"": None} if word == "on" else {}
+        elif name in RECOMPUTED and (not colon or (layers.isdigit() and int(layers))):
+            whether[True] = None
+            what["" if word == "full" else word] = None
+        else:
+            known = ("off", "on", "both", *RECOMPUTED)
+            hint = "of so many layers: as in full:16" if name in known else suggestion(name, known)
+            raise Refused(f"`--checkpoint` expected some of {', '.join(known)}, found `{word}`", hint)
+    return {"checkpoint": tuple(whether), "recompute": tuple(what) or ("",)}
+
+
 def _words(text: str, option: str) -> tuple[str, ...]:
     """Comma-separated words of an option. Raises Refused for one that there is not, with the nearest."""
     from distir.diagnostics import suggestion
     from distir.ops.attention import CONTEXTS
+    from distir.search.plan import BALANCES
     from distir.transform.pipeline import SCHEDULES, SUMS
 
-    known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS}[option]
+    known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS, "balance": BALANCES}[option]
     found = tuple(dict.fromkeys(ALIASES.get(word := part.strip(), word) for part in text.split(",")))
     for word in found:
         if word not in known and option == "schedule":
@@ -484,6 +536,22 @@ def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str
     if method not in METHODS:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
     return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
+
+
+def _in_fp8(scaling: str, on: _On) -> str:
+    """The step that has products in 8-bit floats. Raises Refused where the hardware has none."""
+    from pathlib import Path
+
+    from distir.config import find
+    from distir.ir import DTYPES
+    from distir.transform.float8 import SCALINGS
+
+    if scaling not in SCALINGS:
+        raise Refused(f"`--fp8` expected {' or '.join(SCALINGS)}, found `{scaling}`")
+    machine = simulating.machine(on.hardware, find(Path()), on.nodes).hardware
+    if any(kind.rates[DTYPES["Float8E4M3FN"]].instead for kind in machine.kinds.distinct):
+        raise Refused(f"`--fp8`: `{machine.name}` has no arithmetic of 8-bit floats", "`dgx-h100` has, and later ones")
+    return f"fp8={scaling}"
 
 
 class _On(NamedTuple):

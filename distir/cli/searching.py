@@ -145,6 +145,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
         "rows": [row(one) for one in rows],
         "left_out": [row(one) for one in table if not one.fits],
         "skipped": dict(chosen.refused),
+        "notes": chosen.notes,
         "certificates": [asdict(found) | {"proven": found.proven} for found in _certificates(chosen, table)],
         **({"explained": list(_explained(table, chosen, bound))} if wanted.explain else {}),
     }
@@ -252,7 +253,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     text += f", {over} need more memory than there is" if over else ""
     text += f", {failed} infeasible" if failed else ""
     text += "".join(f"\n{count:,} more {_are(count)} skipped: {why}" for why, count in chosen.refused.most_common())
-    text += "".join(f"\n{line}" for line in _certified(chosen, table))
+    text += "".join(f"\n{line}" for line in (*chosen.notes, *_certified(chosen, table)))
     nothing = "none fits into memory" if failed < len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}
