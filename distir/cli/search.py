@@ -28,6 +28,9 @@ TRAINING = "grad optimizer=adamw precision=mixed"
 BUDGET = 64
 """How many configurations of a training step are simulated, unless an option says."""
 
+STEPS, FEW_STEPS = 200, 16
+"""How many steps annealing takes, and behind a best-first search that no option asks for."""
+
 PER_DEVICE = 16
 """Sequences of a step for each device, where no option says how many."""
 
@@ -154,13 +157,18 @@ def search(
     ] = False,
     method: Annotated[
         str | None,
-        typer.Option(metavar="|".join(METHODS), help="The search method. [default: grid; of training bounded]"),
+        typer.Option(metavar="|".join(METHODS), help="The search method. [default: grid; of training anneal]"),
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="bounded: simulate N at most. [default: all; of training 64]"),
+        typer.Option(
+            metavar="N", min=1, help="Simulate the N best by estimate at most. [default: all; of training 64]"
+        ),
     ] = None,
-    steps: Annotated[int, typer.Option(metavar="N", min=1, help="anneal: the number of steps.")] = 200,
+    steps: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="anneal: the number of steps. [default: 200; behind best-first 16]"),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed.")] = 0,
     bind: options.Bindings = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
@@ -276,8 +284,10 @@ def search(
             output.tell(f"{said}; `--global-batch N` says another")
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, cp_experts, skew)
         space = _Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
-        chosen = _search(subject, space, method or ("bounded" if trained else "grid"), jobs, backend, steps, seed)
-        chosen = replace(chosen, budget=BUDGET if budget is None and trained and method is None else budget)
+        few = BUDGET if budget is None and trained and method in (None, "anneal") else budget
+        long = steps or (STEPS if few is None or method == "anneal" else FEW_STEPS)
+        chosen = _search(subject, space, method or ("anneal" if trained else "grid"), jobs, backend, long, seed)
+        chosen = replace(chosen, budget=few)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
@@ -690,6 +700,7 @@ def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> 
     search = replace(chosen, known=tuple(known))
     csv = None if log is None else log.path
     total = search.configurations if search.budget is None else min(search.budget, search.configurations)
+    total += search.annealing.steps if search.budget is not None and search.method == "anneal" else 0
     found: list[Row] = []
     try:
         with (

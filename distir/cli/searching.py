@@ -165,7 +165,7 @@ def _figures(row: Row, chosen: Search, wanted: Wanted) -> dict[str, Any]:
 
 
 def _certificates(chosen: Search, table: Table) -> list[Certificate]:
-    return chosen.certificates(table.rows) if chosen.method == "bounded" else []
+    return chosen.certificates(table.rows) if chosen.is_bounded else []
 
 
 def _bound(rows: Sequence[Row], chosen: Search, wanted: Wanted) -> dict[Any, Binding | None]:
@@ -291,7 +291,13 @@ def _certified(chosen: Search, table: Table) -> Iterator[str]:
         said = ", ".join(f"{count:,} are {why}" for why, count in others.items() if count)
         if not said:
             continue
-        text = f"exhaustive: {said}" if found.proven else f"best-first: {found.simulated} simulated, {said}"
+        how = "best-first"
+        if chosen.method == "anneal":
+            steps = _counted(chosen.annealing.steps, "step")
+            how += f", then {steps} of annealing from the best (seed {chosen.annealing.seed})"
+        simulated = f"{found.simulated} simulated"
+        simulated += f" ({found.beyond} with stages of other sizes)" if found.beyond else ""
+        text = f"exhaustive: {said}" if found.proven else f"{how}: {simulated}, {said}"
         if found.gap is not None and not found.proven:
             text += f"; none can take less than {1 - found.gap:.0%} of the best's time"
         several = len(chosen.batch_sizes) > 1 and found.batch_size is not None

@@ -48,14 +48,15 @@ No more than the search may simulate plans, but for a few.
 class Certificate:
     """What is known of the plans of a grid at one batch size that were not simulated.
 
-    `simulated`: how many were. `slower`: by their bounds, no faster than the best. `over`: weights and optimizer state
-    alone need more memory than there is. `refused`: a stage of them cannot be, by itself. `left`: of which nothing is
-    known but bounds. `gap`: how much less time than the best one of these could take at most, as a share of it; 0 where
-    none is left, None where none fits.
+    `simulated`: how many were, `beyond` of them others than those of the grid. `slower`: by their bounds, no faster
+    than the best. `over`: weights and optimizer state alone need more memory than there is. `refused`: a stage of them
+    cannot be, by itself. `left`: of which nothing is known but bounds. `gap`: how much less time than the best one of
+    these could take at most, as a share of it; 0 where none is left, None where none fits.
     """
 
     batch_size: int | None
     simulated: int
+    beyond: int
     slower: int
     over: int
     refused: int
@@ -150,7 +151,7 @@ def certificate(
     over, refused = len(others) - len(fitting), sum(bounds.seconds(plan) == math.inf for plan in fitting)
     slower = len(fitting) - len(left) - refused
     gap = None if best == float("inf") and left else 0.0 if not left else 1 - least / best
-    return Certificate(size, len(done), slower, over, refused, len(left), gap)
+    return Certificate(size, len(done), len(done - {*plans}), slower, over, refused, len(left), gap)
 
 
 def _raise_least(
@@ -165,6 +166,11 @@ def _raise_least(
         if (now := closer(plan)) <= least:
             break
         heapreplace(left, (now, plan)) if now < best else heappop(left)
+
+
+def may_fit(subject: Subject, size: int | None) -> Callable[[Plan], bool]:
+    """Whether weights and optimizer state of a plan alone do not exceed the memory."""
+    return _Limits(subject, size, ()).fits
 
 
 class _Limits:

@@ -1,4 +1,4 @@
-"""How layers are dealt out, what is recomputed, whose experts are whole: what a search tries of them, in which words."""
+"""How layers are dealt out, what is recomputed, whose experts are whole: what a search tries, and in whose words."""
 
 import os
 import random
