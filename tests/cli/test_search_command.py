@@ -183,7 +183,7 @@ def test_a_row_for_another_framework(distir, model, tmp_path, framework, expecte
     [
         (("mlp-1c", "--batch-size", "8"), "did you mean `mlp-1b`?"),
         (("llama3-8", "--batch-size", "8"), "did you mean `llama3-8b`?"),
-        (("llama3-8b", "--batch-size", "8", "--heads", "7"), "expected `kv-heads` to divide the number of heads 7"),
+        (("llama3-8b", "--batch-size", "8", "--heads", "7"), "expected `heads` to divide the width 4096, found 7"),
         (("mlp-1b", "--batch-size", "8", "--layers", "2"), "the model `mlp-1b` has no option `--layers`"),
         (("a.dir", "--layers", "2"), "`--layers` is for a model by its name, and `a.dir` is a program"),
         (("mlp-1b", "--apply", "gard"), "`--apply`: there is no step or option `gard`; did you mean `grad`?"),
