@@ -255,7 +255,9 @@ SMALL = ("llama3-8b", *WORDS, "--seq", "128", "--hardware", "dgx-h100", "--devic
 
 
 def test_a_model_by_its_name_and_nothing_else(distir):
-    found = distir("search", *SMALL, "--budget", "4", "--steps", "3", "--tokens", "1T", "--power", "700", "--price", "2USD/h")
+    found = distir(
+        "search", *SMALL, "--budget", "4", "--steps", "3", "--tokens", "1T", "--power", "700", "--price", "2USD/h"
+    )
     assert found.code == 0, found.err
     assert "the batch of a step is not stated: 32, 16 for each device" in found.err
     assert "best-first, then 3 steps of annealing from the best (seed 0): " in found.out
