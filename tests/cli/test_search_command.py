@@ -255,36 +255,3 @@ def test_microbatches_may_be_stated_by_their_size(distir):
         ended = distir(*words, *more)
         assert ended.code == 2
         assert message in ended.err
-
-
-def test_the_editors_form_has_all_that_can_be_searched_for():
-    """But for what its own pickers choose, what is listed and written, and the sizes of models that have names."""
-    import inspect
-    import re
-    from pathlib import Path
-
-    from distir.cli.search import search
-    from distir.models import SIZES
-
-    elsewhere = {"model", "hardware", "nodes", "sequence", "phase", "context", "dtype", "dropout", *SIZES}
-    shown = {
-        "csv",
-        "resume",
-        "plot",
-        "top",
-        "pareto",
-        "tokens",
-        "price",
-        "power",
-        "explain",
-        "measure",
-        "measure_backend",
-        "measure_timeout",
-        "export",
-        "row",
-        "as_json",
-        "progress",
-    }
-    options = Path(__file__).parents[2] / "vscode-extension/src/commands/options.ts"
-    fields = {name.replace("-", "_") for name in re.findall(r'{ name: "([a-z-]+)"', options.read_text())}
-    assert fields == set(inspect.signature(search).parameters) - elsewhere - shown
