@@ -80,8 +80,10 @@ def pipeline_cost(
         return PipelineCost()
 
 
-def call_costs(module: Module, called: Collection[str], count: int, machine: Hardware) -> dict[str, float]:
-    """Seconds that a call of each of these functions takes in a pipeline, by function.
+def call_costs(
+    module: Module, called: Collection[str], count: int, machine: Hardware
+) -> tuple[dict[str, float], dict[tuple[int, int], float]]:
+    """Seconds that a call of each of these functions takes in a pipeline, and a message between two devices.
 
     `count` is the number of microbatches. Raises ProgramError where the cost of an op is not known.
     """
@@ -92,6 +94,7 @@ def call_costs(module: Module, called: Collection[str], count: int, machine: Har
     body = plan(module, analysis.domain, instance, machine).body
     seconds = _seconds(body)
     found: dict[str, float] = {}
+    sends: dict[tuple[int, int], float] = {}
     seen = {id(body)}
     waiting = [body]
     while waiting:
@@ -99,10 +102,13 @@ def call_costs(module: Module, called: Collection[str], count: int, machine: Har
         for statement, step in zip(current.instance.function.body, current.steps, strict=True):
             if isinstance(statement, Call) and statement.function in called:
                 found[statement.function] = max(found.get(statement.function, 0.0), seconds(step))
+            elif isinstance(step, Effect) and step.op == "Send" and len(step.devices) == 2:
+                way = min(step.devices), max(step.devices)
+                sends[way] = max(sends.get(way, 0.0), seconds(step))
             elif isinstance(step, Body) and id(step) not in seen:
                 seen.add(id(step))
                 waiting.append(step)
-    return found
+    return found, sends
 
 
 def _bound(entry: Function, size: int) -> dict[str, int]:

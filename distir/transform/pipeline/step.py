@@ -383,8 +383,8 @@ def _prepared(
             return forward_only(chosen(devices, count, virtual))
         return fit(homes, lengths, count, in_flight).order if chosen.fitted else chosen(devices, count, virtual)
 
-    def fitted(count: int, lengths: Lengths) -> BestOrder:
-        return _reported(reading, lambda: fit(homes, lengths, count, in_flight, SECONDS))
+    def fitted(count: int, lengths: Lengths, sends: Lengths) -> BestOrder:
+        return _reported(reading, lambda: fit(homes, lengths, count, in_flight, SECONDS, sends))
 
     return Prepared(
         placement,
