@@ -13,6 +13,7 @@ from typing import Any
 
 from distir.ir import Attributes, Dense, DimensionError, Literal, TensorType
 from distir.ir.literals import identity
+from distir.ir.types import HOST
 from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
@@ -31,6 +32,9 @@ from distir.prove.pieces import (
 )
 from distir.prove.runs import Runs
 from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
+
+ANYWHERE = 1
+"""Stands for the device of operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ def _lifted(
     reason: Unproved | None = None
     for attrs in _whole_attributes(algebra, op, near, bound, operands):
         try:
-            known = _of_wholes(op, attrs, operands, len(results))
+            known = _of_wholes(algebra, op, attrs, operands, len(results))
             found, wholes = known if known is not None else (near, None)
             if is_located:
                 found = replace(found, located=frozenset())
@@ -257,16 +261,29 @@ def _adds_up(op: Op, found: Layout, letter: str, operands: Sequence[TermPiece | 
 
 
 def _of_wholes(
-    op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], count: int
+    algebra: Algebra, op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], count: int
 ) -> tuple[Layout, tuple[Shape, ...]] | None:
-    """The layout for wholes, in which a dimension of 1 is one that broadcasts, and the shapes of their results."""
+    """The layout for wholes, in which a dimension of 1 is one that broadcasts, and the shapes of their results.
+
+    It is found once for the shards, replicas and microbatches of an op: devices and places do not matter.
+    """
     values: list[Value] = []
     for piece in operands:
         known = type_of(piece.value) if piece is not None else None
         if piece is None or isinstance(piece.value, (Dense, Literal)) or not isinstance(known, TensorType):
             values.append(None if piece is None else piece.value)
         else:
-            values.append(TensorType(known.dtype, piece.whole, known.device))
+            device = known.device if known.device in (None, HOST) else ANYWHERE
+            values.append(TensorType(known.dtype, piece.whole, device))
+    key = op.name, attrs, tuple(values), count
+    if key not in algebra.wholes:
+        algebra.wholes[key] = _inferred(op, attrs, values, count)
+    return algebra.wholes[key]
+
+
+def _inferred(
+    op: Op, attrs: Attributes, values: Sequence[Value], count: int
+) -> tuple[Layout, tuple[Shape, ...]] | None:
     try:
         types = infer_types(op, values, attrs, count)
         found = layout(op, values, types, attrs)

@@ -127,6 +127,9 @@ class Algebra:
     laws: dict[str, None] = field(default_factory=dict[str, None])
     """The laws of real numbers that were used."""
 
+    wholes: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """What is known of ops on wholes, by their types."""
+
     operand: Callable[[Op, int], str] | None = None
     """Says what the program calls an operand of the op that is being interpreted."""
 

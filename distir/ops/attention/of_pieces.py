@@ -20,12 +20,12 @@ def forward_of_pieces(
     """`others`: the operands behind the values."""
     mask, sinks, *rest = (*others, *(None,) * 8)[:8]
     stated = rest[4], rest[5]
-    if not _splits(p, q, k, v, (mask, *rest[:4]), stated, attrs):
+    if not _splits(p, q, k, v, mask, rest[:4], stated, attrs):
         return NotImplemented
     axis = _axis(p, q)
     keys = p.places(k, axis)
     whole = [None if x is None else p.whole(x, axis) for x in (q, k, v)]
-    over_all = p.several("Attention", p.count, *whole, None, sinks, **attrs)
+    over_all = p.several("Attention", p.count, *whole, _all_rows(p, mask), sinks, **attrs)
     found = [p.placed(x, own, q, axis) for x, own in zip(over_all, (axis, 2), strict=False)]
     if p.is_all(k, axis):
         return found
@@ -43,14 +43,14 @@ def backward_of_pieces(p: Pieces, given: Sequence[Piece], others: Sequence[Piece
     """`given`: the gradient of the result, queries, keys, values, the result, its log-sum-exp."""
     dy, q, k, v, y, lse = given
     mask, sinks, *rest = (*others, *(None,) * 7)[:7]
-    if not _splits(p, q, k, v, (mask, *rest[:3]), (rest[3], rest[4]), attrs):
+    if not _splits(p, q, k, v, mask, rest[:3], (rest[3], rest[4]), attrs):
         return NotImplemented if sinks is None else _with_sinks(p, given, others, attrs)
     axis = _axis(p, q)
     queries = p.places(q, axis)
     if any(p.places(x, own) != queries for x, own in ((dy, axis), (y, axis), (lse, 2))):
         return NotImplemented
     whole = [p.whole(x, own) for x, own in zip(given, (axis,) * 5 + (2,), strict=True)]
-    found = p.several("AttentionGrad", p.count, *whole, None, sinks, **attrs)
+    found = p.several("AttentionGrad", p.count, *whole, _all_rows(p, mask), sinks, **attrs)
     dq, dk, dv, *dsinks = found
     dq = p.placed(p.some(dq, "keys", p.places(k, axis), p.whole_size(k, axis)), axis, q, axis)
     rows = queries, p.whole_size(q, axis)
@@ -85,6 +85,7 @@ def _splits(
     q: Piece,
     k: Piece,
     v: Piece | None,
+    mask: Piece | None,
     none: Sequence[Piece | None],
     stated: tuple[Piece | None, Piece | None],
     attrs: Any,
@@ -93,6 +94,8 @@ def _splits(
     axis = _axis(p, q)
     if any(x is not None for x in none) or attrs["dropout"] or len(p.shape(k)) != len(p.shape(q)):
         return False
+    if mask is not None and not (p.has_all(k, axis) and _of_queries(p, mask, q, axis)):
+        return False
     if v is not None and p.places(v, axis) != p.places(k, axis):
         return False
     if p.has_all(q, axis) and p.has_all(k, axis) and stated == (None, None):
@@ -100,3 +103,17 @@ def _splits(
     return not attrs["is_causal"] or all(
         p.begins(x, axis, None if runs is None else p.ints(runs)) for x, runs in zip((q, k), stated, strict=True)
     )
+
+
+def _of_queries(p: Pieces, mask: Piece, q: Piece, axis: int) -> bool:
+    """Whether a mask is one for all queries, or has the rows of these."""
+    rows = len(p.shape(mask)) - 2
+    if rows < 0 or p.whole_size(mask, rows) == 1:
+        return True
+    return (p.places(mask, rows), p.whole_size(mask, rows)) == (p.places(q, axis), p.whole_size(q, axis))
+
+
+def _all_rows(p: Pieces, mask: Piece | None) -> Piece | None:
+    """The mask for all queries."""
+    rows = -1 if mask is None else len(p.shape(mask)) - 2
+    return mask if rows < 0 else p.whole(mask, rows)
