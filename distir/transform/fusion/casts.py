@@ -49,7 +49,7 @@ def with_own_casts(function: Function, ops: Collection[str]) -> Function:
     return replace(function, body=_without(body, copied))
 
 
-def _without(body: Sequence[Statement], copied: Collection[str]) -> tuple[Statement, ...]:
+def _without(body: Sequence[Statement], copied: set[str]) -> tuple[Statement, ...]:
     """The statements without those that made what is `copied`, as far as nothing uses it any more."""
     kept: list[Statement] = []
     used: set[str] = set()
