@@ -39,12 +39,12 @@ def anneal(
     layers: int,
     settings: Annealing,
     known: dict[Plan, Row],
-    fits: Callable[[Plan], bool] = lambda _: True,
+    likely: Callable[[Plan], bool] = lambda _: True,
 ) -> Generator[Row]:
     """The rows simulated on the way, each plan once.
 
-    `layers`: how many layers the program has. `known`: rows that need not be simulated again. `fits`: whether a plan is
-    worth simulating, as far as that is known without it.
+    `layers`: how many layers the program has. `known`: rows that need not be simulated again. `likely`: whether a plan
+    is worth simulating, as far as that is known without it.
     """
     draw = random.Random(settings.seed)
     known = {**known, start.plan: start}
@@ -52,7 +52,9 @@ def anneal(
     cooling = (COLD / HOT) ** (1 / max(1, settings.steps - 1))
     temperature = HOT
     for _ in range(settings.steps):
-        options = [plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space) and fits(plan)]
+        options = [
+            plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space) and likely(plan)
+        ]
         if not options:
             return
         plan = draw.choice(options)

@@ -286,7 +286,18 @@ def test_bad_words_are_refused_before_anything_runs(distir):
         ("--tokens", "many"): "`--tokens` expected a number of tokens",
         ("--price", "2"): "`--price`",
         ("--cp", "0"): "`--cp` expected degrees from 1",
-        ("--cp", "3"): "2 devices",
+        ("--cp", "3"): "CP in {3}",
+        ("--cp", "3", "--tp", "1"): "CP = 2 would do",
+        ("--pp", "4", "--devices", "8"): "P times virtual stages of 2 or less would do",
+        (
+            "--zero",
+            "3",
+            "--shard",
+            "3",
+            "--devices",
+            "8",
+        ): "a multiple of 3, to partition state among\n  help: 2, 4 would do",
+        ("--checkpoint", "full:9"): "`full:9` recomputes 9 layers, and there are 2\n  help: 2 would do",
     }.items():
         found = distir("search", *SMALL, "--global-batch", "8", *words)
         assert (found.code, said in found.err) == (2, True), found.err
