@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BEAM = 4
 """How many plans are simulated at a time, at least; with more workers, one each."""
 
-WORTH = 2
+WORTH = 4
 """A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
 
 PROOFS = 64
@@ -93,7 +93,7 @@ def bounded(
             estimates.learn(mine.values())
         waiting = np.ones(len(open_plans), dtype=bool)
         left = len(open_plans) if budget is None else budget
-        stages = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else budget // WORTH // 2)
+        stages = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else budget // WORTH)
         while left > 0:
             waiting &= least < best
             scores = np.where(waiting, least if estimates is None else estimates.scores(), np.inf)
@@ -133,7 +133,7 @@ def certificate(
 ) -> Certificate:
     """What rows at a batch size prove of all plans of a grid.
 
-    `budget`: that of the search. Half as many stages are simulated by themselves in all, during the search and here.
+    `budget`: that of the search. As many stages are simulated by themselves at most, during the search and here.
     """
     done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
@@ -144,9 +144,7 @@ def certificate(
     left = [(least, plan) for least, plan in left if least < best]
     heapify(left)
     for closer in (bounds.stages.at_best, bounds.stages.seconds):
-        _raise_least(
-            left, best, closer, bounds, bounds.stages.simulated + PROOFS if budget is None else budget // WORTH
-        )
+        _raise_least(left, best, closer, bounds, bounds.stages.simulated + PROOFS if budget is None else budget)
     left = [(bounds.seconds(plan), plan) for _, plan in left]
     left = [(least, plan) for least, plan in left if least < best]
     least = min((least for least, _ in left), default=best)
