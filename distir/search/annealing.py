@@ -98,7 +98,7 @@ def _settled(plan: Plan, space: Space, first: int) -> Plan:
         if axis.field not in ("microbatches", "experts"):
             values = axis.tried(space, plan)
             own = getattr(plan, axis.field)
-            if axis.field == "zero" and own not in (0, *values):  # another stage may stand for it
+            if axis.field == "zero" and own not in (0, *values):  # another stage may represent it
                 plan = replace(plan, zero=max((stage for stage in values if stage < own), default=0))
             elif axis.field != "zero" and own not in values:
                 plan = replace(plan, **{axis.field: values[0]})

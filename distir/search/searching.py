@@ -126,13 +126,13 @@ class Search:
 
     @property
     def notes(self) -> list[str]:
-        """What rows stand for others."""
+        """Which rows represent others."""
         zero = self.space.zero
         piped = any(
             plan.pipeline > 1 and plan.zero == 1 for size in self.batch_sizes for plan in self._admitted(size)[0]
         )
         return (
-            ["in pipelines `zero=1` stands for `zero=2`, whose rows are equal"] if {1, 2} <= {*zero} and piped else []
+            ["in pipelines `zero=1` represents `zero=2`, whose rows are equal"] if {1, 2} <= {*zero} and piped else []
         )
 
     def table(self) -> Table:

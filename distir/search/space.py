@@ -82,7 +82,8 @@ class Space(Choices):
         fixed = {other: held for other, held in self.fixed.items() if other != name}
         free = replace(self, fixed=fixed, context=tuple(divisors(self.devices)) if name == "CP" else self.context)
         try:
-            possible = {dict(zip(("D", "T", "P", "CP"), degrees, strict=True))[name] for degrees in free._degrees()}
+            at = ("D", "T", "P", "CP").index(name)
+            possible = {degrees[at] for degrees in free._degrees()}
         except SpaceError:
             return ""
         asked = self.context if name == "CP" else self.fixed[name]
