@@ -29,7 +29,7 @@ TRAINING = "grad optimizer=adamw precision=mixed"
 BUDGET = 64
 """How many configurations of a training step are simulated, unless an option says."""
 
-STEPS, FEW_STEPS = 200, 16
+STEPS, FEW_STEPS = 200, 8
 """How many steps annealing takes, and behind a best-first search that no option asks for."""
 
 PER_DEVICE = 16
@@ -221,7 +221,7 @@ def search(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="anneal: the number of steps. [default: 200; behind best-first 16]"),
+        typer.Option(metavar="N", min=1, help="anneal: the number of steps. [default: 200; behind best-first 8]"),
         Label("Steps of anneal"),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed."), Label("Seed of anneal")] = 0,

@@ -39,12 +39,12 @@ def anneal(
     layers: int,
     settings: Annealing,
     known: dict[Plan, Row],
-    fits: Callable[[Plan], bool] = lambda _: True,
+    likely: Callable[[Plan], bool] = lambda _: True,
 ) -> Generator[Row]:
     """The rows simulated on the way, each plan once.
 
-    `layers`: how many layers the program has. `known`: rows that need not be simulated again. `fits`: whether a plan is
-    worth simulating, as far as that is known without it.
+    `layers`: how many layers the program has. `known`: rows that need not be simulated again. `likely`: whether a plan
+    is worth simulating, as far as that is known without it.
     """
     draw = random.Random(settings.seed)
     known = {**known, start.plan: start}
@@ -52,7 +52,9 @@ def anneal(
     cooling = (COLD / HOT) ** (1 / max(1, settings.steps - 1))
     temperature = HOT
     for _ in range(settings.steps):
-        options = [plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space) and fits(plan)]
+        options = [
+            plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space) and likely(plan)
+        ]
         if not options:
             return
         plan = draw.choice(options)
@@ -96,7 +98,7 @@ def _settled(plan: Plan, space: Space, first: int) -> Plan:
         if axis.field not in ("microbatches", "experts"):
             values = axis.tried(space, plan)
             own = getattr(plan, axis.field)
-            if axis.field == "zero" and own not in (0, *values):  # another stage may stand for it
+            if axis.field == "zero" and own not in (0, *values):  # another stage may represent it
                 plan = replace(plan, zero=max((stage for stage in values if stage < own), default=0))
             elif axis.field != "zero" and own not in values:
                 plan = replace(plan, **{axis.field: values[0]})

@@ -34,14 +34,11 @@ if TYPE_CHECKING:
 BEAM = 4
 """How many plans are simulated at a time, at least; with more workers, one each."""
 
-WORTH = 2
+WORTH = 4
 """A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
 
-PROOFS, FEW = 64, 8
-"""How many stages are simulated by themselves at the end, at most, to say how much better another plan could be.
-
-No more than the search may simulate plans, but for a few.
-"""
+PROOFS = 64
+"""How many stages are simulated by themselves at the end of a search without a budget, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def bounded(
             estimates.learn(mine.values())
         waiting = np.ones(len(open_plans), dtype=bool)
         left = len(open_plans) if budget is None else budget
-        stages = bounds.stages.simulated + max(1, (len(open_plans) if budget is None else budget) // WORTH)
+        stages = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else budget // WORTH)
         while left > 0:
             waiting &= least < best
             scores = np.where(waiting, least if estimates is None else estimates.scores(), np.inf)
@@ -134,7 +131,10 @@ def _is_apart(one: int, others: Sequence[int], plans: Sequence[Plan]) -> bool:
 def certificate(
     subject: Subject, plans: Sequence[Plan], size: int | None, rows: Sequence[Row], budget: int | None = None
 ) -> Certificate:
-    """What rows at a batch size prove of all plans of a grid. `budget`: that of the search."""
+    """What rows at a batch size prove of all plans of a grid.
+
+    `budget`: that of the search. As many stages are simulated by themselves at most, during the search and here.
+    """
     done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
     others = [plan for plan in plans if plan not in done]
@@ -144,7 +144,7 @@ def certificate(
     left = [(least, plan) for least, plan in left if least < best]
     heapify(left)
     for closer in (bounds.stages.at_best, bounds.stages.seconds):
-        _raise_least(left, best, closer, bounds, bounds.stages.simulated + min(PROOFS, max(FEW, budget or PROOFS)))
+        _raise_least(left, best, closer, bounds, bounds.stages.simulated + PROOFS if budget is None else budget)
     left = [(bounds.seconds(plan), plan) for _, plan in left]
     left = [(least, plan) for least, plan in left if least < best]
     least = min((least for least, _ in left), default=best)
@@ -168,9 +168,10 @@ def _raise_least(
         heapreplace(left, (now, plan)) if now < best else heappop(left)
 
 
-def may_fit(subject: Subject, size: int | None) -> Callable[[Plan], bool]:
-    """Whether weights and optimizer state of a plan alone do not exceed the memory."""
-    return _Limits(subject, size, ()).fits
+def may_be(subject: Subject, size: int | None, most: float) -> Callable[[Plan], bool]:
+    """Whether a plan may fit into the memory and take less than so many seconds, as far as that is known."""
+    bounds = _Limits(subject, size, ())
+    return lambda plan: bounds.fits(plan) and bounds.seconds(plan) < most
 
 
 class _Limits:

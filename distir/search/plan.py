@@ -215,7 +215,7 @@ def _counts(space: Choices, plan: Plan) -> Sequence[int]:
 
 
 def _zero_stages(space: Choices, plan: Plan) -> Sequence[int]:
-    """In a pipeline, stage 1 stands for stage 2: gradients are summed up over microbatches, and reduced at the end."""
+    """In a pipeline, stage 1 represents stage 2: gradients are summed up over microbatches, and reduced at the end."""
     alike = plan.pipeline > 1 and 1 in space.zero
     return tuple(stage for stage in space.zero if stage == 0 or (plan.data > 1 and not (stage == 2 and alike)))
 

@@ -11,17 +11,20 @@ from typing import Literal, NoReturn
 
 from distir.cost import Hardware, load
 from distir.ir import Constant, Module
-from distir.search.annealing import Annealing, anneal
-from distir.search.bounded import Certificate, bounded, certificate, may_fit
+from distir.search.annealing import HOT, Annealing, anneal
+from distir.search.bounded import Certificate, bounded, certificate, may_be
 from distir.search.plan import Plan
 from distir.search.progress import watched
 from distir.search.rows import Row, Table
 from distir.search.space import Space, SpaceError, check_batch_sizes
-from distir.search.subject import Subject, batch_dimension, fixed_batch
+from distir.search.subject import Subject, batch_dimension, fixed_batch, layers_of
 from distir.search.whole import UNSHARED, admitted
 from distir.search.work import Workers, carry_out, units
 from distir.transform.pipeline import layer_count
 from distir.transform.sharding.mesh import devices_of
+
+REACHED = 1 + 2 * HOT
+"""Annealing hardly accepts a plan that takes so many times as long as the best of the grid."""
 
 Method = Literal["grid", "bounded", "anneal"]
 
@@ -123,13 +126,13 @@ class Search:
 
     @property
     def notes(self) -> list[str]:
-        """What rows stand for others."""
+        """Which rows represent others."""
         zero = self.space.zero
         piped = any(
             plan.pipeline > 1 and plan.zero == 1 for size in self.batch_sizes for plan in self._admitted(size)[0]
         )
         return (
-            ["in pipelines `zero=1` stands for `zero=2`, whose rows are equal"] if {1, 2} <= {*zero} and piped else []
+            ["in pipelines `zero=1` represents `zero=2`, whose rows are equal"] if {1, 2} <= {*zero} and piped else []
         )
 
     def table(self) -> Table:
@@ -147,8 +150,9 @@ class Search:
             known = {row.plan: row for row in found if row.batch_size == best.batch_size}
             if self.is_bounded and self._is_proven(best, list(known.values())):
                 continue
-            layers, fits = layer_count(self.subject.module), may_fit(self.subject, best.batch_size)
-            yield from anneal(self.subject, self.grid, best, layers, self.annealing, known, fits)
+            layers = layer_count(self.subject.module)
+            likely = may_be(self.subject, best.batch_size, REACHED * (best.latency_s or 0.0))
+            yield from anneal(self.subject, self.grid, best, layers, self.annealing, known, likely)
 
     def _of_the_grid(self) -> Generator[Row]:
         sizes = self.batch_sizes
@@ -163,7 +167,7 @@ class Search:
 
     def _is_proven(self, best: Row, rows: Sequence[Row]) -> bool:
         """Whether nothing of the grid is left, and the best has no stages that could be cut otherwise."""
-        left = certificate(self.subject, self._admitted(best.batch_size)[0], best.batch_size, rows, self.budget)
+        left = certificate(self.subject, self._admitted(best.batch_size)[0], best.batch_size, rows, 0)
         return left.proven and best.plan.pipeline == 1
 
     def _allows(self, size: int | None, plan: Plan) -> bool:
@@ -191,15 +195,39 @@ class Search:
                 f"`@{self.subject.entry.name}` dispatches no tokens to experts, to be split over {shared} devices; "
                 "leave out `--ep`"
             )
+        self._check_groups()
+        self._check_recomputation()
         if self.configurations == 0:
             self._refuse()
+
+    def _check_groups(self) -> None:
+        """Raises SpaceError for groups of replicas that partition state, and that no number of replicas consists of."""
+        shard = self.space.shard
+        if not shard:
+            return
+        replicas = {plan.data for plan in self.grid.plans()}
+        if bad := [n for n in shard if n > 1 and not any(d % n == 0 for d in replicas)]:
+            near = sorted({n for d in replicas for n in range(2, d) if d % n == 0})
+            hint = f"; {', '.join(map(str, near))} would do" if near else "; leave out `--shard`"
+            raise SpaceError(f"no number of replicas here is a multiple of {bad[0]}, to partition state among{hint}")
+
+    def _check_recomputation(self) -> None:
+        """Raises SpaceError for the recomputation of more layers than there are."""
+        layers = layers_of(self.subject)
+        for what in self.space.recompute:
+            count = int(what.partition(":")[2] or 0)
+            if layers is not None and count > layers:
+                raise SpaceError(f"`{what}` recomputes {count} layers, and there are {layers}; {layers} would do")
 
     def _refuse(self) -> NoReturn:
         """Raises SpaceError: says why nothing is left, and where it is the batch, which one would do."""
         plans, sizes = list(self.grid.plans()), self.batch_sizes
         if any(self._allows(size, plan) for plan in plans for size in sizes):
             why = ", ".join(f"{count} {why}" for why, count in self.refused.most_common(3))
-            raise SpaceError(f"no strategy is left of those that the program admits: {why}")
+            layers = layers_of(self.subject)
+            fewer = any("more stages" in reason for reason in self.refused)
+            hint = f"; P times virtual stages of {layers} or less would do" if fewer else ""
+            raise SpaceError(f"no strategy is left of those that the program admits: {why}{hint}")
         least = min(plan.data * plan.microbatches for plan in plans)
         parts = least * min(self.space.micro_batches or (1,))
         wanted = max(max(size or 1 for size in sizes) // parts, 1) * parts

@@ -79,12 +79,15 @@ class Space(Choices):
 
     def _nearest(self, name: str) -> str:
         """Which degree would do in the place of the stated ones, the others as they are; nothing where none would."""
-        free = replace(self, fixed={other: held for other, held in self.fixed.items() if other != name})
+        fixed = {other: held for other, held in self.fixed.items() if other != name}
+        free = replace(self, fixed=fixed, context=tuple(divisors(self.devices)) if name == "CP" else self.context)
         try:
-            possible = {dict(zip("DTP", degrees, strict=False))[name] for degrees in free._degrees()}
+            at = ("D", "T", "P", "CP").index(name)
+            possible = {degrees[at] for degrees in free._degrees()}
         except SpaceError:
             return ""
-        least = min(possible, key=lambda n: (min(abs(n - stated) for stated in self.fixed[name]), n))
+        asked = self.context if name == "CP" else self.fixed[name]
+        least = min(possible, key=lambda n: (min(abs(n - stated) for stated in asked), n))
         return f"; {name} = {least} would do"
 
     def _sharing(self, count: int) -> tuple[int, ...]:
@@ -107,10 +110,13 @@ class Space(Choices):
                         continue
                     found = True
                     yield data, tensor, pipeline, context
-        if not found and self.fixed:
-            held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in self.fixed.items())
-            nearest = "".join(self._nearest(name) for name in self.fixed)
-            raise SpaceError(f"{self.devices} devices cannot be split into D·T·P with {held}{nearest}")
+        if not found and (self.fixed or self.context != (1,)):
+            stated = {**self.fixed, **({} if self.context == (1,) else {"CP": self.context})}
+            held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in stated.items())
+            nearest = "".join(self._nearest(name) for name in stated)
+            raise SpaceError(
+                f"{self.devices} devices cannot be split into D·T·P{'·CP' * ('CP' in stated)} with {held}{nearest}"
+            )
         if not found:
             raise SpaceError(
                 f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"

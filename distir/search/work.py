@@ -132,6 +132,8 @@ def _loky_races_silenced() -> Generator[None]:
             before(failure)
 
     threading.excepthook = hook
+    # Workers that waited too long for work end while the next comes; others are started in their place.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
     try:
         yield
     finally:

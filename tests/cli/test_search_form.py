@@ -5,9 +5,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from distir.cli import named
 from distir.cli.forms import form_of
 from distir.cli.search import search
-from distir.models import SIZES
 
 FORM = Path(__file__).parents[2] / "vscode-extension/src/commands/search-options.ts"
 
@@ -40,7 +40,7 @@ def test_the_form_is_made_from_the_options(request):
 
 def test_all_that_can_be_searched_for_is_asked_for():
     """But for what the editor's own pickers choose, what is listed and written, and the sizes of models by name."""
-    elsewhere = {"model", "hardware", "nodes", "sequence", "phase", "context", "dtype", "dropout", *SIZES}
+    elsewhere = {"model", "hardware", "nodes", *named.OPTIONS}
     listed = {"top", "pareto", "tokens", "price", "power", "explain", "as_json", "progress", "export", "row", "plot"}
     written = {"csv", "resume", "measure", "measure_backend", "measure_timeout"}
     fields = {field.name.replace("-", "_"): field for field in form_of(search)}

@@ -28,14 +28,14 @@ def row_of(subject, plan, size=32):
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "interleaved", "zb-h1", "zb-v"])
-def test_in_pipelines_one_stage_of_zero_stands_for_the_other(schedule):
+def test_in_pipelines_one_stage_of_zero_represents_the_other(schedule):
     one, two = (row_of(DENSE, Plan(2, 1, 2, 4, schedule, zero=zero)) for zero in (1, 2))
     assert (one.latency_s, one.peak_memory_bytes) == (two.latency_s, two.peak_memory_bytes)
     space = Space(4, (32,), (4,), (schedule,), zero=(0, 1, 2, 3), accumulate=(1,))
     tried = {(plan.pipeline > 1, plan.zero) for plan in space.plans() if plan.data > 1}
     assert tried == {(piped, zero) for piped in (False, True) for zero in (0, 1, 2, 3)} - {(True, 2)}
     assert Search(DENSE, space, workers=HERE).notes == [
-        "in pipelines `zero=1` stands for `zero=2`, whose rows are equal"
+        "in pipelines `zero=1` represents `zero=2`, whose rows are equal"
     ]
     assert {plan.zero for plan in Space(4, (32,), (4,), zero=(2,), fixed={"P": (2,)}).plans()} == {2}
 

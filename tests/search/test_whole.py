@@ -122,7 +122,7 @@ def test_what_is_left_of_a_search_is_known_to_be_little_faster():
     """Products alone say that others may take a fraction of the best's time; stages say that they cannot."""
     it = subject("llama", "dgx-h100")
     space = replace(whole(it, 2, (16,)), schedules=("1f1b",), zero=(0, 1), micro_batches=(1, 4), kinds=("ring",))
-    search = Search(it, space, "bounded", HERE, budget=8)
+    search = Search(it, replace(space, recompute=("",), balance=("uniform",)), "bounded", HERE, budget=24)
     rows = list(search.rows())
     best = min(row.latency_s for row in rows if row.fits)
     (certificate,) = search.certificates(rows)
@@ -286,7 +286,18 @@ def test_bad_words_are_refused_before_anything_runs(distir):
         ("--tokens", "many"): "`--tokens` expected a number of tokens",
         ("--price", "2"): "`--price`",
         ("--cp", "0"): "`--cp` expected degrees from 1",
-        ("--cp", "3"): "2 devices",
+        ("--cp", "3"): "CP in {3}",
+        ("--cp", "3", "--tp", "1"): "CP = 2 would do",
+        ("--pp", "4", "--devices", "8"): "P times virtual stages of 2 or less would do",
+        (
+            "--zero",
+            "3",
+            "--shard",
+            "3",
+            "--devices",
+            "8",
+        ): "a multiple of 3, to partition state among\n  help: 2, 4 would do",
+        ("--checkpoint", "full:9"): "`full:9` recomputes 9 layers, and there are 2\n  help: 2 would do",
     }.items():
         found = distir("search", *SMALL, "--global-batch", "8", *words)
         assert (found.code, said in found.err) == (2, True), found.err

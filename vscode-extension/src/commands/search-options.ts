@@ -41,7 +41,7 @@ export const SEARCH_OPTIONS: readonly SearchOption[] = [
   {"name": "all-divisors", "label": "All divisors", "detail": "Try all divisors as degrees, not only powers of two.", "kind": "flag", "choices": []},
   {"name": "method", "label": "Method", "detail": "The search method. [default: grid; of training anneal]", "kind": "choice", "choices": ["grid", "bounded", "anneal"]},
   {"name": "budget", "label": "Configurations", "detail": "Simulate the N best by estimate at most. [default: all; of training 64]", "kind": "number", "choices": []},
-  {"name": "steps", "label": "Steps of anneal", "detail": "anneal: the number of steps. [default: 200; behind best-first 16]", "kind": "number", "choices": []},
+  {"name": "steps", "label": "Steps of anneal", "detail": "anneal: the number of steps. [default: 200; behind best-first 8]", "kind": "number", "choices": []},
   {"name": "seed", "label": "Seed of anneal", "detail": "anneal: the random seed.", "kind": "number", "choices": []},
   {"name": "bind", "label": "Sizes of dimensions", "detail": "The size of a named dimension, or a host parameter's value.", "kind": "pairs", "choices": []},
   {"name": "jobs", "label": "Processes", "detail": "The number of processes; 0: one per core.", "kind": "number", "choices": []},
