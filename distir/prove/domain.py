@@ -179,7 +179,7 @@ class Relations(Domain):
         return found
 
     def _renamed(self, formals: Formals, summary: tuple[Related, ...]) -> tuple[Related, ...] | None:
-        """What is known of formals, of what they stand for."""
+        """What is known of formals, of what they represent."""
         key = tuple(formals.forms), tuple(formals.sums)
         renaming = self._renamings.get(key)
         if renaming is None:

@@ -34,7 +34,7 @@ from distir.prove.runs import Runs
 from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
 
 ANYWHERE = 1
-"""Stands for the device of operands."""
+"""In the place of the device of operands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Calls that differ in their operands' terms alone: one is interpreted, the others follow by renaming.
 
-A function is interpreted on *formals*, which stand for any values: what holds of its results holds for all of them. Of
+A function is interpreted on *formals*, which represent any values: what holds of its results holds for all of them. Of
 other operands, with the same places of the same shapes, the results are those with the operands' terms in the formals'
 place. So equal layers are interpreted once, in either program, and where only that differs, so are microbatches.
 
@@ -46,11 +46,11 @@ class NotRenamedError(Exception):
 
 @dataclass
 class Formals:
-    """Formals in the place of the terms of a call's operands, and what they stand for."""
+    """Formals in the place of the terms of a call's operands, and what they represent."""
 
     algebra: Algebra
     forms: list[Form] = field(default_factory=list[Form])
-    """What each formal stands for."""
+    """What each formal represents."""
     sums: list[int] = field(default_factory=list[int])
     """The same for sums."""
     _made: dict[Form, Form] = field(default_factory=dict[Form, Form])

@@ -53,7 +53,7 @@ class Atom:
     reason: str | None = None
     """Why nothing is known of it but how it was computed."""
     is_open: bool = False
-    """Whether it is made of a `formal`, that stands for any value."""
+    """Whether it is made of a `formal`, that represents any value."""
     is_unknown: bool = False
     """Whether it is made of an `unknown`."""
 
