@@ -31,6 +31,7 @@ from distir.cli.importing import import_
 from distir.cli.launch import launch
 from distir.cli.lower import lower
 from distir.cli.lsp import lsp
+from distir.cli.mcp import mcp
 from distir.cli.model import model
 from distir.cli.ops import ops
 from distir.cli.project import project
@@ -68,6 +69,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     explain,
     hardware,
     lsp,
+    mcp,
 )
 """In the order of the help. A command is called as its function; its docstring is its help and shows an example."""
 

@@ -90,7 +90,8 @@ PROGRESS: dict[str, type[ProgressBar]] = {"text": ProgressBar, "json": ProgressL
 
 def interrupted(rows: list[Row], total: int, csv: str | None) -> str:
     """What an interrupted search leaves."""
-    from distir.search.rows import Table, show_rate
+    from distir.search.rows import show_rate
+    from distir.search.table import Table
 
     text = f"interrupted: tried {len(rows)} of {total} configurations"
     best = Table(tuple(rows)).best

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-from distir.ir import notebook
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
+from distir.ir.notebook import ShownFunction, ShownModule
 from distir.ir.types import Type
 
 DISCARD = ""
@@ -98,7 +98,7 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Function:
+class Function(ShownFunction):
     """A straight-line body in SSA form. `result_types` is empty where the program does not state them.
 
     `kernel`: a call of it is one launch on its device, whose intermediate values stay on the chip. It means what its
@@ -117,17 +117,6 @@ class Function:
             object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types, self.kernel)))
         return self._hash  # type: ignore[return-value]
 
-    def __repr__(self) -> str:
-        kind, params, count = (
-            "kernel" if self.kernel else "func",
-            ", ".join(f"%{p.name}" for p in self.params),
-            len(self.body),
-        )
-        return f"Function({kind} @{self.name}({params}), {count} statement{'s' * (count != 1)})"
-
-    def _repr_html_(self) -> str | None:
-        return notebook.program(self)
-
     def __reduce__(self) -> tuple[object, ...]:
         return Function, (self.name, self.params, self.body, self.result_types, self.kernel)
 
@@ -138,7 +127,7 @@ class Function:
         return last.args if isinstance(last, Return) else ()
 
 
-class Module:
+class Module(ShownModule):
     """A sequence of functions with distinct names."""
 
     __slots__ = ("functions",)
@@ -160,12 +149,6 @@ class Module:
 
     def __hash__(self) -> int:
         return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return f"Module({list(self.functions)})"
-
-    def _repr_html_(self) -> str | None:
-        return notebook.program(self)
 
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.

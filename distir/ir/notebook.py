@@ -19,6 +19,32 @@ MOST_ROWS = 50
 """So many lines of a text, and rows of a table, are shown."""
 
 
+class ShownModule:
+    """A module: its functions, and in notebooks its text."""
+
+    __slots__ = ()
+
+    def __repr__(self: Any) -> str:
+        return f"Module({list(self.functions)})"
+
+    def _repr_html_(self) -> str | None:
+        return program(self)
+
+
+class ShownFunction:
+    """A function: its head, and in notebooks its text."""
+
+    __slots__ = ()
+
+    def __repr__(self: Any) -> str:
+        kind, count = "kernel" if self.kernel else "func", len(self.body)
+        params = ", ".join(f"%{param.name}" for param in self.params)
+        return f"Function({kind} @{self.name}({params}), {count} statement{'s' * (count != 1)})"
+
+    def _repr_html_(self) -> str | None:
+        return program(self)
+
+
 def is_notebook() -> bool:
     """Whether this process runs the cells of a notebook."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()

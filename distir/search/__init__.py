@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from distir.search.annealing import Annealing
     from distir.search.log import Log, LogError, read_rows, write_rows
     from distir.search.plan import MICROBATCHES, Plan
-    from distir.search.rows import COLUMNS, Row, Table, pareto
+    from distir.search.rows import COLUMNS, Row, pareto
     from distir.search.searching import Search, search
     from distir.search.space import Space, SpaceError
     from distir.search.subject import Subject
+    from distir.search.table import Table
     from distir.search.work import Workers
 
 _HOMES = {
     "distir.search.annealing": ("Annealing",),
     "distir.search.subject": ("Subject",),
     "distir.search.log": ("Log", "LogError", "read_rows", "write_rows"),
-    "distir.search.rows": ("COLUMNS", "Row", "Table", "pareto"),
+    "distir.search.rows": ("COLUMNS", "Row", "pareto"),
+    "distir.search.table": ("Table",),
     "distir.search.searching": ("Search", "search"),
     "distir.search.plan": ("MICROBATCHES", "Plan"),
     "distir.search.space": ("Space", "SpaceError"),

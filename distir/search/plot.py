@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from distir.cost import show_seconds
-from distir.search.rows import Row, Table, show_rate
+from distir.search.rows import Row, pareto, show_rate
 from distir.simulate.notebook import new_figure
 
 KINDS = ("D", "T", "P", "D/T", "D/P", "T/P", "D/T/P")
@@ -46,7 +46,9 @@ def check_suffix(path: str) -> None:
         raise PlotError(f"expected a picture ending in {', '.join(STILL)} or {INTERACTIVE}, found `{path}`")
 
 
-def plot(table: Table, path: str, title: str, capacity_bytes: int | None = None, suffix: str | None = None) -> None:
+def plot(
+    table: Sequence[Row], path: str, title: str, capacity_bytes: int | None = None, suffix: str | None = None
+) -> None:
     """Write the picture of a table, of the kind that the path's suffix (or `suffix`) says.
 
     `capacity_bytes` is drawn as a limit. Raises PlotError for another suffix, a table without points or where the
@@ -59,19 +61,19 @@ def plot(table: Table, path: str, title: str, capacity_bytes: int | None = None,
         raise PlotError(NOTHING)
     try:
         if chosen == INTERACTIVE:
-            _write_interactive(rows, table.pareto(), path, title, capacity_bytes)
+            _write_interactive(rows, pareto(table), path, title, capacity_bytes)
         else:
-            _write_still(rows, table.pareto(), path, title, capacity_bytes, chosen[1:])
+            _write_still(rows, pareto(table), path, title, capacity_bytes, chosen[1:])
     except ImportError as error:
         raise PlotError(f"plotting needs the package `{error.name}`; install `distir[plot]`") from None
 
 
-def figure(table: Table, title: str, capacity_bytes: int | None = None) -> Any:
+def figure(table: Sequence[Row], title: str, capacity_bytes: int | None = None) -> Any:
     """The picture of a table as a figure of matplotlib. Raises PlotError for a table without points, ImportError."""
     rows = [row for row in table if row.latency_s is not None and row.throughput is not None]
     if not rows:
         raise PlotError(NOTHING)
-    return _still(rows, table.pareto(), title, capacity_bytes)
+    return _still(rows, pareto(table), title, capacity_bytes)
 
 
 def _still(rows: Sequence[Row], front: Sequence[Row], title: str, capacity: int | None) -> Any:

@@ -12,7 +12,7 @@ from distir.ir.notebook import is_notebook
 Row = TypeVar("Row")
 
 EVERY_S = 0.2
-"""A page is told no more often."""
+"""A page is updated no more often."""
 
 
 def watched(rows: Iterable[Row], count: Callable[[], int], doing: str) -> Generator[Row]:
@@ -21,7 +21,7 @@ def watched(rows: Iterable[Row], count: Callable[[], int], doing: str) -> Genera
         yield from rows
         return
     display: Any = import_module("IPython.display")
-    most, done, told = count(), 0, time.monotonic()
+    most, done, shown = count(), 0, time.monotonic()
 
     def bar() -> Any:
         ended = f"{doing}: {done} of {most}"
@@ -30,9 +30,9 @@ def watched(rows: Iterable[Row], count: Callable[[], int], doing: str) -> Genera
     handle = display.display(bar(), display_id=True)
     for row in rows:
         done += 1
-        if time.monotonic() - told > EVERY_S:
+        if time.monotonic() - shown > EVERY_S:
             handle.update(bar())
-            told = time.monotonic()
+            shown = time.monotonic()
         yield row
     most = done
     handle.update(bar())

@@ -15,9 +15,10 @@ from distir.search.annealing import HOT, Annealing, anneal
 from distir.search.bounded import Certificate, bounded, certificate, may_be
 from distir.search.plan import Plan
 from distir.search.progress import watched
-from distir.search.rows import Row, Table
+from distir.search.rows import Row
 from distir.search.space import Space, SpaceError, check_batch_sizes
 from distir.search.subject import Subject, batch_dimension, fixed_batch, layers_of
+from distir.search.table import Table
 from distir.search.whole import UNSHARED, admitted
 from distir.search.work import Workers, carry_out, units
 from distir.transform.pipeline import layer_count

@@ -9,19 +9,16 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import BytesIO
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distir.cost import show_bytes, show_seconds
 from distir.ir import notebook
 from distir.simulate.phases import Phases
-from distir.simulate.picture import COMPUTE, IDLE, KINDS, as_svg, drawn
+from distir.simulate.picture import COMPUTE, IDLE, KINDS, Drawable, as_svg, drawn
 from distir.simulate.trace import Placing
 
-if TYPE_CHECKING:
-    from distir.simulate.simulation import Simulation
 
-
-def summary(simulation: Simulation) -> str:
+def summary(simulation: Drawable) -> str:
     """One line: what ran where, and how long."""
     return (
         f"@{simulation.function.name} on {simulation.hardware.name}: {show_seconds(simulation.latency_s)}, "
@@ -30,7 +27,7 @@ def summary(simulation: Simulation) -> str:
     )
 
 
-def as_html(simulation: Simulation) -> str:
+def as_html(simulation: Drawable) -> str:
     """A simulation: its figures, its timeline as a picture that scales, and its devices."""
     rows = [
         (
@@ -47,7 +44,7 @@ def as_html(simulation: Simulation) -> str:
     return notebook.lines(summary(simulation)) + pictures([simulation], [""]) + notebook.table(columns, rows)
 
 
-def pictures(simulations: Sequence[Simulation], names: Sequence[str]) -> str:
+def pictures(simulations: Sequence[Drawable], names: Sequence[str]) -> str:
     """Timelines on one scale; where one is too long to draw, nothing."""
     until = max(s.latency_s for s in simulations)
     found = [
@@ -57,7 +54,7 @@ def pictures(simulations: Sequence[Simulation], names: Sequence[str]) -> str:
     return "" if None in found else as_svg([timeline for timeline in found if timeline is not None])
 
 
-def to_pandas(simulation: Simulation) -> Any:
+def to_pandas(simulation: Drawable) -> Any:
     """The ops in program order: one row for each device of an op. Times in seconds."""
     pandas = needed("pandas")
     placing = Placing(Phases(simulation.module, simulation.body))
@@ -82,7 +79,7 @@ def to_pandas(simulation: Simulation) -> Any:
     return pandas.DataFrame(rows, columns=names)
 
 
-def plot(simulation: Simulation) -> Any:
+def plot(simulation: Drawable) -> Any:
     """The timeline as a figure: a lane for each device. Raises ValueError for a program of too many ops."""
     found = drawn(simulation, summary(simulation))
     if found is None:

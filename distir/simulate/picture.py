@@ -10,14 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Any
 
 from distir.cost import show_seconds
 from distir.simulate.phases import Phases
 from distir.simulate.trace import Placing
-
-if TYPE_CHECKING:
-    from distir.simulate.simulation import Simulation
 
 MOST_DRAWN = 200_000
 """No picture is drawn of more ops."""
@@ -45,6 +42,10 @@ KINDS: Mapping[str, tuple[str, str]] = {
 """What a part of the time can show: as a character, and as a colour."""
 
 
+Drawable = Any
+"""A `Simulation`, which imports this module and so cannot be named in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class DrawnLane:
     """What a device does, part by part of the time; beside what it computes, what it communicates meanwhile."""
@@ -63,7 +64,7 @@ class DrawnTimeline:
     more: int
 
 
-def drawn(simulation: Simulation, title: str, parts: int = PARTS, until_s: float | None = None) -> DrawnTimeline | None:
+def drawn(simulation: Drawable, title: str, parts: int = PARTS, until_s: float | None = None) -> DrawnTimeline | None:
     """A simulation's lanes up to `until_s` seconds, its latency by default; None where it has too many ops."""
     body = simulation.body
     latency = simulation.latency_s

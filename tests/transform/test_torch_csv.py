@@ -9,6 +9,8 @@ from torch_csv_samples import LAYERS, WAYS, pipeline, training
 
 import distir
 from distir.diagnostics import ProgramError
+from distir.models.catalogue import program
+from distir.models.published import PUBLISHED, resized
 from distir.transform import StepError, transform
 from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.passes import Pass, Task
@@ -32,7 +34,18 @@ def written(tmp_path):
 
 
 def test_every_schedule_is_among_the_ways():
-    assert {schedule for schedule, *_ in WAYS} == set(SCHEDULES)
+    assert {schedule for schedule, *_ in WAYS} == {name for name in SCHEDULES if not SCHEDULES[name].cuts}
+
+
+def test_chunks_of_sequences_are_no_stages_of_torch():
+    sizes = {"layers": 4, "width": 16, "heads": 4, "kv_heads": 2, "head_size": 4, "vocabulary": 32, "ffn": 16}
+    model = program(resized("llama3-8b", PUBLISHED["llama3-8b"], sizes), 16, 8, "Float32")
+    model = transform(model, "grad", "optimizer=adam")
+    assert played(transform(model, "pp=2", "microbatches=2")).order == SCHEDULES["1f1b"](2, 2)
+    for count in (1, 2):
+        chunks = transform(model, "pp=2", f"microbatches={count}", "schedule=seq1f1b", "chunks=2")
+        with pytest.raises(ProgramError, match="DIR651"):
+            played(chunks)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

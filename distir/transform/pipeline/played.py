@@ -38,6 +38,8 @@ class _PassCall:
 
     task: Task
     devices: frozenset[int]
+    weights: int = field(compare=False, default=0)
+    """The weights that it takes."""
 
 
 def played(module: Module, function: str | None = None) -> Played:
@@ -53,8 +55,11 @@ def played(module: Module, function: str | None = None) -> Played:
         raise _refused(entry, "it calls no pass of a stage")
     sizes = inlined_sizes(module, inside, lambda _: False)
     refuse_beyond(sizes[entry.name], MOST_WRITTEN, entry.name, "a schedule lists", of="passes of stages")
-    walk = _Walk(analysis, entry, inside)
-    finish(walk.body(analysis.instance(entry, [p.type for p in entry.params]), [0] * len(entry.params)))
+    count = max([len(s.results) for s in entry.body if isinstance(s, Apply) and _cuts(s, entry)], default=1)
+    walk = _Walk(analysis, entry, inside, count)
+    given = [1 << count + i if p.roles.get("param") else 0 for i, p in enumerate(entry.params)]
+    finish(walk.body(analysis.instance(entry, [p.type for p in entry.params]), given))
+    _refuse_chunks(entry, walk.calls)
     return _by_rank(entry, _completed(walk.calls))
 
 
@@ -73,18 +78,22 @@ _Home = tuple[int, Pass, frozenset[int]]
 
 @dataclass
 class _Walk:
-    """The calls of passes in the order of the program. Sets of microbatches are sets of bits."""
+    """The calls of passes in the order of the program.
+
+    What a value depends on is a set of bits: microbatches, of which there are `count`, and beyond them weights.
+    """
 
     analysis: Analysis
     entry: Function
     inside: set[str]
+    count: int
     calls: list[_PassCall] = field(default_factory=list[_PassCall])
     done: dict[_Home, int] = field(default_factory=dict[_Home, int])
     """By stage, pass and devices: the microbatches that it is done with."""
     flows: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     def body(self, instance: Instance, given: Sequence[int]) -> Deep[list[int]]:
-        """Walk a function's body, whose parameters depend on these microbatches; what its results depend on."""
+        """Walk a function's body, whose parameters depend on these; what its results depend on."""
         function = instance.function
         known = dict(zip((p.name for p in function.params), given, strict=True))
         for index, statement in enumerate(function.body):
@@ -100,19 +109,21 @@ class _Walk:
                 callee = self.analysis.domain.instance(statement.function, instance.state(statement.args))
                 made = yield self.body(callee, args)
             else:
-                self._note(instance, index, statement, _union(args))
+                self._note(instance, index, statement, args)
                 made = [_chosen(args, flow) for flow in self._flow(statement.function)]
             known.update(zip(statement.results, made, strict=True))
         return [_joined(known, names((arg,))) for arg in function.returned]
 
-    def _note(self, instance: Instance, index: int, call: Call, used: int) -> None:
-        """Note a call, which depends on the microbatches `used`, if it is a pass."""
+    def _note(self, instance: Instance, index: int, call: Call, args: Sequence[int]) -> None:
+        """Note a call, whose arguments depend on `args`, if it is a pass."""
         match = _STAGE.fullmatch(call.function)
         if match is None:
             return
         stage, kind = int(match[1]) - 1, Pass(match[3])
         values = [*instance.state(call.args), *(instance.state[name] for name in call.results)]
         devices = frozenset[int]().union(*(types.devices(type_of(v)) for v in values if v is not None))
+        used = _union(args) & (1 << self.count) - 1
+        weights = _union(bits >> self.count for bits in args if not bits & (1 << self.count) - 1)
         before = self.done.get((stage, kind, devices), 0)
         new = used & ~before or (0 if before else 1)  # where the batch is not cut, all is of one microbatch
         if new.bit_count() != 1:
@@ -120,7 +131,7 @@ class _Walk:
             which = "none that it has not done" if not new else "several"
             raise _refused(self.entry, f"`@{call.function}` is of one microbatch, and here it depends on {which}", site)
         self.done[stage, kind, devices] = before | new
-        self.calls.append(_PassCall(Task(stage, new.bit_length() - 1, kind), devices))
+        self.calls.append(_PassCall(Task(stage, new.bit_length() - 1, kind), devices, weights))
 
     def _flow(self, name: str) -> list[int]:
         """By result of a function: the parameters that it depends on, as a set of bits."""
@@ -197,6 +208,18 @@ def _completed(calls: Sequence[_PassCall]) -> list[_PassCall]:
             add(Task(task.stage, task.microbatch, Pass.BACKWARD), call.devices)
         add(task, call.devices)
     return list(found)
+
+
+def _refuse_chunks(entry: Function, calls: Sequence[_PassCall]) -> None:
+    """Raises ProgramError where passes over several chunks of sequences are numbered as stages, which torch has not."""
+    known: dict[tuple[int, frozenset[int]], int] = {}
+    for call in calls:
+        if call.task.kind is Pass.FORWARD and call.weights:
+            other = known.setdefault((call.weights, call.devices), call.task.stage)
+            if other != call.task.stage:
+                raise _refused(
+                    entry, f"stages {other + 1} and {call.task.stage + 1} are chunks of sequences of one stage"
+                )
 
 
 def _by_rank(entry: Function, calls: Sequence[_PassCall]) -> Played:

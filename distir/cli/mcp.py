@@ -1,0 +1,70 @@
+"""`distir mcp`: the tools of `tools`, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from distir import __version__
+from distir.cli.endings import Refused
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+ABOUT = (
+    "DistIR simulates distributed training and inference of neural networks before they run. A .dir file is a whole "
+    "distributed program. Begin with `search` for a strategy; `transform` writes it, `simulate` says what it costs, "
+    "`explain` why a device is late, `compare` what a change does."
+)
+
+
+def mcp() -> int:
+    """Run the tools for agents on standard input and output.
+
+    They speak the Model Context Protocol. Tools: check, simulate, explain, transform, search, compare. Agents start it;
+    docs/how-to/agents.md explains how to configure them.
+
+    For example:
+
+        distir mcp
+    """
+    try:
+        made = server()
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("mcp", "pydantic", "anyio"):
+            raise
+        raise Refused(f"the tools for agents need `{error.name}`", "install it: `pip install 'distir[mcp]'`") from None
+    made.run("stdio")
+    return 0
+
+
+def server() -> MCPServer:
+    """The server with all tools. Raises ModuleNotFoundError without the package `mcp`."""
+    from mcp.server import MCPServer
+
+    from distir.cli.tools import TOOLS
+
+    made = MCPServer("distir", instructions=ABOUT, version=__version__, log_level="WARNING")
+    for tool in TOOLS:
+        made.tool()(_answered(tool))
+    return made
+
+
+def _answered(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The tool, whose refusals the protocol reports as errors; what it prints does not reach the protocol's stream."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from distir.cli.tools import ToolRefusal, answering
+
+    @wraps(tool)
+    def call(*args: Any, **named: Any) -> dict[str, Any]:
+        try:
+            with redirect_stdout(sys.stderr), answering():
+                return tool(*args, **named)
+        except ToolRefusal as refusal:
+            raise ToolError(str(refusal)) from None
+
+    return call
