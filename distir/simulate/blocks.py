@@ -21,7 +21,7 @@ from distir.simulate.effects import DataFlow, Effect
 from distir.simulate.late import Late, LateMapping
 from distir.simulate.leaves import Leaves
 
-LEAST = 24
+LEAST = 16
 """How many statements a block has at least, when a body is cut."""
 
 _NUMBERS = count()
@@ -96,9 +96,9 @@ class BlockedFunction:
 
 
 def outlined(function: Function) -> BlockedFunction | None:
-    """A function cut into blocks; None for a short one."""
+    """A function cut into blocks; None for a short one, which would be a single block."""
     size = size_of_blocks(len(function.body))
-    if len(function.body) <= size or not isinstance(function.body[-1], Return):
+    if len(function.body) <= 2 * size or not isinstance(function.body[-1], Return):
         return None
     return BlockedFunction.of(function, list(cut(function.body[:-1], size)))
 

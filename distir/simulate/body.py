@@ -356,7 +356,7 @@ class Bodies:
     """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
     known: dict[Key, Body] = field(default_factory=dict["Key", Body])
     unequal: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]], kw_only=True)
-    """Pairs of sizes: were they equal, a result would take over memory that it does not."""
+    """Pairs of sizes: were they equal, a result would be donated memory that it is not."""
 
     def entry(self, instance: Instance) -> Body:
         """The body of a program's entry function: its parameters live throughout, its results to the end.

@@ -20,7 +20,7 @@ class Group(NamedTuple):
     sends: bool
     """By messages from one to another, for which one communicator per device serves all."""
     represented: tuple[int, int] | None
-    """Of a representative device: the size and the stride of the group that it stands for."""
+    """Of a representative device: the size and the stride of the group that it represents."""
 
 
 @dataclass(frozen=True, slots=True)
