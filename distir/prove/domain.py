@@ -7,6 +7,7 @@ reason: it equals nothing of the sequential program, so that no proof rests on i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
+from distir.prove.terms import Atom
 
 Related = Any
 """A piece, a tuple of values, or None."""
@@ -39,6 +41,10 @@ class MadeBy:
     sequential: bool
 
 
+Step = tuple[tuple[Related, ...], int, int]
+"""The results of an op, and which atoms were new then: from a number to before another one."""
+
+
 @dataclass
 class Relations(Domain):
     """What values are of the terms of the sequential program."""
@@ -48,9 +54,14 @@ class Relations(Domain):
     unknown: Any = None
     place: MadeBy | None = None
     """The statement that is being interpreted."""
+    pause: Callable[[], None] = lambda: None
+    """Called at each statement; may raise to give up."""
+    steps: dict[Any, Step] = field(default_factory=dict[Any, "Step"])
+    """What ops make of operands; of all versions of a program."""
+    made: dict[int, tuple[int, MadeBy]] = field(default_factory=dict[int, "tuple[int, MadeBy]"])
+    """Which statements of this version make which atoms: from a number to before another one."""
     _function: str = ""
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
-    _steps: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
 
     def __post_init__(self) -> None:
         self.mixed: Types = Mixed(self.module)
@@ -73,17 +84,29 @@ class Relations(Domain):
         finally:
             self._function = outer
 
+    def maker(self, atom: Atom) -> MadeBy | None:
+        """The first statement of this version that makes an atom; None of what is no op's."""
+        starts = sorted(self.made)
+        at = bisect_right(starts, atom.number) - 1
+        stop, made = self.made[starts[at]] if at >= 0 else (0, None)
+        return made if atom.number < stop else atom.origin
+
     def apply(self, op: Apply, vs: tuple[Related, ...]) -> Sequence[Related]:
         """The pieces that an op's results are."""
+        self.pause()
         key = (op.op, op.attrs, vs, len(op.results))
-        found = self._steps.get(key)
-        if found is None:
+        known = self.steps.get(key)
+        if known is None:
             self.place = MadeBy(self._function, op, self.algebra.sequential)
-            found = self._steps[key] = self._applied(op, vs)
+            first = len(self.algebra.terms)
+            known = self.steps[key] = self._applied(op, vs), first, len(self.algebra.terms)
             if self.algebra.sequential:
-                for name, piece in zip(op.results, found, strict=True):
+                for name, piece in zip(op.results, known[0], strict=True):
                     if name and isinstance(piece, TermPiece):
                         self.algebra.name(piece, name)
+        found, first, stop = known
+        if first < stop and first not in self.made:
+            self.made[first] = stop, MadeBy(self._function, op, self.algebra.sequential)
         return found
 
     def _applied(self, op: Apply, vs: tuple[Related, ...]) -> tuple[Related, ...]:

@@ -99,6 +99,9 @@ class Terms:
             found = self._known[key] = Atom(number, kind, shape, operands, details, linear, self.origin(), reason)
         return found
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def of_kind(self, kind: str) -> list[Atom]:
         """All atoms of a kind, in the order in which they were made."""
         return [atom for atom in self._known.values() if atom.kind == kind]
