@@ -61,9 +61,7 @@ def prove(
         distir prove shards.dir --against model.dir --where placements.toml
     """
     fold_on_one_core()
-    against = settings(distributed).sequential if against is None else against
-    if against is None:
-        raise Refused("expected `--against SEQUENTIAL`", 'or set `sequential = "model.dir"` in distir.toml')
+    against = _sequential(settings(distributed)) if against is None else against
     programs = [sound_program(file) for file in (distributed, against)]
     stated = None if where is None else _stated(where)
     entry = simulating.entry(programs[1], None, settings(against))

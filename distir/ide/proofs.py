@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from distir.analysis.program import Program, read
-from distir.diagnostics import Diagnostic, Site
+from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import proofs as codes
 from distir.files.reading import PROGRAM, advice, read_bytes, why_not
 from distir.ide.document import Document
+from distir.ir import Site
 from distir.syntax import decode
 
 if TYPE_CHECKING:  # loaded with the first proof, so that the server starts sooner
     from distir.prove.comparing import Reference
     from distir.prove.placements import CallSite, Placements
 
-MOST_TERMS, MOST_GROWTH = 100_000, 4
-"""Terms of earlier versions are forgotten where there are more, and so many times as many as one version has."""
+MOST_TERMS, MOST_GROWTH = 200_000, 20
+"""Earlier versions are forgotten where there are more terms, and so many times as many as the sequential program's."""
 
 
 class UnusableSequential(Exception):  # noqa: N818 - the user's file, no failure of ours
@@ -32,7 +33,7 @@ class UnusableSequential(Exception):  # noqa: N818 - the user's file, no failure
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sequential:
+class SequentialFile:
     """A version of the program that others are proved against: the same object while its file is."""
 
     path: str
@@ -48,21 +49,18 @@ class Proved:
     """
 
     document: Document
-    sequential: Sequential
+    sequential: SequentialFile
     sizes: tuple[tuple[str, int], ...]
     unlocated: tuple[Diagnostic, ...]
     placements: Placements | None = None
-    reference: Reference | None = None
-    terms: int = 0
-    """How many there were when the reference was new."""
 
-    def is_of(self, document: Document, sequential: Sequential) -> bool:
+    def is_of(self, document: Document, sequential: SequentialFile) -> bool:
         """Whether this is what holds of a document."""
         same = self.document.program is document.program and self.sequential is sequential
         return same and self.sizes == _sizes(document, sequential)
 
 
-def sequential(path: str) -> Sequential:
+def sequential(path: str) -> SequentialFile:
     """The program in a file; one that has not changed is not read again. Raises UnusableSequential."""
     try:
         status = os.stat(path)
@@ -72,12 +70,12 @@ def sequential(path: str) -> Sequential:
 
 
 @lru_cache(maxsize=4)
-def _remembered(path: str, version: tuple[int, ...]) -> Sequential:
+def _remembered(path: str, version: tuple[int, ...]) -> SequentialFile:
     del version  # a key of the cache: changes with the file
     return _read(path)
 
 
-def _read(path: str) -> Sequential:
+def _read(path: str) -> SequentialFile:
     name = os.path.basename(path)
     try:
         text, problems = decode(read_bytes(path, PROGRAM), path)
@@ -88,48 +86,59 @@ def _read(path: str) -> Sequential:
     program = read(text, path)
     for diagnostic in program.errors[:1]:
         raise UnusableSequential(f"`{name}` has errors: {diagnostic.message}", f"`distir check {name}` shows them")
-    return Sequential(path, program)
+    return SequentialFile(path, program)
 
 
-def prove(document: Document, against: Sequential, earlier: Proved | None, pause: Callable[[], None]) -> Proved:
-    """Compare a document with the sequential program. `pause` is called at each statement, and may raise to give up.
+@dataclass
+class Prover:
+    """Compares one version of a text after another: what is the same in two versions is followed once."""
 
-    `earlier`, of another version, makes no difference but in time.
-    """
-    from distir.prove import ProveError, follow, reference
-    from distir.prove.placements import Placements
+    _sequential: SequentialFile | None = None
+    _sizes: tuple[tuple[str, int], ...] = ()
+    _reference: Reference | None = None
+    _terms: int = 0
+    """How many terms there were before the first version was compared."""
 
-    sizes = _sizes(document, against)
-    try:
-        known = _reference(earlier, against, sizes)
-        if known is None:
-            made = reference(against.program.module, dict(sizes), pause)
-            known = made, 0
-        found = follow(document.program.module, known[0], pause=pause)
-        placements = Placements(found, _shown(document))
-    except ProveError as error:
-        name = os.path.basename(against.path)
-        entry = document.program.module.entry()
-        site = None if entry is None else Site(entry.name)
-        message = f"cannot be compared with `{name}`: {error}"
-        return Proved(document, against, sizes, (Diagnostic(codes.NOT_COMPARABLE, site, message),))
-    unlocated = tuple(found.proof.diagnostics(document.program.module))
-    terms = known[1] or len(known[0].algebra.terms)
-    return Proved(document, against, sizes, unlocated, placements, known[0], terms)
+    def prove(
+        self,
+        document: Document,
+        against: SequentialFile,
+        shown: Mapping[str, CallSite],
+        pause: Callable[[], None] = lambda: None,
+    ) -> Proved:
+        """Compare a document with the sequential program. `pause`, called at each statement, may raise to give up.
+
+        `shown`: by function, the call whose values are placed; of others the first.
+        """
+        from distir.prove import ProveError, follow
+        from distir.prove.placements import Placements
+
+        sizes, module = _sizes(document, against), document.program.module
+        try:
+            found = follow(module, self._known(against, sizes, pause), pause=pause)
+            placements = Placements(found, shown)
+        except ProveError as error:
+            entry = module.entry()
+            site = None if entry is None else Site(entry.name)
+            message = f"cannot be compared with `{os.path.basename(against.path)}`: {error}"
+            return Proved(document, against, sizes, (Diagnostic(codes.NOT_COMPARABLE, site, message),))
+        return Proved(document, against, sizes, tuple(found.proof.diagnostics(module)), placements)
+
+    def _known(
+        self, against: SequentialFile, sizes: tuple[tuple[str, int], ...], pause: Callable[[], None]
+    ) -> Reference:
+        """The sequential program with what was found of earlier versions, unless most of that is of the past."""
+        from distir.prove import reference
+
+        known, same = self._reference, (self._sequential, self._sizes) == (against, sizes)
+        if known is None or not same or len(known.algebra.terms) > max(MOST_TERMS, MOST_GROWTH * self._terms):
+            known = reference(against.program.module, dict(sizes), pause)
+            self._sequential, self._sizes, self._reference = against, sizes, known
+            self._terms = len(known.algebra.terms)
+        return known
 
 
-def _reference(
-    earlier: Proved | None, against: Sequential, sizes: tuple[tuple[str, int], ...]
-) -> tuple[Reference, int] | None:
-    """What an earlier proof knows, if it is of the same sequential program; not where too much of it is of the past."""
-    if earlier is None or earlier.reference is None or earlier.sequential is not against or earlier.sizes != sizes:
-        return None
-    if len(earlier.reference.algebra.terms) > max(MOST_TERMS, MOST_GROWTH * earlier.terms):
-        return None
-    return earlier.reference, earlier.terms
-
-
-def _sizes(document: Document, against: Sequential) -> tuple[tuple[str, int], ...]:
+def _sizes(document: Document, against: SequentialFile) -> tuple[tuple[str, int], ...]:
     """The sizes of the sequential program's named dimensions."""
     from distir.simulate.setup import bindable
 
@@ -137,19 +146,3 @@ def _sizes(document: Document, against: Sequential) -> tuple[tuple[str, int], ..
     names = frozenset[str]() if entry is None else bindable(entry)
     bound = {name: value for name, value in document.setup.bind.items() if name in names}
     return tuple(sorted((name, value) for name, value in bound.items() if isinstance(value, int)))
-
-
-def _shown(document: Document) -> dict[str, CallSite]:
-    """By function, the call that types, values and times are shown for."""
-    from distir.ide.instances import facts
-
-    if not document.is_simulated or document.simulation is None:
-        return {}
-    found = {name: facts(document).shown(name) for name in document.program.module.functions}
-    callers = {name: occurrence.caller for name, occurrence in found.items() if occurrence is not None}
-    return {name: (caller[0].name, caller[1]) for name, caller in callers.items() if caller is not None}
-
-
-def located(proved: Proved) -> tuple[Diagnostic, ...]:
-    """What is not proved, with places in the text that it was proved of."""
-    return tuple(replace(d) for d in proved.document.program.located(proved.unlocated))

@@ -14,12 +14,12 @@ Ops have rules of their own beside their definitions (`@Op.pieces`, `ops/pieces.
 """
 
 from distir.prove.comparing import Failure, Proof, ProveError
-from distir.prove.proving import Followed, follow, prove, reference
+from distir.prove.proving import FollowedProgram, follow, prove, reference
 from distir.prove.stated import Stated, StatedError, read_stated
 
 __all__ = [
     "Failure",
-    "Followed",
+    "FollowedProgram",
     "Proof",
     "ProveError",
     "Stated",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 from distir.analysis.interpreter import State, interpret
 from distir.analysis.parameters import parameters
-from distir.ir import Call, Module, TensorType, types
+from distir.ir import Apply, Call, Module, TensorType, types
 from distir.ops import Reject, type_of
 from distir.prove import runs as places
 from distir.prove.domain import Related, value_of, valued
 from distir.prove.pieces import TermPiece, Unproved
-from distir.prove.proving import Followed
+from distir.prove.proving import FollowedProgram
+from distir.prove.runs import Runs
 from distir.prove.terms import Atom
 from distir.prove.words import Wording
 
@@ -29,9 +31,10 @@ class Placements:
     Of a function that is called several times, those of one call: that of `shown`, else the first.
     """
 
-    def __init__(self, followed: Followed, shown: Mapping[str, CallSite]) -> None:
+    def __init__(self, followed: FollowedProgram, shown: Mapping[str, CallSite]) -> None:
         self.followed = followed
         self.states = _states(followed, shown)
+        self._alikes: dict[tuple[str, bool], dict[Any, list[str]]] = {}
 
     def piece(self, function: str, name: str) -> Related:
         """What a value is; None where nothing is known of it."""
@@ -48,43 +51,80 @@ class Placements:
             return "; ".join(items) + more if items else None
         return None if found is None else self._said(function, name, found)
 
-    def addends(self, function: str, name: str, among: Iterable[str]) -> list[str]:
-        """A partial sum and those that hold the other addends, each on a device of its own; empty where some lack."""
+    def group(self, function: str, name: str, axis: int | None, among: Collection[str] | None = None) -> list[str]:
+        """Values that together are a whole, each on a device of its own; `name` is one of them. Empty where some lack.
+
+        `axis`: a dimension of which they have the places, and are in the order of these; None: they are addends.
+        """
         piece = self.piece(function, name)
-        own = _addends(piece) if isinstance(piece, TermPiece) else None
-        if own is None:
+        if not isinstance(piece, TermPiece):
             return []
-        number, _ = own
-        parts = dict(self._alike(function, piece, (name, *among), number, -1))
-        return _chosen(parts, self.followed.reference.algebra.sizes[number], self._devices(function, parts))
-
-    def parts(self, function: str, name: str, axis: int, among: Iterable[str]) -> list[str]:
-        """A value and those that hold the other places of a dimension, each on a device of its own; in their order."""
-        piece = self.piece(function, name)
-        if not isinstance(piece, TermPiece) or piece.runs[axis] == places.full(piece.whole[axis]):
+        own = _addends(piece) if axis is None else None
+        if axis is None and own is None:
             return []
-        parts = dict(self._alike(function, piece, (name, *among), None, axis))
-        return _chosen(parts, piece.whole[axis], self._devices(function, parts))
+        number = None if own is None else own[0]
+        parts = self._alike(function, piece, name, number, -1 if axis is None else axis)
+        chosen = parts if among is None else {n: at for n, at in parts.items() if n == name or n in among}
+        devices = {other: _device(self.piece(function, other)) for other in chosen}
+        size = piece.whole[axis] if axis is not None else self.followed.reference.algebra.sizes[number or 0]
+        return _chosen(chosen, size, devices)
 
-    def _devices(self, function: str, names: Mapping[str, object]) -> Mapping[str, int | None]:
-        return {name: _device(self.piece(function, name)) for name in names}
+    def together(self, function: str, name: str, group: Sequence[str], axis: int | None) -> TermPiece:
+        """What a group is together: its sum, or joined along a dimension."""
+        piece, algebra = self.piece(function, name), self.followed.reference.algebra
+        if axis is not None:
+            runs = (*piece.runs[:axis], places.full(piece.whole[axis]), *piece.runs[axis + 1 :])
+            return replace(piece, runs=runs)
+        terms = [term for other in group for term in self.piece(function, other).terms]
+        return replace(piece, terms=algebra.totalled(terms))
 
-    def _alike(
-        self, function: str, piece: TermPiece, names: Iterable[str], number: int | None, axis: int
-    ) -> Iterator[tuple[str, places.Runs]]:
-        """Values that differ from a piece in the addends of one sum alone, or in the places of one dimension."""
-        for name in names:
-            other = self.piece(function, name)
-            if not isinstance(other, TermPiece) or other.whole != piece.whole:
+    def mends(self, function: str, statement: Apply | Call, name: str, instead: TermPiece) -> bool:
+        """Whether a statement is related to the sequential program where one of its operands is another piece."""
+        domain, state = self.followed.domain, self.states[function]
+        given = [instead if arg == name else v for arg, v in zip(statement.args, state(statement.args), strict=True)]
+        try:
+            if isinstance(statement, Apply):
+                found = domain.apply(statement, tuple(given))
+            else:
+                args, _ = parameters(self.followed.module.functions[statement.function], tuple(map(value_of, given)))
+                found = domain.call(statement, tuple(map(valued, given, args)))
+        except (Reject, Unproved):
+            return False
+        return not any(self._root(leaf) for v in found for leaf in _leaves(v))
+
+    def equal(self, function: str, name: str, wanted: TermPiece, among: Iterable[str]) -> str | None:
+        """A value on the same device that is this piece."""
+        device = _device(self.piece(function, name))
+        for other in among:
+            found = self.piece(function, other)
+            if not isinstance(found, TermPiece) or _device(found) != device:
                 continue
+            if (found.whole, found.runs, found.terms) == (wanted.whole, wanted.runs, wanted.terms):
+                return other
+        return None
+
+    def _alike(self, function: str, piece: TermPiece, name: str, number: int | None, axis: int) -> dict[str, Runs]:
+        """Values that differ from a piece in the addends of one sum alone, or in the places of one dimension."""
+        found: dict[str, Runs] = {}
+        for other_name in (name, *self._same(function, number is not None).get(_key(piece, number is not None), ())):
+            other = self.piece(function, other_name)
             if any(k != axis and a != b for k, (a, b) in enumerate(zip(piece.runs, other.runs, strict=True))):
                 continue
             if number is None and other.terms == piece.terms:
-                yield name, other.runs[axis]
-            elif number is not None and other.form == piece.form:
-                found = _addends(other)
-                if found is not None and found[0] == number:
-                    yield name, found[1]
+                found[other_name] = other.runs[axis]
+            elif number is not None and (own := _addends(other)) is not None and own[0] == number:
+                found[other_name] = own[1]
+        return found
+
+    def _same(self, function: str, partial: bool) -> Mapping[Any, list[str]]:
+        """The values of a function by what they are parts, or partial sums, of."""
+        known = self._alikes.get((function, partial))
+        if known is None:
+            known = self._alikes[function, partial] = {}
+            for name, piece in self.states[function].items():
+                if name and isinstance(piece, TermPiece) and (piece.is_partial or not partial):
+                    known.setdefault(_key(piece, partial), []).append(name)
+        return known
 
     def _said(self, function: str, name: str, piece: TermPiece) -> str:
         algebra = self.followed.reference.algebra
@@ -95,15 +135,13 @@ class Placements:
         unknown = self._root(piece)
         if unknown is not None:
             return unknown
-        said, of = words.of(piece), batches.of_piece(piece)
-        own = _addends(piece)
+        of, devices, own = batches.of_piece(piece), list[int](), _addends(piece)
         if own is not None:
             number, runs = own
             of = of or batches.of_addends(algebra.sizes[number], runs)
-            group = self.addends(function, name, self.states[function])
-            devices = sorted(d for d in (_device(self.piece(function, name)) for name in group) if d is not None)
-            if len(devices) > 1:
-                said = f"{said}, over devices {', '.join(map(str, devices))}"
+            found = [_device(self.piece(function, other)) for other in self.group(function, name, None)]
+            devices = sorted(device for device in found if device is not None)
+        said = words.of(piece, devices)
         return f"{said}, {of}" if of is not None and str(of) else said
 
     def _root(self, piece: TermPiece) -> str | None:
@@ -123,7 +161,7 @@ class Placements:
         return None
 
 
-def _states(followed: Followed, shown: Mapping[str, CallSite]) -> dict[str, State]:
+def _states(followed: FollowedProgram, shown: Mapping[str, CallSite]) -> dict[str, State]:
     """The values of each function that is reached, in one call of it; of callers first."""
     module, found = followed.module, dict(followed.states)
     sites: dict[str, CallSite] = {}
@@ -146,7 +184,7 @@ def _states(followed: Followed, shown: Mapping[str, CallSite]) -> dict[str, Stat
     return found
 
 
-def _called(followed: Followed, module: Module, caller: State, site: CallSite) -> State | None:
+def _called(followed: FollowedProgram, module: Module, caller: State, site: CallSite) -> State | None:
     """The values of a function in one call of it."""
     body = module.functions[site[0]].body
     statement = body[site[1]] if site[1] < len(body) else None
@@ -161,7 +199,15 @@ def _called(followed: Followed, module: Module, caller: State, site: CallSite) -
         return None
 
 
-def _addends(piece: TermPiece) -> tuple[int, places.Runs] | None:
+def _leaves(v: Related) -> Iterator[TermPiece]:
+    if isinstance(v, tuple):
+        for item in cast("tuple[Related, ...]", v):
+            yield from _leaves(item)
+    elif v is not None:
+        yield v
+
+
+def _addends(piece: TermPiece) -> tuple[int, Runs] | None:
     """Of which sum a piece has which addends, if it is of one."""
     found = {addends for _, _, addends in piece.terms}
     if len(found) != 1:
@@ -170,15 +216,20 @@ def _addends(piece: TermPiece) -> tuple[int, places.Runs] | None:
     return addends[0] if len(addends) == 1 else None
 
 
+def _key(piece: TermPiece, partial: bool) -> Any:
+    """What values have in common that are parts of one value, or partial sums of it."""
+    return (piece.whole, piece.form) if partial else (piece.whole, piece.terms)
+
+
 def _device(v: Related) -> int | None:
     found = type_of(v.value) if isinstance(v, TermPiece) else None
     device = types.device_of(found) if isinstance(found, TensorType) else None
     return device if isinstance(device, int) else None
 
 
-def _chosen(parts: Mapping[str, places.Runs], size: int, devices: Mapping[str, int | None]) -> list[str]:
+def _chosen(parts: Mapping[str, Runs], size: int, devices: Mapping[str, int | None]) -> list[str]:
     """Of values with these places, some that together have each place once, each on a device of its own; else none."""
-    found: dict[places.Runs, str] = {}
+    found: dict[Runs, str] = {}
     for name, runs in parts.items():
         taken = {devices[other] for other in found.values()}
         if runs not in found and devices[name] is not None and devices[name] not in taken:

@@ -21,7 +21,7 @@ from distir.prove.terms import Terms
 
 
 @dataclass(eq=False)
-class Followed:
+class FollowedProgram:
     """A distributed program of which each value has been followed."""
 
     module: Module
@@ -72,7 +72,7 @@ def follow(
     against: Reference,
     stated: Stated | None = None,
     pause: Callable[[], None] = lambda: None,
-) -> Followed:
+) -> FollowedProgram:
     """Each value of a distributed program, and whether its results are those of the sequential one.
 
     Another version of the program against the same reference costs what is new in it. `pause` is called at each
@@ -102,7 +102,7 @@ def follow(
             states[name] = _run(domain, function, found)
             found = states[name].returned
     proof = stated.proof(against, main, found) if stated is not None else _proof(against, main, found)
-    return Followed(distributed, against, domain, states, proof)
+    return FollowedProgram(distributed, against, domain, states, proof)
 
 
 def _proof(against: Reference, main: Function, found: Sequence[Related]) -> Proof:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distir.prove import runs as places
@@ -18,8 +19,8 @@ class Wording:
 
     algebra: Algebra
 
-    def of(self, piece: TermPiece) -> str:
-        """A piece: its places, its addends, and of what."""
+    def of(self, piece: TermPiece, devices: Sequence[int] = ()) -> str:
+        """A piece: its places, its addends, and of what. `devices`: those that have the addends of a partial sum."""
         parts = [
             f"{_DIMENSIONS[k] if k < len(_DIMENSIONS) else f'places of dimension {k}:'} {places.shown(own)}"
             for k, (own, size) in enumerate(zip(piece.runs, piece.whole, strict=True))
@@ -31,7 +32,8 @@ class Wording:
         addends = {number: at for _, _, own in piece.terms for number, at in own}
         sums = [f"{places.shown(at)} of {self.algebra.sizes[number]}" for number, at in sorted(addends.items())]
         whole = self.form(piece.form, piece.whole)
-        return f"a partial sum ({', '.join(sums[:MOST])} addends) of {where}{whole}"
+        over = f" over devices {', '.join(map(str, devices))}" if devices else ""
+        return f"a partial sum of {where}{whole}{over} ({', '.join(sums[:MOST])} addends)"
 
     def form(self, form: Form, shape: Shape) -> str:
         """A whole value."""

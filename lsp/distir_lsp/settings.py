@@ -19,7 +19,7 @@ from distir.config import Budget, Config, ConfigError, Hints
 from distir.cost import Hardware, HardwareError, load, with_nodes
 from distir.diagnostics import Report
 from distir.ide.document import Setup
-from distir.ide.proofs import Sequential, UnusableSequential, sequential
+from distir.ide.proofs import SequentialFile, UnusableSequential, sequential
 from distir.simulate.setup import SetupError, constants, limits
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Settings:
     setup: Setup
     machine: str = config.DEFAULT_HARDWARE
     hints: Hints = field(default_factory=Hints)
-    sequential: Sequential | None = None
+    sequential: SequentialFile | None = None
     """The program that this one is proved against."""
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
@@ -212,7 +212,7 @@ def _hardware(found: Config, given: Client, reports: list[Report], trouble: list
 
 def _sequential(
     path: str, found: Config, given: Client, reports: list[Report], trouble: list[str]
-) -> Sequential | None:
+) -> SequentialFile | None:
     """The client's sequential program, else that of the settings file; none for that program itself."""
     named = found.sequential if given.sequential is None else os.path.abspath(given.sequential)
     if named is None or (os.path.exists(path) and os.path.exists(named) and os.path.samefile(path, named)):
