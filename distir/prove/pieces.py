@@ -18,7 +18,7 @@ from distir.ops import Op, Value, type_of
 from distir.ops.numeric import np
 from distir.prove import runs as places
 from distir.prove.runs import Runs
-from distir.prove.terms import DIGITS, Atom, Form, Shape, Terms, combined, factor
+from distir.prove.terms import DIGITS, Atom, Form, Shape, Terms, Unproved, combined, factor
 
 MOST_EXACT = 10**11
 """The greatest integer that is a factor: factors are rounded."""
@@ -31,10 +31,6 @@ Addends = tuple[tuple[int, Runs], ...]
 """Which addends of a sum: by the sum's number, in ascending order. Empty: all."""
 
 Term = tuple[Atom, float, Addends]
-
-
-class Unproved(Exception):  # noqa: N818 - a verdict on a statement, not a failure of ours
-    """Nothing can be said of a statement's results; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from distir.ir import Apply, Call, Module, TensorType, types
 from distir.ops import Reject, type_of
 from distir.prove import runs as places
 from distir.prove.domain import Related, value_of, valued
-from distir.prove.pieces import TermPiece, Unproved
+from distir.prove.pieces import TermPiece
 from distir.prove.proving import FollowedProgram
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom
+from distir.prove.terms import Atom, Unproved
 from distir.prove.words import Wording
 
 MOST_ITEMS = 4
@@ -34,6 +34,7 @@ class Placements:
     def __init__(self, followed: FollowedProgram, shown: Mapping[str, CallSite]) -> None:
         self.followed = followed
         self.states = _states(followed, shown)
+        self._numbered: dict[str, dict[str, int]] = {}
         self._alikes: dict[tuple[str, bool], dict[Any, list[str]]] = {}
 
     def piece(self, function: str, name: str) -> Related:
@@ -64,7 +65,9 @@ class Placements:
             return []
         number = None if own is None else own[0]
         parts = self._alike(function, piece, name, number, -1 if axis is None else axis)
-        chosen = parts if among is None else {n: at for n, at in parts.items() if n == name or n in among}
+        places_of = self._numbers(function)
+        near = sorted(parts, key=lambda other: abs(places_of[other] - places_of[name]))
+        chosen = {other: parts[other] for other in near if among is None or other == name or other in among}
         devices = {other: _device(self.piece(function, other)) for other in chosen}
         size = piece.whole[axis] if axis is not None else self.followed.reference.algebra.sizes[number or 0]
         return _chosen(chosen, size, devices)
@@ -115,6 +118,13 @@ class Placements:
             elif number is not None and (own := _addends(other)) is not None and own[0] == number:
                 found[other_name] = own[1]
         return found
+
+    def _numbers(self, function: str) -> Mapping[str, int]:
+        """Which value of a function each one is, in program order."""
+        known = self._numbered.get(function)
+        if known is None:
+            known = self._numbered[function] = {name: number for number, name in enumerate(self.states[function])}
+        return known
 
     def _same(self, function: str, partial: bool) -> Mapping[Any, list[str]]:
         """The values of a function by what they are parts, or partial sums, of."""

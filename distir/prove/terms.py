@@ -14,7 +14,14 @@ from typing import Any
 DIGITS = 12
 """To so many digits factors are computed: 1/3 three times is 1."""
 
+MOST = 1e150
+"""The largest factor, and the inverse of the smallest: the product of two is neither infinite nor zero."""
+
 Shape = tuple[int, ...]
+
+
+class Unproved(Exception):  # noqa: N818 - a verdict on a statement, not a failure of ours
+    """Nothing can be said of a statement's results; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,9 @@ class Atom:
 
 
 def factor(value: float) -> float:
-    """A factor, rounded as all are."""
+    """A factor, rounded as all are. Raises Unproved for one that is too large or too small to be told from others."""
+    if value and not 1 / MOST <= abs(value) <= MOST:
+        raise Unproved("a factor is too large, or too small, to be followed")
     return float(f"{value:.{DIGITS - 1}e}")
 
 
