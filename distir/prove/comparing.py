@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import proofs as codes
-from distir.ir import DType, Function, Module, Part, Return, Site, TensorType
+from distir.ir import Apply, Call, DType, Function, Module, Part, Return, Site, TensorType
 from distir.ops import type_of
+from distir.prove import reasons
 from distir.prove.batches import Batches
-from distir.prove.domain import MadeBy, Related, Relations, Step
+from distir.prove.domain import Frame, MadeBy, Related, Relations, Step
 from distir.prove.pieces import Algebra, TermPiece
 from distir.prove.terms import Atom
 from distir.prove.words import Wording
@@ -34,6 +36,8 @@ class Failure:
     """The first statement that it rests on of which nothing, or something else, is known."""
     reason: str
     """What is known of that statement, and what was expected."""
+    call: Frame | None = None
+    """The call that leads to that statement and is to blame, if it is not the statement itself."""
     returned: int | None = None
     """Which of the values that the distributed program returns it is, where none of its statements is to blame."""
 
@@ -55,17 +59,12 @@ class Proof:
 
     def diagnostics(self, distributed: Module) -> list[Diagnostic]:
         """The statements that are not proved, each once, with the results that rest on it."""
-        resting: dict[tuple[MadeBy | None, int | None, str], list[str]] = {}
+        resting: dict[tuple[Site, str], list[Failure]] = {}
         for failure in self.failures:
-            resting.setdefault((failure.place, failure.returned, failure.reason), []).append(failure.result)
+            resting.setdefault((_site(distributed, failure), failure.reason), []).append(failure)
         return [
-            Diagnostic(
-                codes.NOT_PROVED,
-                _site(distributed, place, returned),
-                f"not proved: {reason}",
-                (Note(_results(list(dict.fromkeys(names)))),),
-            )
-            for (place, returned, reason), names in resting.items()
+            Diagnostic(codes.NOT_PROVED, site, f"not proved: {reason}", tuple(_notes(distributed, site, failures)))
+            for (site, reason), failures in resting.items()
         ]
 
 
@@ -93,17 +92,37 @@ class Reference:
         return tuple(names)
 
 
-def _site(module: Module, place: MadeBy | None, returned: int | None) -> Site:
-    """Where a statement stands; without one what is returned, where the last function returns it."""
+def _site(module: Module, failure: Failure) -> Site:
+    """What is marked: the statement, a call that leads to it, or what is returned."""
+    place = failure.place
     if place is None:
         entry = module.entry()
         assert entry is not None
         last = module.functions.get(f"{entry.name}.gather", entry)
         index = len(last.body) - 1 if last.body and isinstance(last.body[-1], Return) else None
-        part = None if returned is None or index is None else Part("operand", returned)
+        part = None if failure.returned is None or index is None else Part("operand", failure.returned)
         return Site(last.name, index, part)
-    body = module.functions[place.function].body
-    return Site(place.function, next((i for i, s in enumerate(body) if s is place.statement), None))
+    if failure.call is not None:
+        return _statement(module, failure.call[0], failure.call[1])
+    called = Counter(s.function for f in module for s in f.body if isinstance(s, Call))
+    for function, call, _ in place.calls:
+        if called[call.function] > 1:  # the function is right for other calls, or would be marked for all
+            return _statement(module, function, call)
+    return _statement(module, place.function, place.statement)
+
+
+def _notes(module: Module, site: Site, failures: Sequence[Failure]) -> Iterator[Note]:
+    """Of what is marked: the statement inside, if it is a call, and the results that rest on it."""
+    place = failures[0].place
+    if place is not None and site.function != place.function:
+        inner = _statement(module, place.function, place.statement)
+        yield Note(f"it leads to this statement of `@{place.function}`", inner)
+    yield Note(_results(list(dict.fromkeys(failure.result for failure in failures))))
+
+
+def _statement(module: Module, function: str, statement: Apply | Call) -> Site:
+    body = module.functions[function].body
+    return Site(function, next((i for i, s in enumerate(body) if s is statement), None))
 
 
 def _results(names: Sequence[str]) -> str:
@@ -141,18 +160,33 @@ def _dtype(piece: TermPiece) -> DType | None:
 def failure(against: Reference, name: str, returned: int, wanted: TermPiece, found: TermPiece | None) -> Failure:
     """What to say of a value that is not the piece that is due of a result."""
     if found is None:
-        return Failure(name, None, "there is a tuple of other parts in its place", returned)
+        return Failure(name, None, "there is a tuple of other parts in its place", returned=returned)
     words, domain = Wording(against.algebra), against.domains[-1]
     new = sorted(atom for atom in _reached(found) if atom.origin is not None and not atom.origin.sequential)
     for atom in new:
         if atom.kind == "unknown":
-            return Failure(name, domain.maker(atom), atom.reason or "nothing is known of it")
+            return _blamed(against, name, domain.maker(atom), atom.reason or "nothing is known of it")
     same = {atom for atom, _, _ in wanted.terms} == {atom for atom, _, _ in found.terms}
     if not same:
         for atom in new:
             if (reason := words.strange(atom)) is not None:
-                return Failure(name, domain.maker(atom), reason)
-    return Failure(name, None, f"expected {words.of(wanted)}, found {words.of(found)}", returned)
+                return _blamed(against, name, domain.maker(atom), reason)
+    counted = reasons.counted(against.algebra, against.batches, found)
+    reason = f"expected {words.of(wanted)}, found {counted or words.of(found)}"
+    return Failure(name, None, reason, returned=returned)
+
+
+def _blamed(against: Reference, name: str, made: MadeBy | None, reason: str) -> Failure:
+    """The failure of a statement; where its operands are to blame, in terms of microbatches, replicas and factors."""
+    if made is None:
+        return Failure(name, None, reason)
+    mixed = reasons.of_microbatches(against.batches, made)
+    if mixed is not None:
+        return Failure(name, made, *mixed)
+    counted = reasons.of_addends(against.algebra, against.batches, made)
+    function = against.domains[-1].module.functions[made.function]
+    scaled = reasons.of_factors(function, made.statement) if " times `%" in reason else None
+    return Failure(name, made, counted or "; ".join(filter(None, (reason, scaled))))
 
 
 def _reached(piece: TermPiece) -> Iterable[Atom]:

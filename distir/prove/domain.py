@@ -32,13 +32,21 @@ Related = Any
 """A piece, a tuple of values, or None."""
 
 
-@dataclass(frozen=True, slots=True)
+Frame = tuple[str, Call, tuple[Related, ...]]
+"""A call: the function that it is in, the statement, and its operands."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MadeBy:
     """The statement that makes a value, in which function, and of which program."""
 
     function: str
     statement: Apply
     sequential: bool
+    given: tuple[Related, ...] = ()
+    """Its operands."""
+    calls: tuple[Frame, ...] = ()
+    """The calls that lead to it, the outermost first."""
 
 
 Step = tuple[tuple[Related, ...], int, int]
@@ -61,6 +69,7 @@ class Relations(Domain):
     made: dict[int, tuple[int, MadeBy]] = field(default_factory=dict[int, "tuple[int, MadeBy]"])
     """Which statements of this version make which atoms: from a number to before another one."""
     _function: str = ""
+    _frames: tuple[Frame, ...] = ()
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
 
     def __post_init__(self) -> None:
@@ -70,19 +79,24 @@ class Relations(Domain):
     def _operand(self, op: Op, index: int) -> str:
         """What the statement calls an operand of its op; that of another op, in a rule, has the op's name for it."""
         statement = self.place.statement if self.place is not None else None
-        if statement is None or statement.op != op.name or index >= len(statement.args):
+        if statement is not None and statement.op != op.name and len(statement.args) == 1:
+            index = 0  # of an op that its rule writes: there is no other operand
+        elif statement is None or statement.op != op.name or index >= len(statement.args):
             return op.operand_name(index)
         arg = statement.args[index]
         return f"%{arg}" if isinstance(arg, str) else op.operand_name(index)
 
     @contextmanager
-    def inside(self, function: str) -> Generator[None]:
-        """While a function's body is interpreted."""
-        outer, self._function = self._function, function
+    def inside(self, function: str, call: Call | None = None, vs: tuple[Related, ...] = ()) -> Generator[None]:
+        """While a function's body is interpreted, by a call with these operands or from outside."""
+        outer = self._function, self._frames
+        if call is not None:
+            self._frames = (*self._frames, (self._function, call, vs))
+        self._function = function
         try:
             yield
         finally:
-            self._function = outer
+            self._function, self._frames = outer
 
     def maker(self, atom: Atom) -> MadeBy | None:
         """The first statement of this version that makes an atom; None of what is no op's."""
@@ -97,7 +111,7 @@ class Relations(Domain):
         key = (op.op, op.attrs, vs, len(op.results))
         known = self.steps.get(key)
         if known is None:
-            self.place = MadeBy(self._function, op, self.algebra.sequential)
+            self.place = self._here(op, vs)
             first = len(self.algebra.terms)
             known = self.steps[key] = self._applied(op, vs), first, len(self.algebra.terms)
             if self.algebra.sequential:
@@ -106,8 +120,11 @@ class Relations(Domain):
                         self.algebra.name(piece, name)
         found, first, stop = known
         if first < stop and first not in self.made:
-            self.made[first] = stop, MadeBy(self._function, op, self.algebra.sequential)
+            self.made[first] = stop, self._here(op, vs)
         return found
+
+    def _here(self, op: Apply, vs: tuple[Related, ...]) -> MadeBy:
+        return MadeBy(self._function, op, self.algebra.sequential, vs, self._frames)
 
     def _applied(self, op: Apply, vs: tuple[Related, ...]) -> tuple[Related, ...]:
         definition, count = lookup(op.op), len(op.results)
@@ -168,7 +185,7 @@ class Relations(Domain):
             function = self.module.functions[call.function]
             args, _ = parameters(function, tuple(map(value_of, vs)))
             given = tuple(map(valued, vs, args))
-            with self.inside(call.function):
+            with self.inside(call.function, call, vs):
                 final = yield algorithm_1(function, given, self)
             found = self._calls[key] = final.returned
         return found
