@@ -38,7 +38,6 @@ class Client:
     hardware: str | None = None
     nodes: int | None = None
     entry: str | None = None
-    sequential: str | None = None
     bind: Mapping[str, int | str] = field(default_factory=dict[str, "int | str"])
     budget: Budget = field(default_factory=Budget)
     hints: Mapping[str, bool | int] = field(default_factory=dict[str, "bool | int"])
@@ -75,7 +74,6 @@ def client(given: Any) -> Client:
         hardware=_text(table, "hardware", trouble),
         nodes=_count(table, "nodes", 0, trouble) if table.get("nodes") is not None else None,
         entry=_text(table, "entry", trouble),
-        sequential=_text(table, "sequential", trouble),
         bind=_bind(_table(table.get("bind")), trouble),
         budget=Budget(_text(budget, "max_latency", trouble), _text(budget, "max_memory", trouble)),
         hints=_hints(_table(table.get("hints")), trouble),
@@ -119,7 +117,7 @@ def settings_for(path: str, given: Client | None = None) -> Settings:
         setup=setup,
         machine=machine,
         hints=replace(found.hints, **given.hints),
-        sequential=_sequential(path, found, given, reports, trouble),
+        sequential=_sequential(path, found, reports),
         simulated_at_most=given.simulated_at_most,
         read_at_most=given.read_at_most,
         reports=tuple(reports),
@@ -210,21 +208,16 @@ def _hardware(found: Config, given: Client, reports: list[Report], trouble: list
     return load(config.DEFAULT_HARDWARE), config.DEFAULT_HARDWARE
 
 
-def _sequential(
-    path: str, found: Config, given: Client, reports: list[Report], trouble: list[str]
-) -> SequentialFile | None:
-    """The client's sequential program, else that of the settings file; none for that program itself."""
-    named = found.sequential if given.sequential is None else os.path.abspath(given.sequential)
+def _sequential(path: str, found: Config, reports: list[Report]) -> SequentialFile | None:
+    """The program that the settings file names; none for that program itself."""
+    named = found.sequential
     if named is None or (os.path.exists(path) and os.path.exists(named) and os.path.samefile(path, named)):
         return None
     try:
         return sequential(named)
     except UnusableSequential as error:
-        if given.sequential is None:
-            reports.append(_report(found, ("sequential",), str(error), error.help))
-        else:
-            trouble.append(f"`distir.sequential`: {error}")
-    return None
+        reports.append(_report(found, ("sequential",), str(error), error.help))
+        return None
 
 
 def _report(found: Config, key: tuple[str, ...], message: str, help: str | None) -> Report:
