@@ -67,7 +67,7 @@ class Atom:
 
 
 def factor(value: float) -> float:
-    """A factor, rounded as all are. Raises Unproved for one that is too large or too small to be told from others."""
+    """A factor, rounded as all are. Raises Unproved for one that is too large or too small to be distinguished."""
     if value and not 1 / MOST <= abs(value) <= MOST:
         raise Unproved("a factor is too large, or too small, to be followed")
     return float(f"{value:.{DIGITS - 1}e}")
