@@ -31,6 +31,9 @@ TRAINING = "grad optimizer=adamw precision=mixed"
 BUDGET = 64
 """How many configurations of a training step are simulated, unless an option says."""
 
+STEPS, FEW_STEPS = 200, 16
+"""How many steps annealing takes, and behind a best-first search that no option asks for."""
+
 PER_DEVICE = 16
 """Sequences of a step for each device, where no option says how many."""
 
@@ -107,7 +110,30 @@ def search(
         typer.Option(metavar="N,N,…", help="Replicas that partition state by ZeRO, beside all: HSDP."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="off|on|both", help="Whether to recompute activations. [default: off]")
+        str | None,
+        typer.Option(
+            metavar="S,S,…",
+            help="What to recompute: off, on (full), selective, products; of so many layers, as full:16; both: off,on. "
+            "[default: off]",
+        ),
+    ] = None,
+    balance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="uniform,cost", help="Layers of stages: equally many, or for equal times. [default: uniform]"
+        ),
+    ] = None,
+    etp: Annotated[
+        str | None,
+        typer.Option(metavar="0,1", help="Experts of T shards: split (0), or whole in each (1). [default: 0]"),
+    ] = None,
+    cp_experts: Annotated[
+        bool | None,
+        typer.Option("--cp-experts/--no-cp-experts", help="Also divide experts among devices that share sequences."),
+    ] = None,
+    fp8: Annotated[
+        str | None,
+        typer.Option(metavar="tensor|block|delayed", help="Products in 8-bit floats, where the hardware has them."),
     ] = None,
     sequence_parallel: Annotated[
         bool | None,
@@ -119,6 +145,13 @@ def search(
         typer.Option("--overlap/--no-overlap", help="Try each plan with communication beside computation, too."),
     ] = None,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
+    sustained: Annotated[
+        bool | None,
+        typer.Option(
+            "--sustained/--no-sustained",
+            help="Devices as after minutes of work, at the limit of their power. [default: of training]",
+        ),
+    ] = None,
     max_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB.")
     ] = None,
@@ -127,13 +160,18 @@ def search(
     ] = False,
     method: Annotated[
         str | None,
-        typer.Option(metavar="|".join(METHODS), help="The search method. [default: grid; of training bounded]"),
+        typer.Option(metavar="|".join(METHODS), help="The search method. [default: grid; of training anneal]"),
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="bounded: simulate N at most. [default: all; of training 64]"),
+        typer.Option(
+            metavar="N", min=1, help="Simulate the N best by estimate at most. [default: all; of training 64]"
+        ),
     ] = None,
-    steps: Annotated[int, typer.Option(metavar="N", min=1, help="anneal: the number of steps.")] = 200,
+    steps: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="anneal: the number of steps. [default: 200; behind best-first 16]"),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed.")] = 0,
     bind: options.Bindings = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
@@ -226,13 +264,14 @@ def search(
     from distir.search.plot import PlotError, check_suffix
 
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
-    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard}
+    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard, "etp": etp}
     trained = global_batch is not None or (batch_size is None and apply is None and _is_forward(model))
     if trained:
         if batch_size is not None:
             raise Refused("`--global-batch` excludes `--batch-size`", "both are the batch of a step")
         asked["batch"] = global_batch
         apply = TRAINING if apply is None and _is_forward(model) else apply
+    apply = apply if fp8 is None else f"{_in_fp8(fp8, _On(hardware, nodes, None, False))} {apply or ''}".strip()
     chosen_model = _Model(model, of, apply)
     try:
         for path in plot or ():
@@ -243,18 +282,21 @@ def search(
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
+        hot = trained if sustained is None else sustained
         subject = _subject_on(
-            chosen_model, (hardware, nodes, max_memory), bind or (), bool(sizes.get("batch")) or trained
+            chosen_model, _On(hardware, nodes, max_memory, hot), bind or (), "batch" in sizes or trained
         )
         count = subject.hardware.devices if devices is None else devices
         if trained and "batch" not in sizes:
             sizes["batch"] = (_usual_batch(count),)
             said = f"the batch of a step is not stated: {sizes['batch'][0]}, {PER_DEVICE} for each device"
             output.tell(f"{said}; `--global-batch N` says another")
-        how = (schedule, sums, checkpoint, cp_kind, sequence_parallel, fuse, overlap, skew)
+        how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, cp_experts, skew)
         space = _Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
-        chosen = _search(subject, space, method or ("bounded" if trained else "grid"), jobs, backend, steps, seed)
-        chosen = replace(chosen, budget=BUDGET if budget is None and trained and method is None else budget)
+        few = BUDGET if budget is None and trained and method in (None, "anneal") else budget
+        long = steps or (STEPS if few is None or method == "anneal" else FEW_STEPS)
+        chosen = _search(subject, space, method or ("anneal" if trained else "grid"), jobs, backend, long, seed)
+        chosen = replace(chosen, budget=few)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
@@ -326,10 +368,12 @@ class _Tries(NamedTuple):
     schedule: str | None
     sums: str
     checkpoint: str | None
+    balance: str | None
     cp_kind: str | None
     sequence: bool | None
     fuse: bool | None
     overlap: bool | None
+    cp_experts: bool | None
     skew: float | None
     fix: Any
     all_divisors: bool
@@ -359,19 +403,22 @@ class _Tries(NamedTuple):
                 raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[name])}")
         if self.skew and self.skew < 1:
             raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {self.skew:g}")
-        fields = {"ep": "experts", "cp": "context", "virtual": "virtual", "shard": "shard", "zero": "zero"}
+        if bad := [n for n in sizes.get("etp", ()) if n not in (0, 1)]:
+            raise Refused(f"`--etp` expected 0 (experts split over shards) or 1 (whole in each), found {bad[0]}")
+        fields = {"ep": "experts", "cp": "context", "etp": "etp"}
+        fields |= {name: name for name in ("virtual", "shard", "zero")}
         found |= {field: sizes[name] for name, field in fields.items() if name in sizes}
         found["sums"] = _words(self.sums, "sums")
         if self.schedule is not None:
             found["schedules"] = _words(self.schedule, "schedule")
         if self.cp_kind is not None:
             found["kinds"] = _words(self.cp_kind, "cp-kind")
+        if self.balance is not None:
+            found["balance"] = _words(self.balance, "balance")
         if self.checkpoint is not None:
-            recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(self.checkpoint)
-            if recompute is None:
-                raise Refused(f"`--checkpoint` expected off, on or both, found `{self.checkpoint}`")
-            found["checkpoint"] = recompute
-        for name, asked in (("sequence", self.sequence), ("overlap", self.overlap)):
+            found |= _recomputed(self.checkpoint)
+        switches = {"sequence": self.sequence, "overlap": self.overlap, "cp_experts": self.cp_experts}
+        for name, asked in switches.items():
             if asked is not None:
                 found[name] = (False, True) if asked else (False,)
         found |= {} if self.fuse is None else {"fuse": self.fuse}
@@ -405,13 +452,36 @@ class _Tries(NamedTuple):
         return {"microbatches": counts, "accumulate": accumulate, "micro_batches": own}
 
 
+def _recomputed(text: str) -> dict[str, Any]:
+    """Fields of a space for what `--checkpoint` says. Raises Refused."""
+    from distir.diagnostics import suggestion
+    from distir.search.plan import RECOMPUTED
+
+    whether, what = dict[bool, None](), dict[str, None]()
+    for part in text.replace("both", "off,on").split(","):
+        word = part.strip()
+        name, colon, layers = word.partition(":")
+        if word in ("off", "on"):
+            whether[word == "on"] = None
+            what |= {"": None} if word == "on" else {}
+        elif name in RECOMPUTED and (not colon or (layers.isdigit() and int(layers))):
+            whether[True] = None
+            what["" if word == "full" else word] = None
+        else:
+            known = ("off", "on", "both", *RECOMPUTED)
+            hint = "of so many layers: as in full:16" if name in known else suggestion(name, known)
+            raise Refused(f"`--checkpoint` expected some of {', '.join(known)}, found `{word}`", hint)
+    return {"checkpoint": tuple(whether), "recompute": tuple(what) or ("",)}
+
+
 def _words(text: str, option: str) -> tuple[str, ...]:
     """Comma-separated words of an option. Raises Refused for one that there is not, with the nearest."""
     from distir.diagnostics import suggestion
     from distir.ops.attention import CONTEXTS
+    from distir.search.plan import BALANCES
     from distir.transform.pipeline import SCHEDULES, SUMS
 
-    known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS}[option]
+    known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS, "balance": BALANCES}[option]
     found = tuple(dict.fromkeys(ALIASES.get(word := part.strip(), word) for part in text.split(",")))
     for word in found:
         if word not in known and option == "schedule":
@@ -489,15 +559,41 @@ def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str
     return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
 
 
-def _subject_on(model: _Model, on: tuple[str | None, str | None, str | None], bind: Any, batch_given: bool) -> Subject:
-    """The program on the machine. `on`: the hardware's name, its number of nodes, and the most memory to use."""
+def _in_fp8(scaling: str, on: _On) -> str:
+    """The step that has products in 8-bit floats. Raises Refused where the hardware has none."""
+    from pathlib import Path
+
+    from distir.config import find
+    from distir.ir import DTYPES
+    from distir.transform.float8 import SCALINGS
+
+    if scaling not in SCALINGS:
+        raise Refused(f"`--fp8` expected {' or '.join(SCALINGS)}, found `{scaling}`")
+    machine = simulating.machine(on.hardware, find(Path()), on.nodes).hardware
+    if any(kind.rates[DTYPES["Float8E4M3FN"]].instead for kind in machine.kinds.distinct):
+        raise Refused(f"`--fp8`: `{machine.name}` has no arithmetic of 8-bit floats", "`dgx-h100` has, and later ones")
+    return f"fp8={scaling}"
+
+
+class _On(NamedTuple):
+    """On what it runs: hardware, its number of nodes, the most memory to use, and whether it is busy for minutes."""
+
+    hardware: str | None
+    nodes: str | None
+    max_memory: str | None
+    sustained: bool
+
+
+def _subject_on(model: _Model, on: _On, bind: Any, batch_given: bool) -> Subject:
+    """The program on the machine."""
     from distir.search import Subject
 
     module, config, bound = _subject(model, bind, batch_given)
-    hardware, nodes, max_memory = on
-    machine = simulating.machine(hardware, config, nodes).hardware
-    if max_memory is not None:
-        machine = machine.with_memory(_bytes(max_memory))
+    machine = simulating.machine(on.hardware, config, on.nodes).hardware
+    if on.sustained:
+        machine = machine.sustained()
+    if on.max_memory is not None:
+        machine = machine.with_memory(_bytes(on.max_memory))
     return Subject(model.title, module, machine, tuple(sorted(bound.items())))
 
 
@@ -615,6 +711,7 @@ def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> 
     search = replace(chosen, known=tuple(known))
     csv = None if log is None else log.path
     total = search.configurations if search.budget is None else min(search.budget, search.configurations)
+    total += search.annealing.steps if search.budget is not None and search.method == "anneal" else 0
     found: list[Row] = []
     try:
         with (

@@ -148,6 +148,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
         "rows": [row(one) for one in rows],
         "left_out": [row(one) for one in table if not one.fits],
         "skipped": dict(chosen.refused),
+        "notes": chosen.notes,
         "certificates": [asdict(found) | {"proven": found.proven} for found in _certificates(chosen, table)],
         **({"explained": list(_explained(table, chosen, bound))} if wanted.explain else {}),
     }
@@ -187,7 +188,7 @@ def _said_of_proofs(wanted: Wanted) -> Iterator[str]:
 
 
 def _certificates(chosen: Search, table: Table) -> list[Certificate]:
-    return chosen.certificates(table.rows) if chosen.method == "bounded" else []
+    return chosen.certificates(table.rows) if chosen.is_bounded else []
 
 
 def _bound(rows: Sequence[Row], chosen: Search, wanted: Wanted) -> dict[Any, Binding | None]:
@@ -277,7 +278,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     text += f", {over} need more memory than there is" if over else ""
     text += f", {failed} infeasible" if failed else ""
     text += "".join(f"\n{count:,} more {_are(count)} skipped: {why}" for why, count in chosen.refused.most_common())
-    text += "".join(f"\n{line}" for line in _certified(chosen, table))
+    text += "".join(f"\n{line}" for line in (*chosen.notes, *_certified(chosen, table)))
     nothing = "none fits into memory" if failed < len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}
@@ -316,7 +317,13 @@ def _certified(chosen: Search, table: Table) -> Iterator[str]:
         said = ", ".join(f"{count:,} are {why}" for why, count in others.items() if count)
         if not said:
             continue
-        text = f"exhaustive: {said}" if found.proven else f"best-first: {found.simulated} simulated, {said}"
+        how = "best-first"
+        if chosen.method == "anneal":
+            steps = _counted(chosen.annealing.steps, "step")
+            how += f", then {steps} of annealing from the best (seed {chosen.annealing.seed})"
+        simulated = f"{found.simulated} simulated"
+        simulated += f" ({found.beyond} with stages of other sizes)" if found.beyond else ""
+        text = f"exhaustive: {said}" if found.proven else f"{how}: {simulated}, {said}"
         if found.gap is not None and not found.proven:
             text += f"; none can take less than {1 - found.gap:.0%} of the best's time"
         several = len(chosen.batch_sizes) > 1 and found.batch_size is not None

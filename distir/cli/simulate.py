@@ -44,6 +44,9 @@ def simulate(
         int | None, typer.Option(metavar="N", min=1, help="--spread: how many steps. [default: 10000]")
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="--spread: of chance. [default: 0]")] = None,
+    sustained: Annotated[
+        bool, typer.Option("--sustained", help="Devices as after minutes of work, at the limit of their power.")
+    ] = False,
     max_latency: options.MaxLatency = None,
     max_memory: options.MaxMemory = None,
 ) -> int:
@@ -73,6 +76,8 @@ def simulate(
     program = sound_program(file)
     config = settings(file)
     machine = simulating.machine(hardware, config, nodes)
+    if sustained:
+        machine = simulating.ChosenHardware(machine.hardware.sustained(), f"{machine.named}, sustained")
     limits = simulating.limits(max_latency, max_memory, config)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)

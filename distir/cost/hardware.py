@@ -15,6 +15,7 @@ from distir.cost.compute import DeviceKind, contracting, roofline
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.extents import Runs
 from distir.cost.network import Cards
+from distir.cost.sustained import sustained
 from distir.cost.topology import BlocksByDevice, Level, Link, Ranks, Use, ranks_of
 from distir.ops.resources import Communication, Work
 
@@ -217,6 +218,10 @@ class Hardware:
             return replace(kind, memory=most, process=replace(kind.process, limited=True))
 
         return replace(self, kinds=self.kinds.map(limited))
+
+    def sustained(self) -> Hardware:
+        """The machine whose devices have been busy for minutes, and are at the limit of their power (`sustained`)."""
+        return replace(self, kinds=self.kinds.map(sustained))
 
     def place(self, program_devices: Iterable[int]) -> dict[int, int]:
         """The position of each device number of a program, which counts from 0 if it uses device 0, else from 1.

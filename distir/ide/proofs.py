@@ -132,7 +132,7 @@ class Prover:
 
         known, same = self._reference, (self._sequential, self._sizes) == (against, sizes)
         if known is None or not same or len(known.algebra.terms) > max(MOST_TERMS, MOST_GROWTH * self._terms):
-            known = reference(against.program.module, dict(sizes), pause)
+            known = reference(against.program.module, dict(sizes), pause, renames=False)
             self._sequential, self._sizes, self._reference = against, sizes, known
             self._terms = len(known.algebra.terms)
         return known

@@ -67,8 +67,9 @@ def Dropout(
     What is dropped depends on `key` and on an element's position in the whole tensor, so the sequential program and its
     shards, replicas and microbatches drop the same. `key` is an input of the step; `FoldIn` gives each statement one of
     its own. `rows` are the positions along `axis`, as `Positions` makes them of an input, or those of equal blocks of
-    it. `start` is where `data` begins in the whole along each dimension, written by transforms. Without a key numbers
-    are drawn in turn, with the attribute `seed`, as in ONNX's reference: then nothing can be split.
+    it. `start` is where `data` begins in the whole along each dimension, written by transforms; of several runs of one
+    length, the start of each, one after the other. Without a key numbers are drawn in turn, with the attribute `seed`,
+    as in ONNX's reference: then nothing can be split.
 
     Random numbers are Philox4x32-10 with the key `key`. The counter is the last coordinate divided by 4, whose
     remainder selects one of the four words, the coordinate before, the one before that, and the others joined. Kept are
@@ -85,8 +86,7 @@ def Dropout(
     if key is None:
         mask = np.random.RandomState(seed).uniform(0, 1, data.shape) >= share
         return [_kept(data, mask, share), mask][:count]
-    begin = [0] * data.ndim if start is None else cast("list[int]", start.tolist())
-    places: list[Array] = [np.arange(first, first + size) for first, size in zip(begin, data.shape, strict=True)]
+    places = coordinates(start, data.shape)
     if rows is not None:
         places[axis] = places_of(rows, data.shape[axis])
     mask = kept(share, key, places)
@@ -111,6 +111,29 @@ def kept_scale(ratio: float) -> float:
 def kept(ratio: float, key: Array, places: Sequence[Array]) -> Array:
     """The mask of what is kept, by coordinates along each dimension of the whole tensor. `ratio` is `rounded`."""
     return words(int(key), places) >= least_kept(ratio)
+
+
+def runs_of(start: Sequence[int], rank: int) -> list[tuple[int, ...]]:
+    """By dimension, where its runs begin: one run, unless there are several starts that differ there."""
+    every = [tuple(start[axis::rank]) for axis in range(rank)]
+    return [own if len(set(own)) > 1 else own[:1] for own in every]
+
+
+def coordinates(start: Array | None, shape: tuple[int, ...]) -> list[Array]:
+    """Where elements are along each dimension of the whole tensor."""
+    begin: list[int] = [0] * len(shape) if start is None else cast("list[int]", start.tolist())
+    return [
+        np.concatenate([np.arange(first, first + size // len(runs)) for first in runs])
+        for runs, size in zip(runs_of(begin, len(shape)), shape, strict=True)
+    ]
+
+
+def check_start(op: str, start: Operand | None, shape: Shape | None) -> None:
+    """Raises Reject for a number of starts that is none of the number of dimensions."""
+    given, rank = None if start is None else length(start), 0 if shape is None else len(shape)
+    if shape is not None and isinstance(given, int) and (given % rank if rank else given):
+        message = f"`{op}` expected a start for each of {rank} dimensions, found {given}"
+        raise Reject(codes.BAD_VALUE, message, "start")
 
 
 def places_of(rows: Array, size: int) -> Array:
@@ -143,9 +166,7 @@ def _(
         raise Reject(codes.BAD_VALUE, f"`Dropout` expected a ratio from 0 to 1, found {ratio.values[0]}", "ratio")
     if data.shape is None:
         return
-    if start is not None and length(start) not in (None, len(data.shape)):
-        message = f"`Dropout` expected a start for each of {len(data.shape)} dimensions, found {length(start)}"
-        raise Reject(codes.BAD_VALUE, message, "start")
+    check_start("Dropout", start, data.shape)
     if rows is not None and rows.shape is not None:
         size, given = data.shape[normal_axis(axis, len(data.shape), "Dropout", "axis")], rows.shape[0]
         if isinstance(size, int) and isinstance(given, int) and (size % given if given else size):
@@ -211,7 +232,7 @@ def _(
         reason = "`Dropout` without a key draws random numbers in turn, which no two implementations share"
         raise write.refuse(reason, "give it a key: the step `seeded` does")
     share = _ratio(ratio)
-    begin = start.ints("where a part begins") if start else (0,) * data.rank
+    begin = runs_of(start.ints("where a part begins") if start else (0,) * data.rank, data.rank)
     given = (
         f"{least_kept(share)}, {write.number(kept_scale(share))}, {key}, {rows}, {begin}, {axis % max(data.rank, 1)}"
     )
@@ -255,21 +276,18 @@ def Positions(data: Array, start: Array | None = None, *, axis: int = 0) -> Arra
     """Where the elements of `data` are along `axis` in the whole tensor: 0, 1, 2, and so on.
 
     They stay those of the sequential program where `data` is a part: of an input that holds the batch they are the
-    examples' numbers, for `Dropout`. `start` is where `data` begins along each dimension, written by transforms. No
-    element is read.
+    examples' numbers, for `Dropout`. `start` is where `data` begins along each dimension, written by transforms, as of
+    `Dropout`. No element is read.
 
     %rows = Positions(%x: Tensor[Float32, (2, 3), 1])
     %rows = Positions[axis = 1](%x: Tensor[Float32, (2, 3), 1], [0, 3])
     """
-    first = 0 if start is None else int(start[axis])
-    return np.arange(first, first + data.shape[axis], dtype=np.int64)
+    return coordinates(start, data.shape)[axis].astype(np.int64, copy=False)
 
 
 @Positions.checks
 def _(data: TensorType, start: Operand | None = None, *, axis: int) -> None:
-    if start is not None and data.shape is not None and length(start) not in (None, len(data.shape)):
-        message = f"`Positions` expected a start for each of {len(data.shape)} dimensions, found {length(start)}"
-        raise Reject(codes.BAD_VALUE, message, "start")
+    check_start("Positions", start, data.shape)
 
 
 @Positions.sharding
@@ -282,8 +300,10 @@ def _(data: TensorType, start: Operand | None = None, *, results: Sequence[Shape
 
 @Positions.torch(fresh=True)
 def _(write: Write, data: Expr, start: Expr | None = None, *, axis: int) -> str:
-    first = start.ints("where a part begins")[axis] if start else 0
-    return f"torch.arange({first}, {first + data.shape[axis]}, device={data}.device)"
+    runs = runs_of(start.ints("where a part begins"), data.rank)[axis] if start else (0,)
+    size = data.shape[axis] // len(runs)
+    parts = [f"torch.arange({first}, {first + size}, device={data}.device)" for first in runs]
+    return parts[0] if len(parts) == 1 else f"torch.cat([{', '.join(parts)}])"
 
 
 @op(

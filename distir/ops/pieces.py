@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from distir.ir import Constant, DType
+from distir.ir import Constant, DType, Literal
 
 Piece = Any
 """What a value of the distributed program is of values of the sequential one."""
@@ -36,6 +36,43 @@ class PositionsOfPart(Protocol):
     @property
     def size(self) -> int:
         """That of the dimension."""
+        ...
+
+
+class PiecesOfOwners(Protocol):
+    """Rows sorted by expert, or where tokens are among them, with room behind those of each owner of experts."""
+
+    @property
+    def plain(self) -> Piece:
+        """The same without room between owners: all rows, whichever are here."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are without room, for all owners together."""
+        ...
+
+    @property
+    def owners(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How many rows each owner has."""
+        ...
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the rows of all owners are here."""
+        ...
+
+    def agrees(self, other: Any) -> bool:
+        """Whether they are the rows of the same owners, in the same places."""
+        ...
+
+    def has_experts(self, counts: Piece, owners: int) -> bool:
+        """Whether counts are those of the experts whose rows are here, which so many owners have."""
         ...
 
 
@@ -136,6 +173,70 @@ class Pieces(Protocol):
 
     def greatest(self, x: Piece, axis: int) -> Piece | None:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
+        ...
+
+    def several(self, op: str, count: int, *operands: Piece | Literal | None, **attrs: Constant | None) -> list[Piece]:
+        """The results of an op, by its own rule or its layout; without what is None."""
+        ...
+
+    def by_layout(self, op: str, count: int, *operands: Piece | None, **attrs: Constant | None) -> list[Piece]:
+        """The results of an op by its layout, as if it had no rule; without what is None."""
+        ...
+
+    def places(self, x: Piece, axis: int) -> tuple[tuple[int, int], ...]:
+        """Which places `x` has along an axis, in its order: from a first one to before a last one."""
+        ...
+
+    def whole_size(self, x: Piece, axis: int) -> int:
+        """The size of an axis of what `x` is a part of."""
+        ...
+
+    def has_all(self, x: Piece, axis: int) -> bool:
+        """Whether `x` has all places of an axis, in their order."""
+        ...
+
+    def is_all(self, x: Piece, axis: int) -> bool:
+        """The same in any order."""
+        ...
+
+    def begins(self, x: Piece, axis: int, runs: Sequence[int] | None) -> bool:
+        """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
+        ...
+
+    def placed(self, x: Piece, axis: int, like: Piece, like_axis: int) -> Piece:
+        """Of an axis of which `x` has all, the places that `like` has of one of that size."""
+        ...
+
+    def some(self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int) -> Piece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
+        ...
+
+    def share(self, x: Piece, places: Sequence[tuple[int, int]], size: int, complete: Piece | None) -> Piece:
+        """What `x` is by some of so many places alone, and by what `complete` has besides. Only `merged` knows more."""
+        ...
+
+    def merged(self, *shares: tuple[Piece, ...]) -> tuple[Piece, ...] | None:
+        """Shares of the same values, merged; None for others, or if they have places in common."""
+        ...
+
+    def owned_places(self, places: Piece, owners: int, room: int) -> Piece:
+        """Places among rows by expert as they are with room for each owner of experts."""
+        ...
+
+    def owners_of(self, x: Piece | None) -> PiecesOfOwners | None:
+        """What such places, or rows, are; None of others."""
+        ...
+
+    def owners_by(self, counts: Piece, rows: int, owners: int) -> PiecesOfOwners | None:
+        """What so many rows are of the experts that `counts` are of, which so many owners have; None without room."""
+        ...
+
+    def owned(self, rows: Piece, like: PiecesOfOwners) -> Piece:
+        """Rows without room between owners, as those that `like` has, with zeros between them."""
+        ...
+
+    def before_cast(self, x: Piece) -> Piece | None:
+        """What `x` is a wider copy of; None of others."""
         ...
 
     def number(self, x: Piece) -> float | None:

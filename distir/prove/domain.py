@@ -17,15 +17,17 @@ from distir.analysis.domains import Mixed, Types
 from distir.analysis.interpreter import Domain, algorithm_1
 from distir.analysis.known_ops import lookup
 from distir.analysis.parameters import parameters
-from distir.ir import Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
+from distir.ir import DTYPES, Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
-from distir.prove import own
+from distir.prove import own, owned, shares
 from distir.prove import runs as places
 from distir.prove.greatest import greatest
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
+from distir.prove.renaming import Formals, NotRenamedError, Substitution
+from distir.prove.runs import Runs
 from distir.prove.terms import Atom
 
 Related = Any
@@ -70,7 +72,10 @@ class Relations(Domain):
     """Which statements of this version make which atoms: from a number to before another one."""
     _function: str = ""
     _frames: tuple[Frame, ...] = ()
+    renames: bool = True
+    """Whether calls that differ in their operands' terms alone are interpreted once."""
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
+    _renamings: dict[Any, Substitution] = field(default_factory=dict[Any, Substitution])
 
     def __post_init__(self) -> None:
         self.mixed: Types = Mixed(self.module)
@@ -144,19 +149,26 @@ class Relations(Domain):
             return tuple(tuple([leaf[j] for leaf in made]) for j in range(count))
         return self.of_op(definition, op.attrs, vs, count)
 
-    def of_op(self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int) -> tuple[TermPiece, ...]:
-        """The same for an op of which no operand is a tuple."""
+    def of_op(
+        self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int, has_rule: bool = True
+    ) -> tuple[TermPiece, ...]:
+        """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
         if all(isinstance(w, (Dense, Literal)) for w in results):
             return tuple(map(self.algebra.of_value, results))
         try:
-            rule = op.rule("pieces")
+            rule = op.rule("pieces") if has_rule else None
             if rule is not None:
                 writer = PieceWriter(self, results)
                 found = rule(writer, *vs, **writer.keywords(rule, bind(op, attrs)))
                 if found is not NotImplemented:
                     return tuple([valued(piece, w) for piece, w in zip(found, results, strict=True)])
+            by_rows = owned.elementwise(
+                self.algebra, op, attrs, vs, results, lambda given: self.of_op(op, attrs, given, count)
+            )
+            if by_rows is not None:
+                return tuple([valued(piece, w) for piece, w in zip(by_rows, results, strict=True)])
             return tuple(lift(self.algebra, op, attrs, vs, results))
         except Unproved as reason:
             return self._unknown(op, attrs, vs, results, str(reason))
@@ -178,22 +190,53 @@ class Relations(Domain):
         return tuple(found)
 
     def called(self, call: Call, vs: tuple[Related, ...]) -> Deep[Sequence[Related]]:
-        """What the function returns, interpreted once for equal arguments."""
+        """What the function returns, interpreted once for arguments that are equal but for their terms."""
         key = call.function, vs
         found = self._calls.get(key)
+        if found is None and self.renames:
+            formals = Formals(self.algebra)
+            given = formals.of(vs)
+            if given != vs:
+                summary = yield self._interpreted(call, given)
+                if not any(map(_rests_on_nothing, summary)):
+                    found = self._renamed(formals, summary)
+                    if found is not None:
+                        self._calls[key] = found
+        if found is None:
+            found = yield self._interpreted(call, vs)
+        return found
+
+    def _interpreted(self, call: Call, vs: tuple[Related, ...]) -> Deep[tuple[Related, ...]]:
+        """What a function returns for these arguments, found once."""
+        found = self._calls.get((call.function, vs))
         if found is None:
             function = self.module.functions[call.function]
             args, _ = parameters(function, tuple(map(value_of, vs)))
             given = tuple(map(valued, vs, args))
             with self.inside(call.function, call, vs):
                 final = yield algorithm_1(function, given, self)
-            found = self._calls[key] = final.returned
+            found = self._calls[call.function, vs] = final.returned
         return found
+
+    def _renamed(self, formals: Formals, summary: tuple[Related, ...]) -> tuple[Related, ...] | None:
+        """What is known of formals, of what they stand for."""
+        key = tuple(formals.forms), tuple(formals.sums)
+        renaming = self._renamings.get(key)
+        if renaming is None:
+            renaming = self._renamings[key] = Substitution(self.algebra, *key)
+        try:
+            return tuple(map(renaming.of, summary))
+        except NotRenamedError:
+            return None
 
     def constant(self, arg: Arg) -> Related:
         """A literal, or an operand that is left out."""
         assert isinstance(arg, Literal)
         return self.algebra.of_value(arg)
+
+
+WIDE = ("Float32", "Float64")
+"""Element types that hold each number of those that are narrower."""
 
 
 class PieceWriter:
@@ -318,6 +361,93 @@ class PieceWriter:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         return greatest(self, self._algebra, x, axis % len(x.whole))
 
+    def several(
+        self, op: str, count: int, *operands: TermPiece | Literal | None, **attrs: Constant | None
+    ) -> list[TermPiece]:
+        """The results of an op, by its own rule or its layout."""
+        definition = lookup(op)
+        stated = [self._algebra.of_value(v) if isinstance(v, Literal) else v for v in operands]
+        while stated and stated[-1] is None:
+            stated.pop()
+        given = {name: value for name, value in attrs.items() if value is not None}
+        return list(self._domain.of_op(definition, Attributes(given), tuple(stated), count))
+
+    def by_layout(self, op: str, count: int, *operands: TermPiece | None, **attrs: Constant | None) -> list[TermPiece]:
+        """The results of an op by its layout, as if it had no rule."""
+        given = Attributes({name: value for name, value in attrs.items() if value is not None})
+        return list(self._domain.of_op(lookup(op), given, operands, count, has_rule=False))
+
+    def places(self, x: TermPiece, axis: int) -> Runs:
+        """Which places `x` has along an axis, in its order."""
+        return x.runs[axis]
+
+    def whole_size(self, x: TermPiece, axis: int) -> int:
+        """The size of an axis of what `x` is a part of."""
+        return x.whole[axis]
+
+    def has_all(self, x: TermPiece, axis: int) -> bool:
+        """Whether `x` has all places of an axis, in their order."""
+        return x.runs[axis] == places.full(x.whole[axis])
+
+    def is_all(self, x: TermPiece, axis: int) -> bool:
+        """The same in any order."""
+        return places.ordered(x.runs[axis]) == places.full(x.whole[axis])
+
+    def begins(self, x: TermPiece, axis: int, runs: Sequence[int] | None) -> bool:
+        """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
+        starts = (0,) if runs is None else tuple(runs)
+        width = x.shape[axis] // max(1, len(starts))
+        return x.runs[axis] == places.joined([tuple([(start, start + width) for start in starts])])
+
+    def placed(self, x: TermPiece, axis: int, like: TermPiece, like_axis: int) -> TermPiece:
+        """Of an axis of which `x` has all, the places that `like` has of one of that size."""
+        if not self.has_all(x, axis) or x.whole[axis] != like.whole[like_axis]:
+            raise Unproved("parts of dimensions that do not belong together")
+        at = (*x.runs[:axis], like.runs[like_axis], *x.runs[axis + 1 :])
+        return self._shaped(replace(x, runs=at), x)
+
+    def some(self, x: TermPiece, sum: str, places: Runs, size: int) -> TermPiece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
+        return self._algebra.some(x, sum, places, size)
+
+    def share(self, x: TermPiece, at: Runs, size: int, complete: TermPiece | None) -> TermPiece:
+        """What `x` is by some of so many places alone, and by what `complete` has besides."""
+        return shares.share(self._algebra, x, at, size, complete)
+
+    def merged(self, *given: tuple[TermPiece, ...]) -> tuple[TermPiece, ...] | None:
+        """Shares of the same values, merged; None for others, or if they have places in common."""
+        return shares.merged(self._algebra, given)
+
+    def owned_places(self, positions: TermPiece, owners: int, room: int) -> TermPiece:
+        """Places among rows by expert as they are with room for each owner of experts."""
+        return owned.owned_places(self._algebra, positions, owners, room)
+
+    def owners_of(self, x: TermPiece | None) -> owned.Owned | None:
+        """What such places, or rows, are; None of others."""
+        return owned.owners_of(self._algebra, x)
+
+    def owners_by(self, counts: TermPiece, rows: int, owners: int) -> owned.Owned | None:
+        """What so many rows are of the experts that `counts` are of, which so many owners have; None without room."""
+        return owned.owners_by(self._algebra, counts, rows, owners)
+
+    def owned(self, rows: TermPiece, like: owned.Owned) -> TermPiece:
+        """Rows without room between owners, as those that `like` has, with zeros between them."""
+        return self._shaped(owned.owned(self._algebra, rows, like), rows)
+
+    def before_cast(self, x: TermPiece) -> TermPiece | None:
+        """What `x` is a wider copy of; None of others."""
+        atom = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1:] == (1.0, ()) else None
+        if atom is None or atom.kind != "Cast":
+            return None
+        ((name,), own) = atom.details.dtypes, type_of(x.value)
+        narrow = DTYPES[name]
+        if len(atom.operands[0]) != 1 or not isinstance(own, TensorType):
+            return None
+        if own.dtype is None or own.dtype.name not in WIDE or narrow.kind != "float" or narrow.bytes >= own.dtype.bytes:
+            return None
+        ((inner, c),) = atom.operands[0]
+        return replace(x, value=TensorType(narrow, own.shape, own.device), terms=((inner, c, ()),))
+
     def number(self, x: TermPiece) -> float | None:
         """The number that all elements are, where they are one that is known."""
         if not x.terms:
@@ -346,6 +476,13 @@ def _typed(x: TermPiece, shape: tuple[int, ...]) -> TensorType:
     found = type_of(x.value)
     assert isinstance(found, TensorType)
     return TensorType(found.dtype, shape, found.device)
+
+
+def _rests_on_nothing(v: Related) -> bool:
+    """Whether nothing is known of a value, or of what it is made of."""
+    if isinstance(v, tuple):
+        return any(map(_rests_on_nothing, cast("tuple[Related, ...]", v)))
+    return v is not None and any(atom.is_unknown for atom, _, _ in v.terms)
 
 
 def value_of(v: Related) -> Value:

@@ -13,13 +13,28 @@ from typing import Any
 
 from distir.ir import Attributes, Dense, DimensionError, Literal, TensorType
 from distir.ir.literals import identity
+from distir.ir.types import HOST
 from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
 from distir.prove import runs as places
-from distir.prove.pieces import FACTORS, Addends, Algebra, Term, TermPiece, Unproved, elements, is_free, shape_of
+from distir.prove.pieces import (
+    FACTORS,
+    Addends,
+    Algebra,
+    Term,
+    TermPiece,
+    Through,
+    Unproved,
+    elements,
+    is_free,
+    shape_of,
+)
 from distir.prove.runs import Runs
 from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
+
+ANYWHERE = 1
+"""Stands for the device of operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +62,48 @@ def lift(
     bound = bind(op, attrs)
     if algebra.sequential:
         algebra.attributes.setdefault(op.name, {})[bound] = None
+    operands, is_located = _located(algebra, op, bound, operands, results)
     if all(piece is None or piece.has_all_places for piece in operands):
         shapes = tuple(map(shape_of, results))
         full = tuple([tuple(map(places.full, shape)) for shape in shapes])
         lifted = Lifted(bound, shapes, full, ((),) * len(results), 1.0, tuple(operands), {})
     else:
-        lifted = _lifted(algebra, op, bound, operands, results)
+        lifted = _lifted(algebra, op, bound, operands, results, is_located)
     return _made(algebra, op, lifted, operands, results)
+
+
+def _located(
+    algebra: Algebra, op: Op, bound: Attributes, operands: Sequence[TermPiece | None], results: Sequence[Value]
+) -> tuple[Sequence[TermPiece | None], bool]:
+    """The operands without the one that says where the first one begins in the whole, and whether it says what is so.
+
+    Without one, it begins at the beginning. Raises Unproved where it begins elsewhere than is said.
+    """
+    if "sharding" not in op.rules or not operands or operands[0] is None:
+        return operands, False
+    try:
+        found = layout(op, [None if x is None else x.value for x in operands], list(map(type_of, results)), bound)
+    except Reject:
+        return operands, False
+    if found is None or found.start is None:
+        return operands, False
+    data, rest = operands[0], list(operands[: found.start])
+    given = operands[found.start] if len(operands) > found.start else None
+    begins = [min(at, default=(0, 0))[0] for at in data.runs]
+    known = (
+        isinstance(given.value, (Dense, Literal)) and elements(given.value) if given is not None else (0,) * len(begins)
+    )
+    held = list(map(int, known)) if known else None
+    matter = [k for k, letter in enumerate(found.operands[0]) if letter in found.located]
+    if held is None or any(held[k] != begins[k] or len(data.runs[k]) > 1 for k in matter):
+        if given is None:
+            return operands, False
+        said = "an unknown place" if held is None else f"{held}"
+        raise Unproved(f"`{op.name}` is told that `{algebra.label(op, 0)}` begins at {said}, not at {begins}")
+    rest += [None, *operands[found.start + 1 :]]
+    while rest and rest[-1] is None:
+        rest.pop()
+    return rest, True
 
 
 def _made(
@@ -99,11 +149,12 @@ def _made(
             if linear and any(not own[i] for i in linear if lifted.operands[i] is not None):
                 continue  # linear in zeros
             whole = lifted.wholes[j]
-            details = OpDetails(j, key, dtypes, shapes, len(results))
+            details = OpDetails(j, key, dtypes, shapes, max(len(results), op.saved))
             atom = algebra.terms.atom(op.name, whole, tuple(own), details, tuple(sorted(linear)))
             sums = [(algebra.sum_number((atom, letter), size), at) for letter, size, at in lifted.contracted[j]]
             for number, at in addends:  # of an operand: the sum over the op on the addends
-                head = (op.name, partial[0], tuple(own[: partial[0]]), tuple(own[partial[0] + 1 :]), details, number)
+                others = tuple([() if i == partial[0] else form for i, form in enumerate(own)])
+                head = Through(op.name, partial[0], others, details, tuple(sorted(linear)), number)
                 sums.append((algebra.sum_number(head, algebra.sizes[number]), at))
             terms.append((atom, factor(c), tuple(sorted(sums))))
         found.append(TermPiece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms)))
@@ -111,9 +162,17 @@ def _made(
 
 
 def _lifted(
-    algebra: Algebra, op: Op, bound: Attributes, operands: Sequence[TermPiece | None], results: Sequence[Value]
+    algebra: Algebra,
+    op: Op,
+    bound: Attributes,
+    operands: Sequence[TermPiece | None],
+    results: Sequence[Value],
+    is_located: bool,
 ) -> Lifted:
-    """The op on wholes. Raises Unproved where pieces do not belong together, or the layout does not tell."""
+    """The op on wholes; `is_located`: it is told where its operands are.
+
+    Raises Unproved where pieces do not belong together, or the layout does not tell.
+    """
     values = [None if piece is None else piece.value for piece in operands]
     types = [type_of(v) for v in results]
     try:
@@ -122,14 +181,23 @@ def _lifted(
         near = None
     if near is None:
         raise Unproved(f"`{op.name}` has no layout: nothing says what it does to parts of its operands")
+    if is_located:
+        near = replace(near, located=frozenset())
     reason: Unproved | None = None
     for attrs in _whole_attributes(algebra, op, near, bound, operands):
         try:
-            known = _of_wholes(op, attrs, operands, len(results))
+            known = _of_wholes(algebra, op, attrs, operands, len(results))
             found, wholes = known if known is not None else (near, None)
-            return _of_layout(algebra, op, found, wholes, bound, attrs, operands, results)
+            if is_located:
+                found = replace(found, located=frozenset())
         except Unproved as unproved:
             reason = reason or unproved
+            continue
+        for one in (found, *found.others):
+            try:
+                return _of_layout(algebra, op, one, wholes, bound, attrs, operands, results)
+            except Unproved as unproved:
+                reason = reason or unproved
     assert reason is not None
     raise reason
 
@@ -193,16 +261,29 @@ def _adds_up(op: Op, found: Layout, letter: str, operands: Sequence[TermPiece | 
 
 
 def _of_wholes(
-    op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], count: int
+    algebra: Algebra, op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], count: int
 ) -> tuple[Layout, tuple[Shape, ...]] | None:
-    """The layout for wholes, in which a dimension of 1 is one that broadcasts, and the shapes of their results."""
+    """The layout for wholes, in which a dimension of 1 is one that broadcasts, and the shapes of their results.
+
+    It is found once for the shards, replicas and microbatches of an op: devices and places do not matter.
+    """
     values: list[Value] = []
     for piece in operands:
         known = type_of(piece.value) if piece is not None else None
         if piece is None or isinstance(piece.value, (Dense, Literal)) or not isinstance(known, TensorType):
             values.append(None if piece is None else piece.value)
         else:
-            values.append(TensorType(known.dtype, piece.whole, known.device))
+            device = known.device if known.device in (None, HOST) else ANYWHERE
+            values.append(TensorType(known.dtype, piece.whole, device))
+    key = op.name, attrs, tuple(values), count
+    if key not in algebra.wholes:
+        algebra.wholes[key] = _inferred(op, attrs, values, count)
+    return algebra.wholes[key]
+
+
+def _inferred(
+    op: Op, attrs: Attributes, values: Sequence[Value], count: int
+) -> tuple[Layout, tuple[Shape, ...]] | None:
     try:
         types = infer_types(op, values, attrs, count)
         found = layout(op, values, types, attrs)

@@ -18,10 +18,13 @@ from distir.ops import Op, Value, type_of
 from distir.ops.numeric import np
 from distir.prove import runs as places
 from distir.prove.runs import Runs
-from distir.prove.terms import DIGITS, Atom, Form, Shape, Terms, Unproved, combined, factor, scaled_out
+from distir.prove.terms import DIGITS, Atom, Form, OpDetails, Shape, Terms, Unproved, combined, factor, scaled_out
 
 MOST_EXACT = 10**11
 """The greatest integer that is a factor: factors are rounded."""
+
+LEAVES = frozenset({"formal", "parameter"})
+"""Kinds of atoms that are given."""
 
 SUMS = "a sum is the sum of its parts, in any order"
 LINEAR = "what is linear in a sum is the sum of what it is of the addends"
@@ -31,6 +34,20 @@ Addends = tuple[tuple[int, Runs], ...]
 """Which addends of a sum: by the sum's number, in ascending order. Empty: all."""
 
 Term = tuple[Atom, float, Addends]
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """Names the sum that an op, linear in an operand, is of a sum in the operand's place: over the same addends."""
+
+    op: str
+    operand: int
+    operands: tuple[Form, ...]
+    """The others, and none in that one's place."""
+    details: OpDetails
+    linear: tuple[int, ...]
+    number: int
+    """The operand's sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +106,10 @@ class Algebra:
     """The sums of which there are partial ones, by what they are, numbered."""
     sizes: list[int] = field(default_factory=list[int])
     """How many addends each one has."""
-    names: list[Any] = field(default_factory=list[Any])
+    names: list[Through | tuple[Any, ...]] = field(default_factory=list["Through | tuple[Any, ...]"])
     """What each one is."""
     windows: dict[Any, set[tuple[int, int]]] = field(default_factory=dict[Any, "set[tuple[int, int]]"])
-    """Which parts of a dimension have terms of their own, by the combination's atoms and the axis."""
+    """Which parts of a dimension have terms of their own, by what the combination's atoms are and the axis."""
     shapes: dict[Shape, dict[Shape, None]] = field(default_factory=dict[Shape, "dict[Shape, None]"])
     """Into which shapes each shape was regrouped."""
     constants: dict[Shape, dict[Atom, None]] = field(default_factory=dict[Shape, "dict[Atom, None]"])
@@ -109,6 +126,9 @@ class Algebra:
     """The same by combinations whose first factor is 1, with how often a value is that."""
     laws: dict[str, None] = field(default_factory=dict[str, None])
     """The laws of real numbers that were used."""
+
+    wholes: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """What is known of ops on wholes, by their types."""
 
     operand: Callable[[Op, int], str] | None = None
     """Says what the program calls an operand of the op that is being interpreted."""
@@ -148,7 +168,7 @@ class Algebra:
             self.constants.setdefault(shape, {})[atom] = None
         return ((atom, 1.0, ()),)
 
-    def sum_number(self, name: Any, size: int) -> int:
+    def sum_number(self, name: Through | tuple[Any, ...], size: int) -> int:
         """The number of a sum with so many addends."""
         found = self.sums.get(name)
         if found is None:
@@ -284,18 +304,33 @@ class Algebra:
                 totals = rest
         return totals
 
+    def some(self, piece: TermPiece, name: str, at: Runs, size: int) -> TermPiece:
+        """Of a sum of so many addends, which each of the terms is by an op, those at some places."""
+        if (at := places.ordered(at)) == places.full(size):
+            return piece
+        made: list[Term] = []
+        for atom, c, addends in piece.terms:
+            number = self.sum_number((atom, name), size)
+            made.append((atom, c, _with(addends, number, at)))
+        return replace(piece, terms=self.totalled(made))
+
     # Moving elements
 
     def cut(self, value: Value, piece: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
         """The places from `start` to `stop` of the piece along an axis."""
         at = places.taken(piece.runs[axis], start, stop)
-        key = tuple([atom for atom, _, _ in piece.terms]), axis
+        key = self._advised([atom for atom, _, _ in piece.terms]), axis
         if self.sequential and piece.has_all_places and (start, stop) != (0, piece.whole[axis]):
             self.windows.setdefault(key, set()).add((start, stop))
         found = replace(piece, value=value, runs=(*piece.runs[:axis], at, *piece.runs[axis + 1 :]))
         inside = [w for w in self.windows.get(key, ()) if at and w[0] <= min(at)[0] and max(at)[1] <= w[1]]
         inside += self._padded(piece, axis, at)
         return self._windowed(found, axis, *min(inside, key=lambda w: w[1] - w[0])) if inside else found
+
+    @staticmethod
+    def _advised(atoms: Iterable[Atom]) -> Any:
+        """What atoms have in common with those of other calls."""
+        return tuple([(a.shape, None if a.kind in LEAVES else (a.kind, a.details)) for a in atoms])
 
     def _padded(self, piece: TermPiece, axis: int, at: Runs) -> list[tuple[int, int]]:
         """The part of a concatenation, if all of these places are in one."""

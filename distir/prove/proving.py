@@ -37,21 +37,35 @@ def prove(
     sequential: Module,
     sizes: Mapping[str, int] | None = None,
     stated: Stated | None = None,
+    pause: Callable[[], None] = lambda: None,
 ) -> Proof:
     """Whether `gather(main(scatter(x))) = sequential(x)`, for all values, at the programs' own sizes.
 
     `sizes` are those of named dimensions. Both programs must check. A program without `@main.scatter` takes the
     parameters of the sequential one, and without `@main.gather` gives its results; or `stated` says what parameters and
-    results are. What is not proved is not necessarily wrong. Raises ProveError where parameters or results do not
-    belong together, or a size is not known.
+    results are. What is not proved is not necessarily wrong. `pause` is called at each statement, and may raise to give
+    up. Raises ProveError where parameters or results do not belong together, or a size is not known, and StatedError
+    for placements that cannot be.
     """
-    return follow(distributed, reference(sequential, sizes), stated).proof
+    _refuse_representatives(distributed)
+    found = follow(distributed, reference(sequential, sizes, pause), stated, pause).proof
+    if found.proved:
+        return found
+    # What failed is looked for in the calls themselves: it may hold for their operands, and not for all.
+    return follow(distributed, reference(sequential, sizes, pause, renames=False), stated, pause).proof
 
 
 def reference(
-    sequential: Module, sizes: Mapping[str, int] | None = None, pause: Callable[[], None] = lambda: None
+    sequential: Module,
+    sizes: Mapping[str, int] | None = None,
+    pause: Callable[[], None] = lambda: None,
+    *,
+    renames: bool = True,
 ) -> Reference:
-    """The sequential program in the domain of relations. `pause` may raise to give up. Raises ProveError."""
+    """The sequential program in the domain of relations. `pause` may raise to give up. Raises ProveError.
+
+    `renames`: calls that differ in their operands' terms alone are interpreted once, in distributed programs too.
+    """
     entry = sequential.entry()
     if entry is None:
         raise ProveError("there is no function to compare")
@@ -62,7 +76,7 @@ def reference(
         given = [_parameter(algebra, p.name, types.substitute(p.type, sizes or {})) for p in entry.params]
     except Unproved as reason:
         raise ProveError(f"{reason}; give its dimensions sizes with `--bind`") from None
-    domains.append(Relations(sequential, algebra, pause=pause))
+    domains.append(Relations(sequential, algebra, pause=pause, renames=renames))
     expected = _run(domains[-1], entry, given).returned
     return Reference(entry, algebra, tuple(given), expected, domains)
 
@@ -84,7 +98,7 @@ def follow(
     _refuse_representatives(distributed)
     algebra = against.algebra
     algebra.sequential = False
-    domain = Relations(distributed, algebra, pause=pause, steps=against.steps)
+    domain = Relations(distributed, algebra, pause=pause, steps=against.steps, renames=against.domains[0].renames)
     against.domains[1:] = [domain]
     found: tuple[Related, ...] = against.given
     names = (f"{main.name}.scatter", main.name, f"{main.name}.gather")

@@ -62,6 +62,11 @@ def union(sets: Iterable[Runs]) -> Runs | None:
     return joined([tuple(ordered)])
 
 
+def ordered(runs: Runs) -> Runs:
+    """The same places in ascending order."""
+    return joined([tuple(sorted(runs))])
+
+
 def part(runs: Runs, size: int) -> tuple[int, int] | None:
     """(k, n) of runs that are the k-th of n equal parts of a dimension, from 0; None of others."""
     if len(runs) != 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 DIGITS = 12
@@ -34,7 +35,7 @@ class OpDetails:
     shapes: tuple[Shape | None, ...]
     """Of the operands; None: left out."""
     count: int
-    """Of the results."""
+    """Of the results, those included that only a gradient asks for."""
 
 
 Form = tuple[tuple["Atom", float], ...]
@@ -58,6 +59,10 @@ class Atom:
     """Where it was first made, and in which program."""
     reason: str | None = None
     """Why nothing is known of it but how it was computed."""
+    is_open: bool = False
+    """Whether it is made of a `formal`, that stands for any value."""
+    is_unknown: bool = False
+    """Whether it is made of an `unknown`."""
 
     def __lt__(self, other: Atom) -> bool:
         return self.number < other.number
@@ -68,7 +73,15 @@ class Atom:
 
 def factor(value: float) -> float:
     """A factor, rounded as all are. Raises Unproved for one that is too large or too small to be distinguished."""
-    if value and not 1 / MOST <= abs(value) <= MOST:
+    return value if value in _EXACT else _rounded(value)
+
+
+_EXACT = frozenset((0.0, 1.0, -1.0, 0.5, 2.0))
+
+
+@lru_cache(maxsize=1 << 12)
+def _rounded(value: float) -> float:
+    if not 1 / MOST <= abs(value) <= MOST:
         raise Unproved("a factor is too large, or too small, to be followed")
     return float(f"{value:.{DIGITS - 1}e}")
 
@@ -105,11 +118,31 @@ class Terms:
         found = self._known.get(key)
         if found is None:
             number = len(self._known)
-            found = self._known[key] = Atom(number, kind, shape, operands, details, linear, self.origin(), reason)
+            is_open = is_unknown = False
+            for form in operands:
+                for inner, _ in form:
+                    is_open = is_open or inner.is_open
+                    is_unknown = is_unknown or inner.is_unknown
+            found = self._known[key] = Atom(
+                number,
+                kind,
+                shape,
+                operands,
+                details,
+                linear,
+                self.origin(),
+                reason,
+                is_open or kind == "formal",
+                is_unknown or kind == "unknown",
+            )
         return found
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def formal(self, index: int, shape: Shape) -> Atom:
+        """The `index`-th of the values of which something holds whatever they are."""
+        return self.atom("formal", shape, details=index)
 
     def of_kind(self, kind: str) -> list[Atom]:
         """All atoms of a kind, in the order in which they were made."""

@@ -1,16 +1,16 @@
 """Simulated annealing beyond the grid: unequal stages, and any D/T/P/K on the way (the paper's future work, section 8).
 
-A step goes from a plan to a neighbour: a layer moves to an adjacent stage, microbatches double or halve, or a factor
-of two moves from one of D, T and P to another. A worse plan is accepted with probability exp(-rise/temperature), the
-rise relative to the latency; the temperature falls geometrically (Kirkpatrick, Gelatt and Vecchi, "Optimization by
-Simulated Annealing", Science 1983).
+A step goes from a plan to a neighbour: a layer moves to an adjacent stage, microbatches double or halve, another axis
+has another value, or a factor of two moves from one of D, T, P and CP to another. A worse plan is accepted with
+probability exp(-rise/temperature), the rise relative to the latency; the temperature falls geometrically (Kirkpatrick,
+Gelatt and Vecchi, "Optimization by Simulated Annealing", Science 1983).
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -33,11 +33,18 @@ class Annealing:
 
 
 def anneal(
-    subject: Subject, space: Space, start: Row, layers: int, settings: Annealing, known: dict[Plan, Row]
+    subject: Subject,
+    space: Space,
+    start: Row,
+    layers: int,
+    settings: Annealing,
+    known: dict[Plan, Row],
+    fits: Callable[[Plan], bool] = lambda _: True,
 ) -> Generator[Row]:
     """The rows simulated on the way, each plan once.
 
-    `layers`: how many layers the program has. `known`: rows that need not be simulated again.
+    `layers`: how many layers the program has. `known`: rows that need not be simulated again. `fits`: whether a plan is
+    worth simulating, as far as that is known without it.
     """
     draw = random.Random(settings.seed)
     known = {**known, start.plan: start}
@@ -45,7 +52,7 @@ def anneal(
     cooling = (COLD / HOT) ** (1 / max(1, settings.steps - 1))
     temperature = HOT
     for _ in range(settings.steps):
-        options = [plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space)]
+        options = [plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space) and fits(plan)]
         if not options:
             return
         plan = draw.choice(options)
@@ -72,6 +79,7 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
                 if value != getattr(plan, axis.field):
                     yield _settled(replace(plan, **{axis.field: value}), space, at + 1)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
+    degrees |= {"context": plan.context} if len(space.context) > 1 else {}
     for one, degree in degrees.items():
         for other in [name for name in degrees if name != one]:  # in order, for the seed to determine the path
             if degree % 2 == 0:
@@ -85,9 +93,12 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
 def _settled(plan: Plan, space: Space, first: int) -> Plan:
     """The plan, where axes from the first on that do not admit their value have the first value that they admit."""
     for axis in AXES[first:]:
-        if axis.field not in ("microbatches", "experts", "zero"):
+        if axis.field not in ("microbatches", "experts"):
             values = axis.tried(space, plan)
-            if getattr(plan, axis.field) not in values:
+            own = getattr(plan, axis.field)
+            if axis.field == "zero" and own not in (0, *values):  # another stage may stand for it
+                plan = replace(plan, zero=max((stage for stage in values if stage < own), default=0))
+            elif axis.field != "zero" and own not in values:
                 plan = replace(plan, **{axis.field: values[0]})
     return plan if plan.data > 1 else replace(plan, zero=0, shard=0)
 
@@ -111,7 +122,8 @@ def _other_stages(plan: Plan, layers: int) -> Iterator[Plan]:
 
 
 def _allowed(plan: Plan, start: Row, space: Space) -> bool:
-    return space.holds(plan) and (start.batch_size is None or space.allows(start.batch_size, plan))
+    within = space.holds(plan) and plan.context in space.context
+    return within and (start.batch_size is None or space.allows(start.batch_size, plan))
 
 
 def _accepted(here: Row, row: Row, temperature: float, draw: random.Random) -> bool:

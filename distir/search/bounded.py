@@ -37,22 +37,26 @@ BEAM = 4
 WORTH = 2
 """A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
 
-PROOFS = 64
-"""How many stages are simulated by themselves at the end, to say how much better another plan could be."""
+PROOFS, FEW = 64, 8
+"""How many stages are simulated by themselves at the end, at most, to say how much better another plan could be.
+
+No more than the search may simulate plans, but for a few.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What is known of the plans of a grid at one batch size that were not simulated.
 
-    `simulated`: how many were. `slower`: by their bounds, no faster than the best. `over`: weights and optimizer state
-    alone need more memory than there is. `refused`: a stage of them cannot be, by itself. `left`: of which nothing is
-    known but bounds. `gap`: how much less time than the best one of these could take at most, as a share of it; 0 where
-    none is left, None where none fits.
+    `simulated`: how many were, `beyond` of them others than those of the grid. `slower`: by their bounds, no faster
+    than the best. `over`: weights and optimizer state alone need more memory than there is. `refused`: a stage of them
+    cannot be, by itself. `left`: of which nothing is known but bounds. `gap`: how much less time than the best one of
+    these could take at most, as a share of it; 0 where none is left, None where none fits.
     """
 
     batch_size: int | None
     simulated: int
+    beyond: int
     slower: int
     over: int
     refused: int
@@ -127,8 +131,10 @@ def _is_apart(one: int, others: Sequence[int], plans: Sequence[Plan]) -> bool:
     return all(degrees(one) != degrees(other) for other in others)
 
 
-def certificate(subject: Subject, plans: Sequence[Plan], size: int | None, rows: Sequence[Row]) -> Certificate:
-    """What rows at a batch size prove of all plans of a grid."""
+def certificate(
+    subject: Subject, plans: Sequence[Plan], size: int | None, rows: Sequence[Row], budget: int | None = None
+) -> Certificate:
+    """What rows at a batch size prove of all plans of a grid. `budget`: that of the search."""
     done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
     others = [plan for plan in plans if plan not in done]
@@ -138,24 +144,33 @@ def certificate(subject: Subject, plans: Sequence[Plan], size: int | None, rows:
     left = [(least, plan) for least, plan in left if least < best]
     heapify(left)
     for closer in (bounds.stages.at_best, bounds.stages.seconds):
-        _raise_least(left, best, closer, bounds)
+        _raise_least(left, best, closer, bounds, bounds.stages.simulated + min(PROOFS, max(FEW, budget or PROOFS)))
     left = [(bounds.seconds(plan), plan) for _, plan in left]
     left = [(least, plan) for least, plan in left if least < best]
     least = min((least for least, _ in left), default=best)
     over, refused = len(others) - len(fitting), sum(bounds.seconds(plan) == math.inf for plan in fitting)
     slower = len(fitting) - len(left) - refused
     gap = None if best == float("inf") and left else 0.0 if not left else 1 - least / best
-    return Certificate(size, len(done), slower, over, refused, len(left), gap)
+    return Certificate(size, len(done), len(done - {*plans}), slower, over, refused, len(left), gap)
 
 
-def _raise_least(left: list[tuple[float, Plan]], best: float, closer: Callable[[Plan], float], bounds: _Limits) -> None:
-    """Make the least bound of a heap of plans larger as long as it can be: it is what counts. Drops what is slower."""
-    most = bounds.stages.simulated + PROOFS
+def _raise_least(
+    left: list[tuple[float, Plan]], best: float, closer: Callable[[Plan], float], bounds: _Limits, most: int
+) -> None:
+    """Make the least bound of a heap of plans larger as long as it can be: it is what counts. Drops what is slower.
+
+    `most`: how many stages may have been simulated in all.
+    """
     while left and bounds.stages.simulated < most:
         least, plan = left[0]
         if (now := closer(plan)) <= least:
             break
         heapreplace(left, (now, plan)) if now < best else heappop(left)
+
+
+def may_fit(subject: Subject, size: int | None) -> Callable[[Plan], bool]:
+    """Whether weights and optimizer state of a plan alone do not exceed the memory."""
+    return _Limits(subject, size, ()).fits
 
 
 class _Limits:

@@ -16,7 +16,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject
-from distir.search.plan import Plan
+from distir.search.plan import AXES, Plan
 from distir.search.subject import Subject, batch_dimension
 from distir.search.symmetry import interchangeable
 from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures, Pipeline, read
@@ -56,7 +56,7 @@ class Distributed:
 
     def _made(self, plan: Plan, options: Mapping[str, bool]) -> Module:
         """The program of the plan, with these options of the step `dtp`."""
-        words = [word for word in plan.steps() if word != CHECKPOINT]
+        words = plan.steps()[len(_recomputing(plan)) :]
         self._steps = parse_steps(words, options)
         first = replace(plan, zero=0, shard=0, fuse=False, overlap=False)
         made = _over_devices(_before(self.subject.module, plan), first, tuple(sorted(options.items())))
@@ -145,20 +145,23 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
 @kept_per_thread(16)  # plans that differ in ZeRO, fusion or overlap begin alike
 def _over_devices(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
     """What the step `dtp` makes of a program. Raises as it does."""
-    words = [word for word in plan.steps() if word != CHECKPOINT]
+    words = plan.steps()[len(_recomputing(plan)) :]
     (application,) = parse_steps(words, dict(options))
     return application.unchecked(module)
 
 
-CHECKPOINT = "checkpoint"
-"""The step that goes before distributing."""
+@lru_cache(maxsize=8)
+def _recomputed(module: Module, words: tuple[str, ...]) -> Module:
+    return transform(module, *words)
 
 
-@lru_cache(maxsize=4)
-def _recomputed(module: Module) -> Module:
-    return transform(module, CHECKPOINT)
+def _recomputing(plan: Plan) -> tuple[str, ...]:
+    """The step that goes before distributing, with its options."""
+    axes = (axis for axis in AXES if axis.place == "before")
+    return tuple(word for axis in axes for word in axis.words(plan))
 
 
 def _before(module: Module, plan: Plan) -> Module:
-    """The sequential program that is distributed."""
-    return _recomputed(module) if plan.checkpoint else module
+    """The sequential program that is distributed. Raises ProgramError where there is nothing to recompute."""
+    words = _recomputing(plan)
+    return _recomputed(module, words) if words else module

@@ -67,6 +67,11 @@ def _rows(data: bytes, path: str, search: str) -> list[Row]:
     try:
         table = rows_of(data, COLUMNS)
     except TableError as why:
+        if lacking := _columns_lacking(data):
+            raise LogError(
+                f"`{path}` was written by another version of DistIR, without the columns {', '.join(lacking)}; "
+                "search anew without `--resume`, or name another file"
+            ) from None
         raise LogError(f"`{path}` is not the CSV of a search: {why}") from None
     rows = [_row(cells, path, number) for number, cells in enumerate(table, start=2)]
     for number, row in enumerate(rows, start=2):
@@ -76,6 +81,13 @@ def _rows(data: bytes, path: str, search: str) -> list[Row]:
                 f"(`{row.model}` on `{row.hardware}`)"
             )
     return rows
+
+
+def _columns_lacking(data: bytes) -> list[str]:
+    """The columns that the CSV of a search has not, which has all others; none if it is no such file."""
+    there = data.partition(b"\n")[0].decode("utf-8", "replace").strip().split(",")
+    own = there[: there.index("search")] if "search" in there else []
+    return [name for name in COLUMNS if name not in there] if own and own == list(COLUMNS[: len(own)]) else []
 
 
 def write_rows(file: IO[str], rows: Iterable[Row]) -> None:

@@ -18,6 +18,13 @@ MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 """How many microbatches the paper's search tries for pipelines (section 5.1)."""
 
 
+BALANCES = ("uniform", "cost")
+"""By what layers are dealt out to the stages of a pipeline: equally many, or as many as take as long."""
+
+RECOMPUTED = ("full", "selective", "products")
+"""What the step `checkpoint` may recompute."""
+
+
 class PipelineOptions(TypedDict, total=False):
     """Options of the steps `dtp` and `pp`, by name."""
 
@@ -39,8 +46,11 @@ class Plan:
     `skew` the load of the busiest of them, as the step `ep` says. `context`: how many devices share each sequence, and
     `kind` how queries of one meet the keys of the others, as the step `cp` says. `virtual`: stages of each device, 0
     for as many as the schedule has by itself. `shard`: how many replicas partition state among them by ZeRO, 0 for all.
-    `sequence`: whether what tensor parallelism leaves whole is split along the sequence. A row of a search is a plan
-    and a batch size.
+    `sequence`: whether what tensor parallelism leaves whole is split along the sequence. `balance`: by what layers are
+    dealt out to stages, as the step `pp` says. `etp`: 1 where each shard has whole experts, 0 where shards split them.
+    `cp_experts`: whether those that share sequences share the experts, too. `recompute`: with `checkpoint`, what is
+    recomputed, as that step says, and in how many layers, as `products` or `full:16`; empty for all. A row of a search
+    is a plan and a batch size.
     """
 
     data: int
@@ -61,6 +71,10 @@ class Plan:
     virtual: int = 0
     shard: int = 0
     sequence: bool = False
+    balance: str = BALANCES[0]
+    etp: int = 0
+    cp_experts: bool = False
+    recompute: str = ""
 
     @property
     def devices(self) -> int:
@@ -87,7 +101,7 @@ class Plan:
         if self.microbatches > 1:
             found["microbatches"] = self.microbatches
         if self.pipeline > 1:
-            found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule, balance="uniform")
+            found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule, balance=self.balance)
             known = SCHEDULES.get(self.schedule)
             if known is not None and known.virtual:
                 found["virtual"] = self.stages_per_device
@@ -150,6 +164,14 @@ class Choices:
     """Sizes of the groups of replicas that partition state by ZeRO, beside all replicas as one."""
     sequence: tuple[bool, ...] = (False,)
     """Whether what tensor parallelism leaves whole is split along the sequence."""
+    balance: tuple[str, ...] = BALANCES[:1]
+    """By what layers are dealt out to stages."""
+    etp: tuple[int, ...] = (0,)
+    """With experts over replicas and shards: 0, shards split experts; 1, each shard has whole ones."""
+    cp_experts: tuple[bool, ...] = (False,)
+    """Of a model with experts, whether devices that share sequences share the experts."""
+    recompute: tuple[str, ...] = ("",)
+    """What is recomputed where something is, as `Plan.recompute`."""
 
     def counts(self, pipeline: int) -> tuple[int, ...]:
         """K to try for so many stages."""
@@ -190,6 +212,24 @@ def _counts(space: Choices, plan: Plan) -> Sequence[int]:
         return counts
     exact = {batch // (plan.data * size) for batch in space.batch_sizes for size in sizes}
     return [count for count in counts if count in exact] or counts[:1]
+
+
+def _zero_stages(space: Choices, plan: Plan) -> Sequence[int]:
+    """In a pipeline, stage 1 stands for stage 2: gradients are summed up over microbatches, and reduced at the end."""
+    alike = plan.pipeline > 1 and 1 in space.zero
+    return tuple(stage for stage in space.zero if stage == 0 or (plan.data > 1 and not (stage == 2 and alike)))
+
+
+def _recomputations(space: Choices, plan: Plan) -> Sequence[str]:
+    return space.recompute if plan.checkpoint else ("",)
+
+
+def _checkpoint_words(plan: Plan) -> Sequence[str]:
+    """The step, and its options."""
+    if not plan.checkpoint:
+        return []
+    what, _, layers = plan.recompute.partition(":")
+    return [f"checkpoint={what}" if what else "checkpoint", *([f"layers={layers}"] if layers else [])]
 
 
 def _shards(space: Choices, plan: Plan) -> Sequence[int]:
@@ -237,7 +277,7 @@ AXES: Final = (
     Axis(
         "zero",
         "zero",
-        lambda space, plan: tuple(stage for stage in space.zero if stage == 0 or plan.data > 1),
+        _zero_stages,
         lambda plan: [f"zero={plan.zero}", "partition=split"] if plan.zero else [],
         "after",
         lambda plan: f"zero={plan.zero}" if plan.zero else "",
@@ -254,16 +294,37 @@ AXES: Final = (
         "checkpoint",
         "checkpoint",
         lambda space, _: space.checkpoint,
-        lambda plan: ["checkpoint"] if plan.checkpoint else [],
+        _checkpoint_words,
         "before",
-        lambda plan: "checkpoint" if plan.checkpoint else "",
+        lambda plan: " ".join(_checkpoint_words(plan)),
     ),
+    Axis("recompute", "recompute", _recomputations),
     Axis("microbatches", "K", _counts),
     Axis(
         "stages",
         "stages",
         lambda _, plan: (plan.stages,),  # found by annealing
         shown=lambda plan: f"stages={','.join(map(str, plan.stages))}" if plan.stages else "",
+    ),
+    Axis(
+        "balance",
+        "balance",
+        lambda space, plan: space.balance if plan.pipeline > 1 and not plan.stages else BALANCES[:1],
+        shown=lambda plan: f"balance={plan.balance}" if plan.balance != BALANCES[0] else "",
+    ),
+    Axis(
+        "etp",
+        "etp",
+        lambda space, plan: space.etp if plan.experts > 1 and plan.tensor > 1 else (0,),
+        lambda plan: [f"etp={plan.etp}"] if plan.etp else [],
+        shown=lambda plan: f"etp={plan.etp}" if plan.etp else "",
+    ),
+    Axis(
+        "cp_experts",
+        "cp_experts",
+        lambda space, plan: space.cp_experts if plan.context > 1 else (False,),
+        lambda plan: ["cp_experts=true"] if plan.cp_experts else [],
+        shown=lambda plan: "cp_experts" if plan.cp_experts else "",
     ),
     Axis(
         "sums",

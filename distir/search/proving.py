@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from distir.diagnostics import ProgramError
-from distir.prove import ProveError, follow, reference
+from distir.prove import ProveError, prove
 from distir.search.rows import Row
 from distir.search.subject import Subject, batch_dimension
 from distir.transform.all_steps import transform
@@ -56,5 +56,5 @@ def _proof(subject: Subject, row: Row, timeout_s: float) -> ProofOfRow:
     sizes = {name: value for name, value in subject.bind if isinstance(value, int)}
     if dimension is not None and row.batch_size is not None:
         sizes[dimension] = row.batch_size
-    proof = follow(module, reference(subject.module, sizes, pause), pause=pause).proof
+    proof = prove(module, subject.module, sizes, pause=pause)
     return ProofOfRow(row, None if proof.proved else proof.failures[0].reason, proof.laws)

@@ -65,6 +65,12 @@ class Row:
     shard: int = 0
     """How many replicas partition state among them; 0: all."""
     sequence: bool = False
+    balance: str = "uniform"
+    etp: int = 0
+    """With EP and T > 1: 1 where each shard has whole experts."""
+    cp_experts: bool = False
+    recompute: str = ""
+    """With `checkpoint`: what is recomputed, if not all."""
 
     @property
     def plan(self) -> Plan:

@@ -12,7 +12,7 @@ from typing import Literal, NoReturn
 from distir.cost import Hardware, load
 from distir.ir import Constant, Module
 from distir.search.annealing import Annealing, anneal
-from distir.search.bounded import Certificate, bounded, certificate
+from distir.search.bounded import Certificate, bounded, certificate, may_fit
 from distir.search.plan import Plan
 from distir.search.rows import Row, Table
 from distir.search.space import Space, SpaceError, check_batch_sizes
@@ -36,7 +36,15 @@ class Search:
     annealing: Annealing = field(default_factory=Annealing)
     known: tuple[Row, ...] = field(default=(), hash=False)
     budget: int | None = None
-    """`bounded`: how many plans are simulated at each batch size at most; None: all that bounds do not exclude."""
+    """How many plans are simulated at each batch size at most, best-first; None: all, or what bounds do not exclude.
+
+    `anneal` starts from the best of these.
+    """
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether plans that cannot be the best are passed over."""
+        return self.method == "bounded" or self.budget is not None
 
     @property
     def grid(self) -> Space:
@@ -74,7 +82,7 @@ class Search:
 
     def _admitted(self, size: int | None) -> tuple[tuple[Plan, ...], Counter[str]]:
         """The plans that are tried at a batch size, and the reasons why others are not."""
-        return admitted(self.subject, self.grid, size, self.method == "bounded")
+        return admitted(self.subject, self.grid, size, self.is_bounded)
 
     def asked_for(self, rows: Iterable[Row]) -> list[Row]:
         """The rows that belong to this search's space: others, as of fewer devices, must not be ranked with them."""
@@ -100,7 +108,7 @@ class Search:
     def certificates(self, rows: Sequence[Row]) -> list[Certificate]:
         """For each batch size, what the rows prove of the plans that the program admits."""
         found = ((size, self._admitted(size)[0]) for size in self.batch_sizes)
-        return [certificate(self.subject, plans, size, rows) for size, plans in found]
+        return [certificate(self.subject, plans, size, rows, self.budget) for size, plans in found]
 
     @property
     def refused(self) -> Counter[str]:
@@ -112,28 +120,50 @@ class Search:
             del found[UNSHARED]  # which the user has not asked for
         return found
 
+    @property
+    def notes(self) -> list[str]:
+        """What rows stand for others."""
+        zero = self.space.zero
+        piped = any(
+            plan.pipeline > 1 and plan.zero == 1 for size in self.batch_sizes for plan in self._admitted(size)[0]
+        )
+        return (
+            ["in pipelines `zero=1` stands for `zero=2`, whose rows are equal"] if {1, 2} <= {*zero} and piped else []
+        )
+
     def table(self) -> Table:
         """All rows. Raises SpaceError."""
         return Table((*self.known, *self.rows()))
 
     def _found(self) -> Generator[Row]:
+        found = list(self.known)
+        for row in self._of_the_grid():
+            found.append(row)
+            yield row
+        if self.method != "anneal":
+            return
+        for best in Table(tuple(found)).best_by_batch:
+            known = {row.plan: row for row in found if row.batch_size == best.batch_size}
+            if self.is_bounded and self._is_proven(best, list(known.values())):
+                continue
+            layers, fits = layer_count(self.subject.module), may_fit(self.subject, best.batch_size)
+            yield from anneal(self.subject, self.grid, best, layers, self.annealing, known, fits)
+
+    def _of_the_grid(self) -> Generator[Row]:
         sizes = self.batch_sizes
-        if self.method == "bounded":
+        if self.is_bounded:
             for size in sizes:
                 fitting, _ = self._admitted(size)
                 yield from bounded(self.subject, fitting, [size], self.workers, self.known, self.budget)
             return
         plans, done = list(self.grid.plans()), {row.key for row in self.known}
         excluded = {(size, plan) for plan in plans for size in sizes if not self._allows(size, plan)}
-        found = list(self.known)
-        for row in carry_out(self.subject, units(plans, sizes, done | excluded), self.workers):
-            found.append(row)
-            yield row
-        if self.method == "anneal":
-            for best in Table(tuple(found)).best_by_batch:
-                known = {row.plan: row for row in found if row.batch_size == best.batch_size}
-                layers = layer_count(self.subject.module)
-                yield from anneal(self.subject, self.grid, best, layers, self.annealing, known)
+        yield from carry_out(self.subject, units(plans, sizes, done | excluded), self.workers)
+
+    def _is_proven(self, best: Row, rows: Sequence[Row]) -> bool:
+        """Whether nothing of the grid is left, and the best has no stages that could be cut otherwise."""
+        left = certificate(self.subject, self._admitted(best.batch_size)[0], best.batch_size, rows, self.budget)
+        return left.proven and best.plan.pipeline == 1
 
     def _allows(self, size: int | None, plan: Plan) -> bool:
         return size is None or self.space.allows(size, plan)

@@ -188,12 +188,13 @@ def stage_of(plan: Plan) -> Plan:
         shard=0,
         stages=(),
         sums="layer",
+        balance="uniform",
     )
 
 
 def _at_best(plan: Plan) -> Plan:
     """The variant of its stage that takes the least time."""
-    return replace(plan, checkpoint=False, fuse=True)
+    return replace(plan, checkpoint=False, recompute="", fuse=True)
 
 
 def _on_first(simulation: Simulation) -> Iterator[tuple[Effect, str, int]]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from distir.diagnostics import ProgramError
 from distir.ops.attention import CONTEXTS
-from distir.search.plan import Plan
+from distir.search.plan import BALANCES, Plan
 from distir.search.space import Space, divisors
 from distir.search.subject import Subject, layers_of
 from distir.transform.sharding import tensor_shares
@@ -30,7 +30,7 @@ def whole(subject: Subject, devices: int, batch_sizes: tuple[int, ...]) -> Space
     """
     trains = subject.trains
     unit = _unit(subject)
-    shared = subject.attends and subject.experts is None
+    sparse = subject.experts is not None
     layers = layers_of(subject) or 1
     degrees = [n for n in divisors(devices) if n & (n - 1) == 0]
     return replace(
@@ -44,11 +44,15 @@ def whole(subject: Subject, devices: int, batch_sizes: tuple[int, ...]) -> Space
         zero=(0, 1, 2, 3) if trains else (0,),
         shard=(unit,) if trains and 1 < unit < devices else (),
         checkpoint=(False, True) if trains else (False,),
-        context=tuple(n for n in _powers(devices) if n <= MOST_SHARING_A_SEQUENCE) if shared else (1,),
+        context=tuple(n for n in _powers(devices) if n <= MOST_SHARING_A_SEQUENCE) if subject.attends else (1,),
         kinds=CONTEXTS,
         sequence=(False, True) if subject.attends else (False,),
         overlap=(False, True),
         fuse=None,
+        balance=BALANCES if trains else BALANCES[:1],
+        etp=(0, 1) if sparse else (0,),
+        cp_experts=(False, True) if sparse else (False,),
+        recompute=("", "products", f"full:{layers // 2}") if trains and subject.attends and layers > 1 else ("",),
     )
 
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from itertools import groupby
 from multiprocessing.reduction import ForkingPickler
@@ -83,7 +83,7 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers, work: W
     with ended_on_termination():
         if scheme == "ray":
             alone = [[unit] for unit in units]
-            with closing(clusters.ray(workers.backend, partial(_found, work), Handed.of(subject), alone)) as found:
+            with closing(clusters.ray(workers.backend, _found, (work, Handed.of(subject)), alone)) as found:
                 for rows in found:
                     yield from rows
             return
@@ -103,7 +103,7 @@ def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers, work: 
     )
     handed = Handed.of(subject)
     together = families(units, joblib.effective_n_jobs(workers.jobs or -1))
-    found: Generator[list[Any]] = parallel(joblib.delayed(_found)(work, handed, some) for some in together)
+    found: Generator[list[Any]] = parallel(joblib.delayed(_found)((work, handed), some) for some in together)
     with _loky_races_silenced():
         try:
             for rows in found:
@@ -157,8 +157,9 @@ def _handed(subject: Subject) -> Handed:
     return Handed(subject.model, subject.digest(""), bytes(ForkingPickler.dumps(subject)))
 
 
-def _found(work: Work, handed: Handed, units: Sequence[Unit]) -> list[Any]:
+def _found(shared: tuple[Work, Handed], units: Sequence[Unit]) -> list[Any]:
     """In a worker: what is found of some units."""
+    work, handed = shared
     subject, found = _first(handed), list[Any]()
     for plan, sizes in units:
         with paused_collection():

@@ -32,7 +32,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of, schedule_count
+from distir.transform.pipeline import SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
 from distir.transform.sharding import (
     CONTEXTS,
     DISPATCHERS,
@@ -99,6 +99,7 @@ def dtp(
     memory: str | None = None,
     bind: tuple[str, ...] = (),
     whole: tuple[str, ...] = (),
+    chunks: int = 1,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -121,6 +122,8 @@ def dtp(
     With `context=N` every shard becomes N devices that share sequences, next to each other but for the shards.
     `cp_kind`, `zigzag` and `cp_experts` as in the step `cp`. Gradients are summed over these and the replicas together.
 
+    `chunks` as in `pp`, with `schedule=seq1f1b`; not with `context`.
+
     `memory`, and what `balance=memory` makes least, are estimated as if shards split weights and activations evenly.
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
@@ -132,6 +135,8 @@ def dtp(
     degrees, taken_whole = _degrees(value), known_ops("whole", whole)
     if context < 1:
         raise StepError(f"`context` expected 1 or more devices that share the sequence, found {context}")
+    if context > 1 and chunks > 1:
+        raise StepError("sequences are cut into `chunks`, or shared by devices with `context`: give one of the two")
     if layout not in LAYOUTS:
         raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
 
@@ -157,9 +162,10 @@ def dtp(
                 tell_of_experts(module, context)
         if parts > 1:
             module = with_owners(module, parts, skew)
-        piped = p > 1 or microbatches > 1
+        piped = p > 1 or microbatches > 1 or chunks > 1
         made, batch = module, dict[str, Dim]()
-        how = (schedule, virtual, balance, hardware, sums, in_flight, memory if p > 1 else None, bind, d * context, t)
+        virtual, room = per_device(schedule, virtual, chunks), memory if p > 1 else None
+        how = (schedule, virtual, balance, hardware, sums, in_flight, room, bind, d * context, t)
         options = (module, p, microbatches, *how)
         if p > 1 and is_heard():
             for line in pipeline_of(*options).lines:

@@ -62,13 +62,14 @@ class Option:
 class StepPart:
     """Something that a step does by a name of its own, which is a word of the step's value.
 
-    `after`: the parts behind which it comes.
+    `after`: the parts behind which it comes. `asked`: whether it is done only where it is named.
     """
 
     name: str
     transform: Callable[..., Any]
     options: Mapping[str, Option]
     after: tuple[str, ...] = ()
+    asked: bool = False
 
     @property
     def documentation(self) -> str:

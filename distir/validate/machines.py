@@ -10,15 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import geometric_mean
 from typing import Final
 
 from distir import cost
 from distir.cost import DeviceKind, Hardware, Level, Link
-from distir.cost.contractions import AttentionFigures, ProductFigures
 from distir.cost.host import FREE_HOST, Host
-from distir.ir import DTYPES
-from distir.ops.resources import MatrixProduct
+from distir.cost.sustained import sustained
 
 GPUS: Final[dict[str, str]] = {
     "a100_40gb": "a100-40",
@@ -42,12 +39,6 @@ POWER_LIMITED: Final[dict[str, float]] = {"h100_96gb_2_4TBs": 0.86}
 
 UNPROFILED: Final = ("b300", "gb300")
 """GPUs that runs may name, and no profile describes."""
-
-LARGE: Final = (4096, 8192, 16384)
-"""Rows and columns of products that tables by size have, which were repeated for seconds."""
-
-HOT: Final = 1e-9
-"""Seconds within which a device heats up that is hot already."""
 
 
 class MachineError(ValueError):
@@ -147,39 +138,9 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     A launch of the roofline includes what the host takes. Where the host is simulated, it is that of products, which
     were measured one behind the other.
     """
-    products = {name: _sustained(kind, name, conditions.compute) for name in kind.products}
-    attention = {
-        name: tuple(_at(figures, conditions.attention) for figures in sizes) for name, sizes in kind.attention.items()
-    }
-    kind = replace(kind, products=products, attention=attention)
+    kind = sustained(kind, products=conditions.compute, attention=conditions.attention)
     if not conditions.issue:
         return kind
     host = Host(conditions.issue, False, conditions.waits_for_sends, conditions.communication)
     launch = min([kind.launch, *(figures.usual.launch for figures in kind.products.values())])
     return replace(kind, launch=launch, host=host)
-
-
-def _sustained(kind: DeviceKind, dtype: str, rate: float) -> ProductFigures:
-    """Products on a device that has been at the limit of its power for long; `rate`: over that of the profile.
-
-    Its clock is that of the longest product that was measured alone, and the rate by shape is at most that by size.
-    """
-    hot = replace(kind.products[dtype], heats_in=HOT)
-    element, by_size = DTYPES[dtype], kind.rates[DTYPES[dtype]]
-    if by_size.instead:
-        return _slowed(hot, rate)
-    shares = (_seconds(hot, n, element.bytes) * by_size.achieved(2 * n**3) / (2 * n**3) for n in LARGE)
-    return _slowed(hot, rate * min(1.0, geometric_mean(shares)))
-
-
-def _seconds(figures: ProductFigures, n: int, size: int) -> float:
-    return figures.spent(MatrixProduct(n, n, n), size, 3 * n**2 * size).seconds
-
-
-def _slowed(figures: ProductFigures, share: float) -> ProductFigures:
-    tiles = (replace(tile, rate=tile.rate * share, overhead=tile.overhead / share) for tile in figures.tiles)
-    return replace(figures, tiles=tuple(tiles))
-
-
-def _at(figures: AttentionFigures, share: float) -> AttentionFigures:
-    return replace(figures, rate=figures.rate * share, overhead=figures.overhead / share, heats_in=HOT)

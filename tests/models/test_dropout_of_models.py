@@ -1,11 +1,16 @@
 """Models by name with dropout: of embeddings, of attention's weights, and of what layers add."""
 
+from collections import Counter
+
 import pytest
+from command_line import distir as command
 
 import distir
 from distir.ir import Apply
 from distir.models import ModelError, named
 from distir.transform import transform, verify
+
+__all__ = ["command"]  # a fixture
 
 SMALL = {"layers": 2, "width": 16, "heads": 4, "ffn": 16}
 MODELS = {
@@ -28,6 +33,48 @@ def test_it_drops_on_every_device_what_it_drops_on_one(name):
     step = transform(module, "grad", "loss=cross_entropy", "optimizer=adam")
     for words in (["dp=2"], ["tp=2"], ["pp=2", "microbatches=2"]):
         assert verify(step, transform(step, *words)).equal, words
+
+
+PARTS = [
+    "cp=2",
+    "cp=2 zigzag=false",
+    "cp=2 cp_kind=a2a",
+    "cp=4 cp_kind=ring",
+    "cp=2 tp=2 sequence=true dp=2",
+    "tp=2 cp=2 cp_kind=ring",
+    "dtp=2,1,2 microbatches=2 context=2 sequence=true",
+    "cp=2 cp_kind=a2a cp=2 cp_kind=ring",
+]
+
+
+@pytest.mark.parametrize("name", ["llama3-8b", "bert-base"])
+@pytest.mark.parametrize("chain", PARTS)
+def test_parts_of_a_sequence_drop_what_the_whole_does(name, chain):
+    """Of embeddings, of layers, and of attention's weights, causal and not, in order and in zig-zag."""
+    if name == "bert-base" and "a2a cp" in chain:
+        pytest.skip("a mask is of whole sequences")
+    module = named(name, batch=4, dtype="Float32", dropout=0.25, **MODELS[name])
+    step = transform(module, "grad", "loss=cross_entropy", "optimizer=adam")
+    assert verify(step, transform(step, *chain.split())).equal
+
+
+def test_what_drops_is_computed_by_parts():
+    """In zig-zag too: only keys and values of attention, and positions, travel in the forward pass."""
+    step = transform(named("llama3-8b", batch=4, dtype="Float32", dropout=0.25, **MODELS["llama3-8b"]), "grad")
+    orders = [transform(step, "cp=2", f"zigzag={words}") for words in ("true", "false")]
+    counts = [Counter(s.op for f in m for s in f.body if isinstance(s, Apply) and "MPI" in s.op) for m in orders]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("chain", ["cp=2", "cp=2 cp_kind=ring zigzag=false"])
+def test_processes_drop_the_same_parts(command, tmp_path, chain):
+    pytest.importorskip("torch")
+    module = named("llama3-8b", batch=2, dtype="Float32", dropout=0.25, **MODELS["llama3-8b"])
+    path = tmp_path / "step.dir"
+    path.write_text(distir.format(transform(transform(module, "grad"), *chain.split())))
+    ended = command("launch", path, "--verify", "--timeout", "300s")
+    assert ended.code == 0, ended.err
+    assert "the results are those of the reference executor" in ended.err
 
 
 @pytest.mark.parametrize("name", MODELS)

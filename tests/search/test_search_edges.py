@@ -225,6 +225,48 @@ def test_a_ray_cluster_finds_the_same_rows():
     assert sorted(map(str, here)) == sorted(map(str, there))
 
 
+def test_workers_of_a_ray_cluster_may_be_killed():
+    """Ray starts others in their place, and their tasks again."""
+    pytest.importorskip("ray")
+    from dataclasses import replace
+
+    from distir.cost import load
+    from distir.search import Search, Space, Subject, Workers
+
+    alone = Search(Subject("", MLP, load("dgx2-v100")), Space(4, (64, 128), (2, 4)), workers=Workers(jobs=1))
+    found, killed = [], []
+    for row in replace(alone, workers=Workers(backend="ray")).rows():
+        if not found:
+            agents = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")  # without them a node of Ray ends itself
+            below = [(number, name) for number, name in _descendants(os.getpid()) if name.startswith("ray::")]
+            killed = [number for number, name in below if not name.startswith(agents)]
+            for number in killed:
+                os.kill(number, signal.SIGKILL)
+        found.append(row)
+    assert killed
+    assert sorted(map(str, found)) == sorted(map(str, alone.rows()))
+
+
+def _descendants(ancestor):
+    """The processes below one, with their commands."""
+    parents, commands = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+    found = []
+    for number, command in commands.items():
+        above = number
+        while above in parents and above != ancestor:
+            above = parents[above]
+        if above == ancestor and number != ancestor:
+            found.append((number, command))
+    return found
+
+
 @pytest.mark.parametrize(("backend", "package"), [("dask://127.0.0.1:1", "distributed"), ("ray", "ray")])
 def test_a_cluster_that_cannot_be_reached_is_said(search, backend, package):
     if find_spec(package) is not None and package == "ray":

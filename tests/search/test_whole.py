@@ -13,7 +13,7 @@ from search_samples import MLP
 
 from distir.cost import load
 from distir.models import gpt2, named
-from distir.search import Plan, Search, Space, SpaceError, Subject, Workers
+from distir.search import Annealing, Plan, Search, Space, SpaceError, Subject, Workers
 from distir.search.bounds import least_memory
 from distir.search.economy import economy, model_flops
 from distir.search.evaluate import evaluate
@@ -134,6 +134,24 @@ def test_what_is_left_of_a_search_is_known_to_be_little_faster():
     assert certificate.slower > len(plans) / 10
 
 
+def test_annealing_goes_on_where_a_best_first_search_ends():
+    """From its best, with a fixed seed, also to stages of other sizes; what is left is counted."""
+    it = subject("mlp", "dgx-h100")
+    space = replace(whole(it, 4, (16,)), schedules=("1f1b",), micro_batches=(1, 4), fixed={"P": (2, 4)}, zero=(0, 1))
+    first = Search(it, space, "bounded", HERE, budget=4)
+    further = replace(first, method="anneal", annealing=Annealing(steps=12, seed=1))
+    begun, rows, again = list(first.rows()), list(further.rows()), list(further.rows())
+    assert rows == again
+    assert rows[: len(begun)] == begun
+    assert len(begun) < len(rows) <= len(begun) + 12
+    assert further.asked_for(rows) == rows
+    (certificate,) = further.certificates(rows)
+    plans, _ = admitted(it, further.grid, 16, True)
+    assert certificate.beyond == len({row.plan for row in rows} - {*plans})
+    rest = certificate.slower + certificate.over + certificate.refused + certificate.left
+    assert certificate.simulated - certificate.beyond + rest == len(plans)
+
+
 def test_the_bound_knows_the_bubble():
     it = subject("mlp")
     heavy = load_at(it, 64)
@@ -237,10 +255,13 @@ SMALL = ("llama3-8b", *WORDS, "--seq", "128", "--hardware", "dgx-h100", "--devic
 
 
 def test_a_model_by_its_name_and_nothing_else(distir):
-    found = distir("search", *SMALL, "--budget", "8", "--tokens", "1T", "--power", "700", "--price", "2USD/h")
+    found = distir(
+        "search", *SMALL, "--budget", "4", "--steps", "3", "--tokens", "1T", "--power", "700", "--price", "2USD/h"
+    )
     assert found.code == 0, found.err
     assert "the batch of a step is not stated: 32, 16 for each device" in found.err
-    assert "best-first: 8 simulated" in found.out
+    assert "best-first, then 3 steps of annealing from the best (seed 0): " in found.out
+    assert " are not known; none can take less than " in found.out
     for column in ("tokens/s", "MFU", "USD/Mtoken", "kWh/Mtoken", "days"):
         assert column in found.out
     assert "the best is bound by: " in found.out

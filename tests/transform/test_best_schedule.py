@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
 from distir.transform.pipeline.best import OrderProblem, best_order, placements
+from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.passes import Pass, Task, in_flight, stage_devices, with_weights
 from distir.transform.pipeline.schedules import SCHEDULES, fit
 from distir.transform.pipeline.validation import ScheduleError, validate
@@ -127,6 +128,47 @@ def test_unequal_stages_with_little_memory_are_close_to_the_bound():
     greedy, found = (best_order(problem, named(problem), seconds) for seconds in (0, 0.3))
     assert greedy.gap > 0.02 >= found.gap
     assert problem.fits(found.order)
+
+
+class Ticking:
+    """A clock on which a second passes with each look."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+def test_nothing_is_tried_after_the_deadline(monkeypatch):
+    """Neither rules nor the solver, which need not be there; what is found until then is given."""
+    lengths = {(s, kind): 100 + 17 * s * (-1) ** s for s in range(4) for kind in Pass}
+    problem = OrderProblem((0, 1, 2, 3), lengths, 10, 4)
+    one_by_one = tuple(tuple(Task(s, k, kind) for k in range(10) for kind in Pass) for s in range(4))
+    tried = []
+    monkeypatch.setattr("distir.transform.pipeline.best.found.played", lambda *_: tried.append(1))
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    found = best_order(problem, [one_by_one], 5, Deadline(0, Ticking()))
+    assert problem.fits(found.order)
+    assert found.gap > 0.002
+    assert not tried
+
+
+def test_the_solver_has_the_time_that_is_left(monkeypatch):
+    """It had a minute whatever the limit was, so that on a busy machine a search took 22 s."""
+    cp_model = pytest.importorskip("ortools.sat.python.cp_model")
+    given, solve = [], cp_model.CpSolver.solve
+    monkeypatch.setattr(
+        cp_model.CpSolver,
+        "solve",
+        lambda self, model: given.append(self.parameters.max_time_in_seconds) or solve(self, model),
+    )
+    lengths = {(s, kind): 100 + 17 * s * (-1) ** s for s in range(4) for kind in Pass}
+    problem = OrderProblem((0, 1, 2, 3), lengths, 10, 2)
+    deadline = Deadline(30, Ticking())
+    best_order(problem, named(problem), 0.1, deadline)
+    assert 0 < given[0] < 30 - deadline.clock.now + 3
 
 
 def test_a_pipeline_that_is_right_and_no_slower_than_zb_h1():

@@ -15,8 +15,16 @@ from distir.ir import (
     Shape,
     dims,
 )
-from distir.ops.attention.context import context_of, gradient_around_ring, trimmed, without_context
+from distir.ops.attention.context import (
+    context_of,
+    drawn,
+    goes_by_places,
+    gradient_around_ring,
+    trimmed,
+    without_context,
+)
 from distir.ops.attention.layout import AttentionLetters, drawing, lettered, random_letters
+from distir.ops.attention.of_pieces import backward_of_pieces
 from distir.ops.attention.operands import (
     GRADIENT_START,
     RANDOM,
@@ -42,6 +50,7 @@ from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -111,7 +120,7 @@ def AttentionGrad(
     dweights = np.matmul(dys, spread_values.swapaxes(-1, -2))
     mixed = weights
     if dropout:
-        share = kept_scores(weights, dy, dropout, key, rows, start)
+        share = kept_scores(weights, dy, dropout, key, rows, start, (query_runs, key_runs))
         dweights, mixed = dweights * share, weights * share
     dscores = weights * (dweights - along)
     if slope is not None:
@@ -124,6 +133,13 @@ def AttentionGrad(
         share = np.exp(wide(sinks).reshape(-1, 1, 1) - total)
         found.append(-np.sum(share * along, axis=(0, 2, 3)))
     return [x.astype(q.dtype) for x in found][:count]
+
+
+@AttentionGrad.pieces
+def _(
+    p: Pieces, dy: Piece, q: Piece, k: Piece, v: Piece, y: Piece, lse: Piece, *others: Piece | None, **attrs: Any
+) -> Any:
+    return backward_of_pieces(p, (dy, q, k, v, y, lse), others, attrs)
 
 
 @AttentionGrad.shapes
@@ -195,7 +211,7 @@ def _(
     lse: Arg,
     mask: Arg = DISCARD,
     sinks: Arg = DISCARD,
-    *_others: Arg,
+    *random: Arg,
     count: int,
     context: str,
     **attrs: Any,
@@ -203,10 +219,10 @@ def _(
     """Keys and values are gathered again; their gradients are summed over the devices, of which each keeps its part."""
     axis, keys = context_of(w, q, mask)
     if context == "ring" and mask == DISCARD:
-        return gradient_around_ring(w, (dy, q, y, lse), k, v, sinks, keys.length, attrs, count)
+        return gradient_around_ring(w, (dy, q, y, lse), k, v, sinks, random, keys.length, attrs, count)
     found = [w.gathered(x, axis, keys.in_order) for x in (k, v)]
-    rest = keys.runs(w, attrs) if attrs["is_causal"] else ()
-    operands = trimmed(dy, q, *found, y, lse, mask, sinks, *(DISCARD,) * 3, *rest)
+    rest = keys.runs(w) if goes_by_places(attrs) else ()
+    operands = trimmed(dy, q, *found, y, lse, mask, sinks, *drawn(random), *rest)
     dq, dk, dv, *dsinks = w.several("AttentionGrad", count, *operands, **without_context(attrs))
     return [dq, *(w.scattered(x, axis, keys.in_order) for x in (dk, dv)), *dsinks]
 
@@ -240,8 +256,8 @@ def _(
     heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
     mask, sink = (None if x is None else x.tensor for x in (attn_mask, sinks))
     factor = None if scale is None else write.number(scale)
-    drawn = random_torch(write, dy, q_num_heads, key, rows, start, dropout)
-    settings = f"{heads}, {is_causal}, {window}, {factor}, {write.number(softcap)}, {drawn}"
+    numbers = random_torch(write, dy, q_num_heads, key, rows, start, dropout)
+    settings = f"{heads}, {is_causal}, {window}, {factor}, {write.number(softcap)}, {numbers}"
     settings += runs_torch(query_runs, key_runs)
     given = f"{dy}, {q}, {k}, {v}, {y}, {lse}, {mask}, {sink}"
     return write.unpacked(f"{write.kernel('attention_gradient')}({given}, {settings})")

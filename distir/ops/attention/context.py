@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     pass
 
 
-def around_ring(w: Parts, q: Arg, k: Arg, v: Arg, sinks: Arg, length: int, attrs: Any) -> list[Arg]:
+def around_ring(
+    w: Parts, q: Arg, k: Arg, v: Arg, sinks: Arg, random: Sequence[Arg], length: int, attrs: Any
+) -> list[Arg]:
     """The part of the result, and its log-sum-exp, over all keys, merged from those over the keys of each device.
 
     The next keys are sent before these are used, so that they can travel meanwhile. Sinks are keys of the first device.
@@ -32,7 +34,7 @@ def around_ring(w: Parts, q: Arg, k: Arg, v: Arg, sinks: Arg, length: int, attrs
         if behind + 1 < w.size:
             k, v = w.shifted(k), w.shifted(v)
         runs = _own_runs(w, length, behind, attrs)
-        operands = trimmed(q, *here, DISCARD, DISCARD if behind else sinks, *(DISCARD,) * 4, *runs)
+        operands = trimmed(q, *here, DISCARD, DISCARD if behind else sinks, DISCARD, *drawn(random), *runs)
         part = w.several("Attention", 2, *operands, **stated)
         if not found:
             found = [w("Cast", part[0], to=DTYPES["Float32"]) if narrow else part[0], part[1]]
@@ -42,7 +44,15 @@ def around_ring(w: Parts, q: Arg, k: Arg, v: Arg, sinks: Arg, length: int, attrs
 
 
 def gradient_around_ring(
-    w: Parts, given: Sequence[Arg], k: Arg, v: Arg, sinks: Arg, length: int, attrs: Any, count: int
+    w: Parts,
+    given: Sequence[Arg],
+    k: Arg,
+    v: Arg,
+    sinks: Arg,
+    random: Sequence[Arg],
+    length: int,
+    attrs: Any,
+    count: int,
 ) -> list[Arg]:
     """The gradients by keys that travel, and their own gradients with them, which come home in the end.
 
@@ -59,7 +69,7 @@ def gradient_around_ring(
             k, v = w.shifted(k), w.shifted(v)
         before = [w.shifted(x) for x in dkeys]
         runs = _own_runs(w, length, behind, attrs)
-        operands = trimmed(dy, q, *here, y, lse, DISCARD, DISCARD if behind else sinks, *(DISCARD,) * 3, *runs)
+        operands = trimmed(dy, q, *here, y, lse, DISCARD, DISCARD if behind else sinks, *drawn(random), *runs)
         own, *parts = w.several("AttentionGrad", 3 if behind else count, *operands, **stated)
         dq.append(own)
         rest += parts[2:]
@@ -70,7 +80,17 @@ def gradient_around_ring(
 
 
 def _own_runs(w: Parts, length: int, behind: int, attrs: Any) -> tuple[Arg, ...]:
-    return (w.own_places(length), w.own_places(length, behind)) if attrs["is_causal"] else ()
+    return (w.own_places(length), w.own_places(length, behind)) if goes_by_places(attrs) else ()
+
+
+def goes_by_places(attrs: Mapping[str, Any]) -> bool:
+    """Whether it matters where in the sequence queries and keys are: for a causal mask, and for what is dropped."""
+    return bool(attrs["is_causal"] or attrs["dropout"])
+
+
+def drawn(random: Sequence[Arg]) -> list[Arg]:
+    """The key, rows and start of dropout, as operands before those of runs."""
+    return [*random[:3], *(DISCARD,) * (3 - len(random))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +100,7 @@ class _Keys:
     length: int
     in_order: bool
 
-    def runs(self, w: Parts, attrs: Any) -> tuple[Arg, Arg]:
+    def runs(self, w: Parts) -> tuple[Arg, Arg]:
         """The runs of this device's queries, and of the keys."""
         whole = w.places(self.length)
         return w.own_places(self.length), DISCARD if self.in_order or whole == (0,) else Literal(whole)

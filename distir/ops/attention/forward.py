@@ -15,8 +15,9 @@ from distir.ir import (
     TensorType,
     dims,
 )
-from distir.ops.attention.context import around_ring, context_of, trimmed, without_context
+from distir.ops.attention.context import around_ring, context_of, drawn, goes_by_places, trimmed, without_context
 from distir.ops.attention.layout import AttentionLetters, by_sequence, drawing, lettered, random_letters
+from distir.ops.attention.of_pieces import forward_of_pieces
 from distir.ops.attention.operands import (
     RANDOM,
     RUNS,
@@ -43,6 +44,7 @@ from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients, Rewrite
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -105,8 +107,8 @@ def Attention(
     transforms. The step `seeded` gives the key. No mask is in memory: the backward pass draws the same numbers.
 
     With `query_runs` the queries are parts of a longer sequence: as many runs of one length as there are numbers, which
-    say where each begins; and with `key_runs` the keys and values. A causal mask, and a window, are those of the places
-    in the sequence. The step `cp` writes them. `context` is its mark: how the op is split along the sequence.
+    say where each begins; and with `key_runs` the keys and values. A causal mask, a window, and what is dropped, are
+    those of the places in the sequence. The step `cp` writes them. `context` is its mark: how the op is split along the sequence.
 
     The optional second result is the log-sum-exp of each query's scores, (batch, heads, sequence), in Float32, for
     operands in Float64 in that. The backward pass, `AttentionGrad`, takes it.
@@ -132,12 +134,17 @@ def Attention(
     spread = np.repeat(values, group, axis=1)
     weights = weights / np.where(total == 0, 1, total)
     if dropout:
-        weights = weights * kept_scores(weights, q, dropout, key, rows, start)
+        weights = weights * kept_scores(weights, q, dropout, key, rows, start, (query_runs, key_runs))
     mixed = np.matmul(weights, wide(spread)).astype(q.dtype)
     lse = (shift + np.log(total))[..., 0]
     return [mixed if q.ndim == 4 else joined(mixed), lse.astype(np.float64 if q.dtype == np.float64 else np.float32)][
         :count
     ]
+
+
+@Attention.pieces
+def _(p: Pieces, q: Piece, k: Piece, v: Piece | None = None, *others: Piece | None, **attrs: Any) -> Any:
+    return forward_of_pieces(p, q, k, v, others, attrs)
 
 
 @Attention.checks
@@ -209,7 +216,8 @@ def _(
     v: Arg,
     mask: Arg = DISCARD,
     sinks: Arg = DISCARD,
-    *_others: Arg,
+    _length: Arg = DISCARD,
+    *random: Arg,
     count: int,
     context: str,
     **attrs: Any,
@@ -221,10 +229,10 @@ def _(
     """
     axis, keys = context_of(w, q, mask)
     if context == "ring" and mask == DISCARD:
-        return around_ring(w, q, k, k if v == DISCARD else v, sinks, keys.length, attrs)[:count]
+        return around_ring(w, q, k, k if v == DISCARD else v, sinks, random, keys.length, attrs)[:count]
     found = [DISCARD if x == DISCARD else w.gathered(x, axis, keys.in_order) for x in (k, v)]
-    rest = keys.runs(w, attrs) if attrs["is_causal"] else ()
-    operands = trimmed(q, *found, mask, sinks, *(DISCARD,) * 4, *rest)
+    rest = keys.runs(w) if goes_by_places(attrs) else ()
+    operands = trimmed(q, *found, mask, sinks, DISCARD, *drawn(random), *rest)
     return w.several("Attention", count, *operands, **without_context(attrs))
 
 
@@ -296,6 +304,6 @@ def _(
     if softcap == 0 and sinks is None and not several and not dropout and not runs:
         return f"{write.kernel('attention')}({given}, {seen})"
     sink = None if sinks is None else sinks.tensor
-    drawn = random_torch(write, q, q_num_heads, key, rows, start, dropout)
-    text = f"{write.kernel('attention_in_blocks')}({given}, {sink}, {seen}, {write.number(softcap)}, {drawn}{runs})"
+    numbers = random_torch(write, q, q_num_heads, key, rows, start, dropout)
+    text = f"{write.kernel('attention_in_blocks')}({given}, {sink}, {seen}, {write.number(softcap)}, {numbers}{runs})"
     return write.unpacked(text) if several else f"{text}[0]"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from distir.ir import (
     Shape,
 )
+from distir.ops.attention.of_pieces import merged_pieces
 from distir.ops.core import op
 from distir.ops.heads import by_head, joined
 from distir.ops.host import Operand
@@ -16,6 +17,7 @@ from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 
 if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -49,6 +51,11 @@ def MergeAttention(y: Array, lse: Array, part: Array, part_lse: Array) -> list[A
     mixed = (one * weights[0] + other * weights[1]).astype(y.dtype)
     with np.errstate(divide="ignore"):
         return [mixed if y.ndim == 4 else joined(mixed), (shift + np.log(total)).astype(lse.dtype)]
+
+
+@MergeAttention.pieces
+def _(p: Pieces, y: Piece, lse: Piece, part: Piece, part_lse: Piece, **_: Any) -> Any:
+    return merged_pieces(p, y, lse, part, part_lse)
 
 
 @MergeAttention.shapes

@@ -18,14 +18,26 @@ if TYPE_CHECKING:
 
 
 def kept_scores(
-    scores: Array, whole: Array, ratio: float, key: Array | None, rows: Array | None, start: Array | None
+    scores: Array,
+    whole: Array,
+    ratio: float,
+    key: Array | None,
+    rows: Array | None,
+    start: Array | None,
+    runs: tuple[Array | None, Array | None],
 ) -> Array:
-    """What each weight is multiplied with, 0 for one that is dropped. `whole`: the operand that `start` is of."""
+    """What each weight is multiplied with, 0 for one that is dropped. `whole`: the operand that `start` is of.
+
+    `runs`: where queries and keys are in the sequence, if not one behind the other.
+    """
     if key is None:
         raise ValueError("attention with dropout needs a key of random numbers; the step `seeded` gives it one")
     begin = (0, 0, 0) if start is None else first_score(start.tolist(), whole.shape, scores.shape[1])
     sizes = zip((*begin, 0), scores.shape, strict=True)
     places: list[Array] = [np.arange(first, first + size) for first, size in sizes]
+    for axis, own in zip((2, 3), runs, strict=True):
+        if own is not None:
+            places[axis] = _places(own, scores.shape[axis])
     if rows is not None:
         places[0] = places_of(rows, len(scores))
     share = rounded(ratio)

@@ -31,6 +31,9 @@ def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
 
 @Cast.pieces
 def _(p: Pieces, input: Piece, *, to: DType, **_: Any) -> Any:
+    narrow = p.before_cast(input)
+    if narrow is not None and p.dtype(narrow) == to:
+        return [narrow]
     return [input] if p.dtype(input) == to else NotImplemented
 
 

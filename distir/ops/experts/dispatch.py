@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import DISCARD, Arg, Literal, Shape, TensorType, dims
 from distir.ops.core import op
+from distir.ops.experts.of_pieces import dispatched, of_all_rows, permuted
 from distir.ops.experts.operands import check_experts, letters_of, stated_rows
 from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters, Parts
@@ -20,6 +21,7 @@ from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -65,6 +67,13 @@ def Dispatch(
             raise Reject(codes.BAD_VALUE, message, "room", help="state a larger `room`; `ep` has the option `skew`")
         places = owner * room + at
     return places.reshape(experts.shape), counts.reshape(*outer, num_experts)
+
+
+@Dispatch.pieces
+def _(
+    p: Pieces, experts: Piece, *, num_experts: int, owners: int, capacity: int | None = None, room: int | None = None
+) -> Any:
+    return dispatched(p, experts, num_experts, capacity, owners, room)
 
 
 @Dispatch.shapes
@@ -134,6 +143,11 @@ def Permute(x: Array, places: Array, weights: Array | None = None, rows: Array |
     return result[:, :count].reshape(*outer, count, width).astype(x.dtype, copy=False)
 
 
+@Permute.pieces
+def _(p: Pieces, x: Piece, places: Piece, weights: Piece | None = None, rows: Piece | None = None) -> Any:
+    return permuted(p, x, places, weights, rows)
+
+
 @Permute.shapes
 def _(
     x: TensorType, places: TensorType, weights: TensorType | None = None, rows: Operand | None = None
@@ -197,6 +211,11 @@ def Unpermute(rows: Array, places: Array, weights: Array | None = None) -> Array
     return total.astype(rows.dtype, copy=False)
 
 
+@Unpermute.pieces
+def _(p: Pieces, *given: Piece | None) -> Any:
+    return of_all_rows(p, "Unpermute", given, 0, 1)
+
+
 @Unpermute.sharding
 def _(rows: TensorType, places: TensorType, *weights: Operand | None, results: Sequence[Shape]) -> Layout:
     groups = letters_of(rows, 2)
@@ -243,6 +262,11 @@ def UnpermuteGrad(dy: Array, rows: Array, places: Array, weights: Array) -> Arra
     """  # noqa: E501 - an example is one line
     each = wide(_rows_of("UnpermuteGrad", rows, places))
     return np.sum(each * wide(dy)[..., None, :], axis=-1, dtype=each.dtype).astype(weights.dtype, copy=False)
+
+
+@UnpermuteGrad.pieces
+def _(p: Pieces, *given: Piece) -> Any:
+    return of_all_rows(p, "UnpermuteGrad", given, 1, 2)
 
 
 @UnpermuteGrad.sharding

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dim, Part, Shape, TensorType
 from distir.ops.core import op
+from distir.ops.experts.of_pieces import expanded, multiplied, outer, summed
 from distir.ops.experts.operands import letters_of, stated_rows, touched
 from distir.ops.host import Operand, known_dims
 from distir.ops.layout import Layout, Letters
@@ -20,6 +21,7 @@ from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
 
 
@@ -98,6 +100,11 @@ def RaggedMatMul(
     for expert, own in _of_experts("RaggedMatMul", counts, x.shape[-2], owners):
         result[own] = rows[own] @ matrices[expert]
     return result.astype(x.dtype, copy=False)
+
+
+@RaggedMatMul.pieces
+def _(p: Pieces, x: Piece, w: Piece, counts: Piece | None = None, **attrs: Any) -> Any:
+    return multiplied(p, x, w, counts, **attrs)
 
 
 @RaggedMatMul.shapes
@@ -226,6 +233,11 @@ def RaggedMatMulGrad(
     return result.astype(dy.dtype, copy=False)
 
 
+@RaggedMatMulGrad.pieces
+def _(p: Pieces, dy: Piece, x: Piece, counts: Piece | None = None, experts: Piece | None = None, **attrs: Any) -> Any:
+    return outer(p, dy, x, counts, experts, **attrs)
+
+
 @RaggedMatMulGrad.shapes
 def _(
     dy: TensorType,
@@ -314,6 +326,11 @@ def RaggedExpand(x: Array, counts: Array, rows: Array, *, owners: int = 1) -> Ar
     return result
 
 
+@RaggedExpand.pieces
+def _(p: Pieces, x: Piece, counts: Piece, rows: Piece, *, owners: int) -> Any:
+    return expanded(p, x, counts, rows, owners=owners)
+
+
 @RaggedExpand.shapes
 def _(x: TensorType, counts: TensorType, rows: Operand, *, owners: int) -> Shape | None:
     stated, width = stated_rows("RaggedExpand", rows), x.shape[-1] if x.shape else None
@@ -357,6 +374,11 @@ def RaggedSum(x: Array, counts: Array, *, owners: int = 1) -> Array:
     for expert, own in _of_experts("RaggedSum", counts, x.shape[-2], owners):
         total[expert] += np.sum(wide(x[own]), axis=0)
     return total.astype(x.dtype, copy=False)
+
+
+@RaggedSum.pieces
+def _(p: Pieces, x: Piece, counts: Piece, *, owners: int) -> Any:
+    return summed(p, x, counts, owners=owners)
 
 
 @RaggedSum.shapes

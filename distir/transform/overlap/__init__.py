@@ -4,7 +4,7 @@
 imported here. What `search` and others call is `overlapped`.
 """
 
-from distir.transform.overlap import context, experts, gradients, products, transfers, weights
+from distir.transform.overlap import context, experts, gradients, passes, products, transfers, weights
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.step import overlap, overlapped
 
@@ -19,6 +19,7 @@ __all__ = [
     "kind",
     "overlap",
     "overlapped",
+    "passes",
     "products",
     "transfers",
     "weights",

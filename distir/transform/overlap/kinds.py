@@ -56,14 +56,16 @@ def kind(transform: Kind, /) -> Kind: ...
 
 
 @overload
-def kind(*, after: Sequence[str]) -> Callable[[Kind], Kind]: ...
+def kind(*, after: Sequence[str], asked: bool = False) -> Callable[[Kind], Kind]: ...
 
 
-def kind(transform: Kind | None = None, /, *, after: Sequence[str] = ()) -> Kind | Callable[[Kind], Kind]:
+def kind(
+    transform: Kind | None = None, /, *, after: Sequence[str] = (), asked: bool = False
+) -> Kind | Callable[[Kind], Kind]:
     """Register a kind under its own name. Raises TypeError for an option that another kind has, or no word could give.
 
     It raises `Inapplicable` where it finds nothing to do, StepError for a value of an option that does not fit.
-    `after`: the kinds behind which it is applied, which take first what both could.
+    `after`: the kinds behind which it is applied, which take first what both could. `asked`: only where it is named.
     """
 
     def register(transform: Kind) -> Kind:
@@ -71,7 +73,7 @@ def kind(transform: Kind | None = None, /, *, after: Sequence[str] = ()) -> Kind
         for other in KINDS.values():
             if other.name != name and (shared := options.keys() & other.options.keys()):
                 raise TypeError(f"the kinds `{other.name}` and `{name}` both have an option `{min(shared)}`")
-        KINDS.register(name, StepPart(name, transform, options, tuple(after)), transform.__module__)
+        KINDS.register(name, StepPart(name, transform, options, tuple(after), asked), transform.__module__)
         return transform
 
     return register if transform is None else register(transform)

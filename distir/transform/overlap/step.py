@@ -33,8 +33,9 @@ def overlap(
 ) -> Module:
     """Communication beside computation: what communicates is put on streams of its own, and issued early.
 
-    `overlap` does all that applies, `overlap=gradients,weights` what is named. Apply it to a distributed program, after
-    `dp`, `tp`, `pp` and `zero`. The results stay the same: a stream changes what a program costs, never what it means.
+    `overlap` does all that applies but `passes`, `overlap=gradients,weights` what is named. Apply it to a distributed
+    program, after `dp`, `tp`, `pp` and `zero`. The results stay the same: a stream changes what a program costs, never
+    what it means.
 
     For each kind it says what is on which stream now, what it left alone, and what that gains in a simulation on
     `hardware`. `bind=B=64` sets sizes.
@@ -83,7 +84,7 @@ def overlapped(
             near = nearest(name, KINDS)
             hint = f"did you mean `{near}`?" if near else f"the kinds are {', '.join(KINDS)}"
             raise StepError(f"there is no kind of overlap `{name}`; {hint}")
-    chosen = in_order([kind for kind in KINDS.values() if not kinds or kind.name in kinds], KINDS)
+    chosen = in_order([kind for kind in KINDS.values() if kind.name in kinds or not (kinds or kind.asked)], KINDS)
     for option in given:
         if not any(option in kind.options for kind in chosen):
             owner = next((kind.name for kind in KINDS.values() if option in kind.options), None)

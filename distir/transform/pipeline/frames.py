@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from distir.ir import HOST, UNKNOWN, AnyType, Function, names, types
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
-from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.order import Event, Message
 from distir.transform.pipeline.passes import Task
 from distir.transform.pipeline.placement import Placement
@@ -55,7 +54,7 @@ class FrameSite:
         self.functions = functions
         values = placement.reading.values.items()
         self.hosts = {n for n, v in values if types.device_of(type_of(v.full)) == HOST}
-        self.summed = {n for n, v in values if is_sum(v.shares)}
+        self.summed = placement.reading.totals()
         self.uses: Counter[tuple[str, int]] = Counter()
         """By value of a microbatch and device: how often it is used there."""
         for (stage, _), outlined in placement.passes.items():
@@ -66,6 +65,10 @@ class FrameSite:
         for name in placement.reading.joined() | set(names(placement.reading.entry.returned)):
             if name in placement.made and name not in self.summed:
                 self.uses[name, self.home(name, placement.device(placement.made[name][0]))] += 1
+
+    def total(self, name: str) -> str:
+        """By which term a sum is called that a term is of."""
+        return self.placement.reading.joint.get(name, name)
 
     def home(self, name: str, device: int) -> int:
         """Where a value lives: on the device, or on the host."""
@@ -140,8 +143,8 @@ class Frame:
         self._add_up(device)
         args = [self.find(self._operand(name, task.microbatch, device)) for name in outlined.takes]
         adding = self.placement.accumulating.get((task.stage, task.kind))
-        if adding is not None and (adding.sums[0], device) in self.totals:
-            totals = [(name, TOTAL, device) for name in adding.sums]
+        totals = [] if adding is None else [(self.site.total(name), TOTAL, device) for name in adding.sums]
+        if adding is not None and all((name, device) in self.totals for name, _, _ in totals):
             args += map(self.find, totals)
             keys = [*((name, task.microbatch, self.site.home(name, device)) for name in adding.gives), *totals]
             self._define(keys, self.builder.call(adding.function.name, *args, results=self._hints(keys)))
@@ -172,10 +175,11 @@ class Frame:
     def _add_up(self, device: int) -> None:
         """Add the terms of the last microbatch to the sums so far: not before others have been sent what they need."""
         for key in self.pending.pop(device, ()):
-            term, total = self.find(key), (key[0], TOTAL, device)
-            if (key[0], device) in self.totals:
+            name = self.site.total(key[0])
+            term, total = self.find(key), (name, TOTAL, device)
+            if (name, device) in self.totals:
                 (term,) = self.builder.apply("Sum", self.find(total), term, results=(self.site.hint(total),))
-            self.totals[key[0], device] = None
+            self.totals[name, device] = None
             self.called[total] = term
 
     def _define(self, keys: Sequence[Key], called: Sequence[str]) -> None:

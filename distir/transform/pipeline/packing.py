@@ -26,7 +26,7 @@ def pack(
     packer = _Packer(reading, bodies, outside)
     packer.pack_made()
     packer.pack_weights()
-    return replace(reading, values=packer.values, statements=packer.statements), packer.bodies, packer.outside
+    return replace(packer.reading, values=packer.values, statements=packer.statements), packer.bodies, packer.outside
 
 
 class _Packer:
@@ -40,6 +40,8 @@ class _Packer:
         self.values = dict(reading.values)
         self.statements = list(reading.statements)
         self.outside = {where: set(used) for where, used in outside.items()}
+        self.joint: dict[str, list[str]] = {}
+        """By tuple of terms of joint sums: these."""
         self.used = {where: {n for s in body for n in names(s.args)} for where, body in bodies.items()}
 
     def pack_weights(self) -> None:
@@ -63,24 +65,28 @@ class _Packer:
     def pack_made(self) -> None:
         """What one pass makes and the same others use."""
         groups: dict[tuple[object, ...], list[str]] = {}
+        joint = self.reading.joint
         returned = set(names(self.reading.entry.returned))
         at_the_end = {n for s, phase in self.statements if phase is Phase.AFTER for n in names(s.args)}
+        order = {name: number for number, name in enumerate(dict.fromkeys(joint.values()))}
         made = [(n, where) for where, body in self.bodies.items() for s in body for n in s.results]
         for name, where in made:
             if name not in self.outside[where] or self.reading.is_host(name):
                 continue
             users = frozenset(w for w, used in self.used.items() if name in used and w != where)
             summed = is_sum(self.values[name].shares)
-            ended = name in at_the_end or name in returned
+            ended = joint.get(name, name) in at_the_end or joint.get(name, name) in returned
             if summed and ended and not users:
                 scales = {s.scale for s in leaf_shares(self.values[name].shares) if isinstance(s, Share)}
-                groups.setdefault((where, "sums", *scales), []).append(name)
+                groups.setdefault((where, "sums", name in joint, *scales), []).append(name)
             elif users and not ended:
                 groups.setdefault((where, users), []).append(name)
         for (where, users, *_), members in groups.items():
             if len(members) > 1:
                 assert isinstance(where, tuple)
+                members.sort(key=lambda n: order[joint[n]] if n in joint else -1)
                 self._pack_group(where, users, members)  # type: ignore[arg-type]
+        self._join()
 
     def _pack_group(self, where: Place, users: frozenset[Place] | str, members: list[str]) -> None:
         stage, kind = where
@@ -91,13 +97,27 @@ class _Packer:
         tuple_name, packing = self._packed(hint, stage, members)
         self.bodies[where].append(packing)
         self.outside[where] = (self.outside[where] - set(members)) | {tuple_name}
-        if isinstance(users, str):
+        if isinstance(users, str) and members[0] in self.reading.joint:
+            self.joint[tuple_name] = members
+        elif isinstance(users, str):
             first = next((i for i, (_, p) in enumerate(self.statements) if p is Phase.AFTER), len(self.statements))
             unpacking = Apply(tuple(members), "UnpackTuple", (tuple_name,))
             self.statements.insert(first, (unpacking, Phase.AFTER))
         else:
             for user in users:
                 self._unpack(user, tuple_name, members)
+
+    def _join(self) -> None:
+        """Tuples of the same sums are terms of one sum, too."""
+        whole: dict[tuple[str, ...], str] = {}
+        joint = dict(self.reading.joint)
+        for tuple_name, members in self.joint.items():
+            totals = tuple(joint[name] for name in members)
+            joint[tuple_name] = first = whole.setdefault(totals, tuple_name)
+            if first == tuple_name:
+                at = next((i for i, (_, p) in enumerate(self.statements) if p is Phase.AFTER), len(self.statements))
+                self.statements.insert(at, (Apply(totals, "UnpackTuple", (tuple_name,)), Phase.AFTER))
+        self.reading = replace(self.reading, joint=joint)
 
     def _packed(self, hint: str, stage: int, members: Sequence[str]) -> tuple[str, Apply]:
         """A new tuple of values, and the statement that makes it."""

@@ -40,14 +40,23 @@ Lengths = Mapping[tuple[int, Pass], float]
 """How long each pass of each stage takes."""
 
 
-def needs(task: Task, stages: int) -> Iterator[Task]:
-    """The passes whose results a pass takes: of the stage beside it, and of its own."""
+def needs(task: Task, stages: int, chunks: int = 1) -> Iterator[Task]:
+    """The passes whose results a pass takes: of the stage beside it, and of its own.
+
+    With `chunks` of each sequence, so many stages that follow each other are one with one chunk after the other.
+    """
     stage, k = task.stage, task.microbatch
-    if task.kind is Pass.FORWARD and stage > 0:
-        yield Task(stage - 1, k, Pass.FORWARD)
+    chunk = stage % chunks
+    if task.kind is Pass.FORWARD:
+        if stage >= chunks:
+            yield Task(stage - chunks, k, Pass.FORWARD)
+        if chunk:
+            yield Task(stage - 1, k, Pass.FORWARD)
     elif task.kind is Pass.BACKWARD:
         yield Task(stage, k, Pass.FORWARD)
-        if stage + 1 < stages:
+        if stage + chunks < stages:
+            yield Task(stage + chunks, k, Pass.BACKWARD)
+        if chunk + 1 < chunks:
             yield Task(stage + 1, k, Pass.BACKWARD)
     elif task.kind is Pass.WEIGHT:
         yield Task(stage, k, Pass.BACKWARD)

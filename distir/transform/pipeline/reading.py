@@ -6,9 +6,9 @@ gradient, waits for the last one. Knows no stages and no schedules.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from distir.analysis import Analysis, Checker, State, analysed
@@ -49,6 +49,7 @@ from distir.transform.pipeline.microbatches import (
     Unlocated,
     holds_sum,
     is_plain,
+    is_sum,
     is_whole,
     leaf_shares,
     whole_like,
@@ -87,6 +88,8 @@ class Reading:
     """What is split in front of the microbatches, and along which axis: parameters, and positions in them."""
     symbols: set[str]
     """The named dimensions that the batch has."""
+    joint: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By term of a sum that several passes give terms of: the first of these terms, which the sum is called by."""
     postponed: ProgramError | None = None
     """Of the first op that mixes the examples, and so runs when all microbatches are done: why it waits for them."""
 
@@ -102,6 +105,13 @@ class Reading:
     def is_whole(self, name: str) -> bool:
         """Whether a value is the same for every microbatch."""
         return is_whole(self.values[name].shares)
+
+    def totals(self) -> set[str]:
+        """The sums over the microbatches that are taken when all are done, or returned."""
+        ended = {name for s, phase in self.statements if phase is Phase.AFTER for name in names(s.args)}
+        wanted = {*names(self.entry.returned), *ended} & self.values.keys()
+        wanted |= {name for name, total in self.joint.items() if total in wanted}
+        return {name for name in wanted if is_sum(self.values[name].shares)}
 
     def joined(self) -> set[str]:
         """Parts of the batch that are put together when all microbatches are done: returned, or taken as a whole."""

@@ -7,8 +7,9 @@ marked `@schedule`; what it gives is validated.
 Sources: Huang et al., "GPipe", NeurIPS 2019; Narayanan et al., "PipeDream", SOSP 2019, and "Efficient Large-Scale
 Language Model Training on GPU Clusters Using Megatron-LM", SC 2021 (1F1B, interleaved); Qi et al., "Zero Bubble
 Pipeline Parallelism", ICLR 2024 (ZB-H1, ZB-V), and "Pipeline Parallelism with Controllable Memory", NeurIPS 2024;
-Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023; DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024
-(DualPipe), and the V that its authors and Qi et al. made of it in 2025.
+Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023; Sun et al., "Seq1F1B: Efficient Sequence-Level Pipeline
+Parallelism", arXiv:2406.03488; DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024 (DualPipe), and the V that its authors
+and Qi et al. made of it in 2025.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ class Schedule:
     given: Order | None = None
     """The order, where it was written down by someone, for so many devices, stages and microbatches alone."""
 
+    cuts: bool = False
+    """Whether sequences are cut into chunks: a device has a stage, and for each chunk of it one in the order."""
+
     @property
     def microbatches(self) -> int | None:
         """How many microbatches it is for; None where it is for any number."""
@@ -61,8 +65,8 @@ class Schedule:
 
     def stages_per_device(self, virtual: int = 1) -> int:
         """How many stages each device has, where `virtual` are asked for. Raises ScheduleError."""
-        if self.given is None and (self.virtual or virtual in (1, self.stages)):
-            return virtual if self.virtual else self.stages
+        if self.given is None and (self.virtual or self.cuts or virtual in (1, self.stages)):
+            return virtual if self.virtual or self.cuts else self.stages
         if self.given is not None:
             if virtual == 1:
                 return self.stages
@@ -86,7 +90,8 @@ def _order(schedule: Schedule, devices: int, microbatches: int, per_device: int)
     stages = devices * per_device
     if schedule.given is not None:
         stages = len({task.stage for tasks in order for task in tasks})
-    validate(schedule.name, order, devices, stages, microbatches, schedule.splits, schedule.trains)
+    chunks = per_device if schedule.cuts else 1
+    validate(schedule.name, order, devices, stages, microbatches, schedule.splits, schedule.trains, chunks)
     return order
 
 
@@ -119,11 +124,13 @@ def schedule(
     stages: int = 1,
     torch: str | None = None,
     fitted: bool = False,
+    cuts: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Register a rule as the schedule of that name; the other parameters are those of `Schedule`."""
 
     def register(rule: Rule) -> Rule:
-        SCHEDULES.register(name, Schedule(name, rule, splits, virtual, stages, torch, fitted), rule.__module__)
+        made = Schedule(name, rule, splits, virtual, stages, torch, fitted, cuts=cuts)
+        SCHEDULES.register(name, made, rule.__module__)
         return rule
 
     return register
@@ -149,6 +156,23 @@ def one_forward_one_backward(devices: int, microbatches: int, virtual: int) -> O
         forwards = (Task(device, k, Pass.FORWARD) for k in range(microbatches))
         backwards = (Task(device, k, Pass.BACKWARD) for k in range(microbatches))
         orders.append(tuple(_alternate(forwards, backwards, devices - 1 - device)))
+    return tuple(orders)
+
+
+@schedule("seq1f1b", cuts=True)
+def sequences_one_forward_one_backward(devices: int, microbatches: int, chunks: int) -> Order:
+    """1F1B of chunks of sequences: forward in their order, backward from the last one to the first.
+
+    `chunks` says into how many a sequence is cut; attention is causal. With n of them device d, counted from 0, has at
+    most P - d + n - 1 chunks in flight, instead of P - d microbatches, and the bubble is that of passes n times as
+    short.
+    """
+    orders: list[tuple[Task, ...]] = []
+    for device in range(devices):
+        first, every = device * chunks, range(chunks)
+        forwards = (Task(first + n, k, Pass.FORWARD) for k in range(microbatches) for n in every)
+        backwards = (Task(first + n, k, Pass.BACKWARD) for k in range(microbatches) for n in reversed(every))
+        orders.append(tuple(_alternate(forwards, backwards, devices - 1 - device + chunks - 1)))
     return tuple(orders)
 
 

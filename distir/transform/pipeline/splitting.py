@@ -188,6 +188,7 @@ def used_outside(reading: Reading, bodies: Mapping[Place, Sequence[Work]]) -> di
     after = [s for s, phase in reading.statements if phase is Phase.AFTER]
     wanted = set(names(reading.entry.returned)) | {n for s in after for n in names(s.args)}
     wanted -= {n for s in after for n in s.results}
+    wanted |= set(reading.joint)
     own = {where: {n for s in body for n in s.results} for where, body in bodies.items()}
     for where, body in bodies.items():
         wanted |= {n for s in body for n in names(s.args)} - own[where]

@@ -75,8 +75,17 @@ class StageLimits:
     """Over how many devices weights and activations are split evenly."""
 
 
-def cut(reading: Reading, count: int, balance: str, cost: Cost | None, limits: StageLimits | None = None) -> Stages:
+def cut(
+    reading: Reading,
+    count: int,
+    balance: str,
+    cost: Cost | None,
+    limits: StageLimits | None = None,
+    together: Mapping[str, int] | None = None,
+) -> Stages:
     """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
+
+    `together`: by weight, the number of its layer, where a layer is many statements: it is not cut.
 
     `balance`: "uniform", equally many layers; "2,3,2", so many layers each; "cost", the slowest stage as fast as can be
     by `cost`, or equally many layers where that is not known; "memory", the stage that holds most holding as little as
@@ -90,12 +99,13 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None, limits: S
     again = _again(reading, [*forward, *backward])
     again = {new: old for new, old in again.items() if old in once and new in twice}
     anchors = _anchors(reading, forward, backward, again)
-    layers = _layers(reading, forward, count)
+    weighty = _weighty(reading, forward, together)
+    layers = _layers(reading, forward, count, weighty)
     if limits is not None or (balance == "cost" and cost is not None):
         seconds = [cost(i) if cost else 0.0 for i in forward]
         for statement, anchor in anchors.items():
             seconds[anchor] += cost(statement) if cost else 0.0
-        begins = _begins(reading, forward, layers, count)
+        begins = _begins(reading, weighty, layers, count)
         if limits is None:
             weights = [sum(seconds[begin:end]) for begin, end in pairwise([*begins, len(forward)])]
             chosen = most_even(weights, count)
@@ -123,7 +133,7 @@ def layer_count(module: Module, stages: int = 2) -> int:
     """How many layers the entry function has that `balance` deals out to stages. Raises ProgramError."""
     reading = read(module, 1)
     forward, _ = _directions(reading)
-    return len(_layers(reading, forward, stages).begins)
+    return len(_layers(reading, forward, stages, _weighty(reading, forward)).begins)
 
 
 def _take_what_was_sent(reading: Reading, number: int, sent: Mapping[str, str]) -> None:
@@ -277,12 +287,26 @@ def _anchor(mentioned: Sequence[str], places: Mapping[str, set[int]], made: Mapp
     return max(fitting, default=bound)
 
 
-def _layers(reading: Reading, forward: Sequence[int], count: int) -> Layers:
+def _weighty(reading: Reading, forward: Sequence[int], together: Mapping[str, int] | None = None) -> list[int]:
+    """The places of statements with weights; of those that follow each other in a layer, the first."""
+    own = [(place, _weights(reading, reading.statements[i][0])) for place, i in enumerate(forward)]
+    if together is None:
+        return [place for place, weights in own if weights]
+    found: list[int] = []
+    last: int | None = None
+    for place, weights in own:
+        layer = next((together[name] for name in weights if name in together), None)
+        if layer is not None and layer != last:
+            found.append(place)
+            last = layer
+    return found
+
+
+def _layers(reading: Reading, forward: Sequence[int], count: int, weighty: Sequence[int]) -> Layers:
     """What stages are made of.
 
     Layers are calls with weights, or, if they are too few, statements with weights; all where nothing has weights.
     """
-    weighty = [p for p, i in enumerate(forward) if _weights(reading, reading.statements[i][0])]
     calls = [p for p in weighty if isinstance(reading.statements[forward[p]][0], Call)]
     if len(calls) >= count or (calls and len(calls) == len(weighty)):
         return Layers(calls, "layer{}")
@@ -308,14 +332,13 @@ def _by_layers(reading: Reading, layers: Layers, count: int, balance: str) -> li
     return [0, *(begins[start] for start in starts[1:])]
 
 
-def _begins(reading: Reading, forward: Sequence[int], layers: Layers, count: int) -> list[int]:
+def _begins(reading: Reading, weighty: Sequence[int], layers: Layers, count: int) -> list[int]:
     """Where stages of unequal layers may begin.
 
     At layers, and at other statements with weights, such as those of an embedding or a head.
     """
     if len(layers.begins) < count:
         raise _too_few(reading, layers, count)
-    weighty = [p for p, i in enumerate(forward) if _weights(reading, reading.statements[i][0])]
     return [0, *(weighty or layers.begins)[1:]]
 
 

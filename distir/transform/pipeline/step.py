@@ -20,9 +20,9 @@ from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.best import BestOrder, placements
+from distir.transform.pipeline.chunks import by_chunk, in_chunks, with_joint_sums
 from distir.transform.pipeline.costs import pipeline_seconds, statement_costs
 from distir.transform.pipeline.emission import on_device
-from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
@@ -75,6 +75,7 @@ def pp(
     in_flight: int = 0,
     memory: str | None = None,
     bind: tuple[str, ...] = (),
+    chunks: int = 1,
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
@@ -108,15 +109,33 @@ def pp(
     `in_flight`: with the schedule `best`, how many microbatches a device may have gone forward with and not yet back; P
     unless it is given.
 
+    `chunks`: with the schedule `seq1f1b`, how many parts of equal length a sequence is cut into. A chunk's queries meet
+    the keys and values of the chunks up to it, which stay where they are; backward passes go from the last chunk to the
+    first. So a stage holds the activations of fewer tokens, and waits for shorter passes.
+
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
     count = schedule_count(schedule, count_of(module, microbatches, micro_batch))
-    options = (value, count, schedule, virtual, balance, hardware, sums, in_flight)
+    options = (value, count, schedule, per_device(schedule, virtual, chunks), balance, hardware, sums, in_flight)
     made = pipeline_of(module, *options, memory, bind)
     if is_heard():
         for line in made.lines:
             tell(line)
     return made.written
+
+
+def per_device(schedule: str, virtual: int, chunks: int) -> int:
+    """How many stages of an order each device has: those that are `virtual`, or one for each chunk of sequences.
+
+    Raises StepError for chunks with a schedule that has none.
+    """
+    chosen = schedule_of(schedule)
+    if chunks < 1 or (chunks > 1 and not chosen.cuts):
+        such = " or ".join(f"`schedule={name}`" for name, other in SCHEDULES.items() if other.cuts)
+        raise StepError(f"`chunks` expected 1 or more with {such}, found {chunks} with `{schedule}`")
+    if chosen.cuts and virtual > 1:
+        raise StepError(f"`{schedule}` has one stage per device, found `virtual={virtual}`; did you mean `chunks`?")
+    return chunks if chosen.cuts else virtual
 
 
 @step(after=("cse", "grad", "checkpoint"))
@@ -292,6 +311,9 @@ def _prepared(
             f"`sums` expected {' or '.join(f'`{s}`' for s in SUMS)}, found `{sums}`"
             + (f"; did you mean `{near}`?" if near else "")
         )
+    parts, chunks = None, virtual if chosen.cuts else 1
+    if chunks > 1:
+        module, parts = in_chunks(module, chunks)
     reading = read(module, microbatches)
     # By shape would be wrong: shards, which come later, are narrower. And stages would change with each better fit.
     machine = machine.by_rates()
@@ -300,24 +322,37 @@ def _prepared(
     homes = stage_devices(order)
     limits = None
     if room is not None:
+        under_way = stages_in_flight(order)
+        own = [under_way[first : first + chunks] for first in range(0, len(homes), chunks)]
+        held = [-(-sum(each) // chunks) for each in own]
         limits = StageLimits(
-            homes, stages_in_flight(order), room.limit, machine, bound_sizes(room.bind), room.replicas, room.shards
+            homes[::chunks],
+            held,
+            room.limit,
+            machine,
+            bound_sizes(room.bind),
+            room.replicas,
+            room.shards,
         )
-    stages = cut(reading, len(homes), balance, cost, limits)
-    is_uniform = balance != "cost" or stages.firsts == _uniform(module, microbatches, len(homes))
+    stages = whole = cut(reading, len(homes) // chunks, balance, cost, limits, None if parts is None else parts.layers)
+    if parts is not None:
+        stages = by_chunk(reading, whole, parts)
+    is_uniform = balance != "cost" or chunks > 1 or stages.firsts == _uniform(module, microbatches, len(homes))
     if stages.trained and not chosen.trains:
         _reported(reading, lambda: _refuse_forward_only(chosen))
     lengths = _lengths(stages, chosen, cost)
     if chosen.fitted and stages.trained:
         homes = _fitted_homes(reading, homes, lengths, in_flight)
-    shares = partial(found_shares, reading, stages, homes, cost, balance == "cost")
+    shares = partial(found_shares, reading, whole, homes[::chunks], cost, balance == "cost")
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(reading.module.functions)
+    if parts is not None:
+        reading = with_joint_sums(reading, bodies, parts)
     split = chosen.splits and stages.trained
     if split:
         bodies, functions = split_backward(reading, bodies)
     reading, bodies, outside = pack(reading, bodies, used_outside(reading, bodies))
-    passes = _outlined(reading, bodies, outside)
+    passes = _outlined(reading, bodies, outside, chunks)
     adding = _accumulating(reading, passes) if sums == "layer" and microbatches > 1 else {}
     placement = place(reading, homes, passes, adding)
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
@@ -423,15 +458,16 @@ def _reported(reading: Reading, made: Callable[[], Made]) -> Made:
 
 
 def _outlined(
-    reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]]
+    reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]], chunks: int
 ) -> dict[Place, Outlined]:
-    """The function of each stage and pass."""
+    """The function of each stage and pass, for each chunk of sequences one."""
     type_of_part = _types_of_parts(reading)
     found: dict[Place, Outlined] = {}
     taken = {*reading.module.functions}
     for where in sorted(bodies, key=lambda w: (w[0], list(Pass).index(w[1]))):
         stage, kind = where
-        name = f"stage_{stage + 1}_{kind.value}"
+        of = f"_chunk_{stage % chunks + 1}" if chunks > 1 else ""
+        name = f"stage_{stage // chunks + 1}{of}_{kind.value}"
         while name in taken:
             name += "_"
         taken.add(name)
@@ -449,7 +485,7 @@ def _types_of_parts(reading: Reading) -> Callable[[str], Type]:
 
 def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Place, Accumulating]:
     """The functions that also add to sums over the microbatches, of the passes that give terms of some."""
-    summed = {name for name, value in reading.values.items() if is_sum(value.shares)}
+    summed = reading.totals()
     used = {name for outlined in passes.values() for name in outlined.takes}
     taken = {*reading.module.functions, *(outlined.function.name for outlined in passes.values())}
     found: dict[Place, Accumulating] = {}

@@ -26,18 +26,25 @@ class ScheduleError(ValueError):
 
 
 def validate(
-    name: str, order: Order, devices: int, stages: int, microbatches: int, splits: bool, trains: bool = True
+    name: str,
+    order: Order,
+    devices: int,
+    stages: int,
+    microbatches: int,
+    splits: bool,
+    trains: bool = True,
+    chunks: int = 1,
 ) -> None:
     """Raises ScheduleError for an order of the schedule `name` that cannot be run.
 
-    `splits`: whether backward passes are in halves; `trains`: whether there are any.
+    `splits`: whether backward passes are in halves; `trains`: whether there are any; `chunks`: as of `needs`.
     """
     if len(order) != devices:
         message = f"`{name}` gave orders for {len(order)} devices, expected {devices}"
         raise ScheduleError(message, codes.SCHEDULE_PASSES)
     _check_passes(name, order, stages, microbatches, tuple(Pass)[: 1 if not trains else 3 if splits else 2])
     _check_stages(name, order)
-    _check_dependencies(name, order, stages)
+    _check_dependencies(name, order, stages, chunks)
 
 
 def _check_passes(name: str, order: Order, stages: int, microbatches: int, kinds: tuple[Pass, ...]) -> None:
@@ -67,7 +74,7 @@ def _check_stages(name: str, order: Order) -> None:
                 raise ScheduleError(f"{message}: a stage is on one device", codes.SCHEDULE_STAGE_MOVES)
 
 
-def _check_dependencies(name: str, order: Order, stages: int) -> None:
+def _check_dependencies(name: str, order: Order, stages: int, chunks: int) -> None:
     """Let every device run on as far as it can."""
     done: set[Task] = set()
     position = [0] * len(order)
@@ -75,23 +82,23 @@ def _check_dependencies(name: str, order: Order, stages: int) -> None:
     while moved:
         moved = False
         for device, tasks in enumerate(order):
-            while position[device] < len(tasks) and done.issuperset(needs(tasks[position[device]], stages)):
+            while position[device] < len(tasks) and done.issuperset(needs(tasks[position[device]], stages, chunks)):
                 done.add(tasks[position[device]])
                 position[device] += 1
                 moved = True
     stuck = {device: tasks[position[device]] for device, tasks in enumerate(order) if position[device] < len(tasks)}
     if stuck:
-        raise ScheduleError(_deadlock(name, order, stuck, done, stages), codes.SCHEDULE_DEADLOCK)
+        raise ScheduleError(_deadlock(name, order, stuck, done, stages, chunks), codes.SCHEDULE_DEADLOCK)
 
 
-def _deadlock(name: str, order: Order, stuck: dict[int, Task], done: set[Task], stages: int) -> str:
+def _deadlock(name: str, order: Order, stuck: dict[int, Task], done: set[Task], stages: int, chunks: int) -> str:
     """Who waits for whom: each device that is stuck waits for a pass that one stuck like it has yet to run."""
     home = {task: device for device, tasks in enumerate(order) for task in tasks}
     chain: list[tuple[int, Task, Task]] = []
     device = min(stuck)
     while device not in [d for d, _, _ in chain]:
         task = stuck[device]
-        missing = next(need for need in needs(task, stages) if need not in done)
+        missing = next(need for need in needs(task, stages, chunks) if need not in done)
         chain.append((device, task, missing))
         device = home[missing]
     circle = chain[[d for d, _, _ in chain].index(device) :]

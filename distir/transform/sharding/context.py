@@ -139,8 +139,6 @@ def _obstacle(statement: Apply) -> str:
         return "this attention is split along the sequence already"
     if any(given[length : length + 1]):
         return "this attention is to a cache, of which places are filled"
-    if statement.attrs.get("dropout"):
-        return "this attention has dropout, whose random numbers go by places of queries and keys"
     return ""
 
 

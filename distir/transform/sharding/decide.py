@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.ir import Attributes, Dim, TensorType, Type
+from distir.ir import Attributes, Dense, Dim, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
+from distir.ops.dropout import runs_of
+from distir.ops.host import known_ints
 from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
 from distir.ops.splitting import layout, linear_operands, operand_places
 from distir.transform.sharding.mesh import IN_ORDER, Order
@@ -86,8 +88,6 @@ def _decided(
         if one.exchanged is not None and (decision := _exchanged(op, one, attrs, vs, states, ws, size)) is not None:
             return decision
         for letter in _by_cost(one, vs, states, ws):
-            if order.zigzag and _goes_by_places(letter, one):
-                continue
             decision = _split(op, letter, one, bind(op, attrs), vs, states, ws, order.parts(size))
             if decision is not None:
                 return decision
@@ -133,11 +133,6 @@ def _exchanged(
         given if there is PARTIAL or given is PARTIAL or j in exchange.kept else there for j, (given, there) in pairs
     )
     return replace(decision, returned=returned)
-
-
-def _goes_by_places(letter: str, found: Layout) -> bool:
-    """Whether the op is split along a letter by where a part of it begins, of which each device is to have one."""
-    return letter in found.located
 
 
 def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
@@ -228,6 +223,8 @@ def _split(
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None
+    if letter in found.located and (count := len(stated_runs(found, vs, needed[0]))) and count % size and size % count:
+        return None
     if not all(_fits(t, s, size) for t, s in pairs):
         return None
     if not mixed or PARTIAL not in given:
@@ -266,6 +263,16 @@ def _split_apart(
         given = (Split(axis, tuple(block for own in blocks if own is not None for block in own)),)
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     return Decision(needed, given, letter, found) if all(_fits(t, s, size) for t, s in pairs) else None
+
+
+def stated_runs(found: Layout, vs: Sequence[Value], state: State) -> tuple[int, ...]:
+    """Where runs of the first operand begin along the dimension that is split; none where they are not several."""
+    start = vs[found.start] if found.start is not None and found.start < len(vs) else None
+    stated, first = known_ints(start) if isinstance(start, Dense) else None, type_of(vs[0])
+    if not stated or not isinstance(state, Split) or not isinstance(first, TensorType):
+        return ()
+    runs = runs_of(stated, len(first.shape or ()))[state.axis]
+    return runs if len(runs) > 1 else ()
 
 
 def _grouped(wanted: Blocks, blocks: Blocks) -> list[Blocks] | None:

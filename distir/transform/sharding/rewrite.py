@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from distir.analysis import Checker
 from distir.ir import (
@@ -22,7 +23,8 @@ from distir.ir import (
     Type,
 )
 from distir.ops import OPS, Reject, Value, bind, type_of
-from distir.transform.sharding.decide import Decision
+from distir.ops.host import known_ints
+from distir.transform.sharding.decide import Decision, stated_runs
 from distir.transform.sharding.items import Each, Ranked
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.parts import in_parts
@@ -153,7 +155,10 @@ def _part_of_number(value: int, vs: Sequence[Value], decision: Decision, size: i
 
 
 def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: Decision) -> None:
-    """State in `args` where the part of each device begins in the whole tensor."""
+    """State in `args` where the part of each device begins in the whole tensor, or each run of it where it has several.
+
+    What is stated already has one start, or as many as a device has runs here, or had in an earlier split.
+    """
     layout, state, whole = decision.layout, decision.needed[0], type_of(vs[0])
     assert layout is not None
     assert layout.start is not None
@@ -163,13 +168,25 @@ def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: De
     assert isinstance(part, TensorType)
     size = (part.shape or ())[state.axis]
     assert isinstance(size, int), "or it is not decided so"
-    own = body.fresh("start")
-    rank = len(whole.shape or ())
-    body.items.append(
-        Ranked(own, tuple(tuple(n * size if k == state.axis else 0 for k in range(rank)) for n in range(body.size)))
-    )
+    rank, axis = len(whole.shape or ()), state.axis
     args += [DISCARD] * (layout.start + 1 - len(args))
     before = args[layout.start]
+    of_rank = partial(body.order.of, size=body.size)
+    runs = [tuple(part * size // len(parts) for part in parts) for parts in map(of_rank, range(body.size))]
+    given = vs[layout.start] if before != DISCARD else None
+    stated = known_ints(given) if isinstance(given, Dense) else None
+    if stated and (several := stated_runs(layout, vs, state)):  # they are dealt out, with what is stated otherwise
+        runs, before = _dealt(several, size, body.size), DISCARD
+        base = [0 if k == axis else n for k, n in enumerate(stated[:rank])]
+    else:
+        base = [0] * rank
+        count = max(1, len(stated or ()) // max(rank, 1))
+        if before != DISCARD and len(runs[0]) > count:
+            before = body.new("starts", "Concat", (before,) * len(runs[0]), UNKNOWN, WHOLE, axis=0)
+        runs = [own * (count // len(own)) if count > len(own) else own for own in runs]
+    own = body.fresh("start")
+    values = (tuple(n if k == axis else base[k] for n in each for k in range(rank)) for each in runs)
+    body.items.append(Ranked(own, tuple(values)))
     args[layout.start] = own if before == DISCARD else body.new("start", "Add", (before, own), UNKNOWN, WHOLE)
 
 
@@ -249,3 +266,12 @@ def _gives(
     given = type_of(found)
     own = given.shape if isinstance(given, TensorType) else None
     return own is not None and len(own) == len(shape) and all(a in (None, b) for a, b in zip(own, shape, strict=True))
+
+
+def _dealt(runs: tuple[int, ...], part: int, size: int) -> list[tuple[int, ...]]:
+    """By device: where its runs begin, of runs one after the other that so many devices share in order."""
+    if len(runs) >= size:
+        each = len(runs) // size
+        return [runs[n * each : (n + 1) * each] for n in range(size)]
+    share = size // len(runs)
+    return [(runs[n // share] + n % share * part,) for n in range(size)]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
 
@@ -18,19 +19,24 @@ if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntervalVar, IntVar
 
 
-LONGEST_S = 60.0
-"""Of wall time, where a machine is busy with other things: only then may results differ."""
+LEAST_S = 0.2
+"""The solver is not asked for less."""
 
 
 class NoSolverError(Exception):
     """OR-tools is not installed."""
 
 
-def solved(problem: OrderProblem, first: Order, bound: int, seconds: float, close: float) -> tuple[Order, int]:
+def solved(
+    problem: OrderProblem, first: Order, bound: int, seconds: float, close: float, deadline: Deadline
+) -> tuple[Order, int]:
     """An order no longer than `first`, and a lower bound: the best that are found, or `close` by a part of the bound.
 
-    `seconds` are of a clock that counts work and not time, so that a result is always the same. Raises NoSolverError.
+    `seconds` are of a clock that counts work and not time, so that a result is always the same unless the deadline
+    comes first. Raises NoSolverError.
     """
+    if deadline.left < LEAST_S:
+        return first, bound
     try:
         from ortools.sat.python import cp_model
     except ImportError:
@@ -61,11 +67,13 @@ def solved(problem: OrderProblem, first: Order, bound: int, seconds: float, clos
         model.add_hint(start[task], at)
     model.add_hint(span, longest)
     model.minimize(span)
+    if deadline.left < LEAST_S:
+        return first, bound
     solver = cp_model.CpSolver()
     solver.parameters.interleave_search = True
     solver.parameters.num_workers = os.cpu_count() or 1
     solver.parameters.max_deterministic_time = seconds
-    solver.parameters.max_time_in_seconds = LONGEST_S
+    solver.parameters.max_time_in_seconds = deadline.left
     solver.parameters.relative_gap_limit = close
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

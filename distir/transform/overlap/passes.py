@@ -1,0 +1,77 @@
+"""Kind: what layers communicate, beside what they compute of another microbatch.
+
+In a pipeline's steady state a device has passes of several microbatches at hand that do not depend on each other. Their
+layers run in turns: while the collectives of one travel, of tensor parallelism, of sequences or of experts, the other
+one computes. A forward pass beside a backward pass (DualPipe: DeepSeek-V3, arXiv:2412.19437, section 3.2.1), or two of
+one direction (Domino, arXiv:2409.15241, does so with halves of one batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from distir.cost import show_seconds
+from distir.diagnostics import ProgramError
+from distir.ir import Apply, Call, Function, Module
+from distir.ir.calls import callees_first
+from distir.ops import Value
+from distir.ops.group import GROUPED
+from distir.simulate import BindError, simulate
+from distir.transform.checking import checked
+from distir.transform.entry import entry_names
+from distir.transform.overlap.cutting import issued_early
+from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
+from distir.transform.overlap.turns import taking_turns
+
+STREAM = "passes"
+
+WHOLE = ("MPIAllreduce", "MPIAllgather", "MPIReduceScatter", "MPIAlltoall")
+COLLECTIVES = frozenset({*WHOLE, *(GROUPED[op].name for op in WHOLE)})
+
+
+@kind(after=("gradients", "weights", "transfers"), asked=True)
+def passes(module: Module, machine: Machine) -> Overlapped:
+    """Collectives of layers on the stream `passes`, beside what passes of another microbatch compute.
+
+    Layers of two microbatches that a device has at hand take turns, where that is faster on `hardware`: a forward pass
+    with a backward pass, else with another one of its direction. Then the activations of one more microbatch are in
+    memory, so that this kind is applied where it is named.
+    """
+    found = checked(module)
+    layers = {f.name: _on_stream(found.states[f.name], f) for f in _layers(module)}
+    if not layers:
+        raise Inapplicable("no function of layers communicates; apply `tp`, `cp` or `ep` first")
+    count = sum(_is_free(s) for name in layers for s in module.functions[name].body)
+    done = f"{count} collective{'s' * (count != 1)} of layers on `{STREAM}`"
+    made = taking_turns(module, machine, layers, {STREAM}, done, "those")
+    with suppress(ProgramError, BindError):  # what is not known is said where the step tells its gain
+        before, after = (simulate(m, machine.hardware, bind=machine.bind).latency_s for m in (module, made.module))
+        if after > before:
+            raise Inapplicable(f"beside what devices compute they take {show_seconds(after - before)} more")
+    return made
+
+
+def _is_free(statement: object) -> bool:
+    return isinstance(statement, Apply) and statement.op in COLLECTIVES and not statement.stream
+
+
+def _layers(module: Module) -> list[Function]:
+    """The functions that communicate and call none that does; not the entry, where replicas and updates do."""
+    outer = set(entry_names(module))
+    communicate: set[str] = set()
+    found: list[Function] = []
+    for function in callees_first(module):
+        called = {s.function for s in function.body if isinstance(s, Call)}
+        inner = not communicate.isdisjoint(called)
+        if inner or any(map(_is_free, function.body)):
+            communicate.add(function.name)
+            if not inner and function.name not in outer:
+                found.append(function)
+    return found
+
+
+def _on_stream(values: Mapping[str, Value], function: Function) -> Function:
+    body = [replace(s, stream=STREAM) if isinstance(s, Apply) and _is_free(s) else s for s in function.body]
+    return issued_early(values, replace(function, body=tuple(body)), STREAM)

@@ -1,0 +1,269 @@
+"""Layers of two microbatches in turns: while what one communicates is under way, the other one computes.
+
+Knows neither which collectives these are, nor their streams' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.analysis import Instance
+from distir.cost import show_seconds
+from distir.diagnostics import ProgramError
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Call,
+    Dim,
+    Function,
+    Module,
+    Param,
+    Return,
+    Statement,
+    dims,
+    operands,
+    results,
+    types,
+)
+from distir.ir import names as names_of
+from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import callees_first
+from distir.ops import OPS, type_of
+from distir.simulate import BindError, simulate
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.inline import inline
+from distir.transform.overlap.kinds import Machine, Overlapped
+
+BEFORE_LAYERS = (None, "allgather", "allreduce", "reducescatter")
+"""What a call may wait for that is to begin earlier: no message, which another device has its own time for."""
+
+FARTHEST = 64
+"""Among so many calls of layers that follow, a partner is sought."""
+
+
+def taking_turns(
+    module: Module, machine: Machine, layers: Mapping[str, Function], streams: Collection[str], done: str, of: str
+) -> Overlapped:
+    """The module with calls of `layers` of two microbatches joined, where the simulation gains by it.
+
+    A layer's turn ends where it has issued something on one of the `streams`. `done` says what is on them already, and
+    `of` in short what takes turns.
+    """
+    plain = Module(layers.get(f.name, f) for f in module)
+    turns = [_Turns(plain, layers, streams, alike) for alike in (False, True)]
+    found = [made for each in turns if (made := each.written()) and each.count]
+    if not found:
+        return Overlapped(
+            plain, done, ("no two microbatches take turns: in no function do two run on the same devices",)
+        )
+    try:
+        least, *times = (simulate(each, machine.hardware, bind=machine.bind).latency_s for each in (plain, *found))
+    except (ProgramError, BindError) as error:
+        why = error.diagnostics[0].message if isinstance(error, ProgramError) else str(error)
+        return Overlapped(plain, done, (f"no microbatches take turns: what that gains is not known: {why}",))
+    best = min(times)
+    if best >= least:
+        more = show_seconds(best - least)
+        return Overlapped(plain, done, (f"no microbatches take turns: that takes {more} more",))
+    return Overlapped(found[times.index(best)], f"{done}, {of} of two microbatches in turns")
+
+
+@dataclass
+class _Turns:
+    """Calls that are joined with later ones, which do not depend on them, on the same devices.
+
+    `layers` communicate on the `streams`; the functions that call them are joined for those inside.
+    """
+
+    module: Module
+    layers: Mapping[str, Function]
+    streams: Collection[str]
+    alike: bool = False
+    """Whether a pass is joined with another one of the same direction, not with the opposite one."""
+    count: int = 0
+    joined: dict[tuple[str, str], Function] = field(default_factory=dict[tuple[str, str], Function])
+
+    def __post_init__(self) -> None:
+        self.backward: dict[str, bool] = {}
+        """By function that communicates so, in calls too: whether it is of a backward pass."""
+        for function in callees_first(self.module):
+            called = [s.function for s in function.body if isinstance(s, Call) and s.function in self.backward]
+            if function.name in self.layers or called:
+                ops = {s.op for s in function.body if isinstance(s, Apply)}
+                own = any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)  # the turn of the two
+                self.backward[function.name] = any(map(self.backward.get, called)) if called else own
+
+    def written(self) -> Module:
+        """The module with joined calls, and the functions that these call.
+
+        A round of one microbatch has a forward and a backward pass, of which the one depends on the other: such rounds
+        are written out where they are called, so that a pass runs beside one of the next round.
+        """
+        entry = entry_of(self.module)
+        domain = checked(self.module).domain
+        changed: dict[str, Function] = {}
+        rounds: list[str] = []
+        seen: set[str] = set()
+        waiting = [domain.instance(entry.name, tuple(p.type for p in entry.params))]
+        for instance in waiting:  # grows while it is walked
+            function = instance.function
+            if function.name in seen or function.name in self.layers:
+                continue
+            seen.add(function.name)
+            calls = [s for s in function.body if isinstance(s, Call)]
+            waiting += [domain.instance(s.function, instance.state(s.args)) for s in calls]
+            if sum(s.function in self.backward for s in calls) > 1:
+                made = changed[function.name] = replace(function, body=tuple(self._body(function.body, instance)))
+                directions = {self.backward[s.function] for s in calls if s.function in self.backward}
+                if function.name != entry.name and len(made.body) == len(function.body) and len(directions) > 1:
+                    rounds.append(function.name)
+        if rounds:
+            self.joined.clear()
+            self.count, self.module = 0, inline(self.module, tuple(rounds))
+            return self.written()
+        called = {s.function for f in self.module for s in f.body if isinstance(s, Call)}
+        functions = [*self.joined.values(), *(changed.get(f.name, f) for f in self.module)]
+        while True:
+            still = {s.function for f in functions for s in f.body if isinstance(s, Call)}
+            kept = [f for f in functions if f.name not in called or f.name in still]
+            if len(kept) == len(functions):
+                return Module(kept)
+            functions = kept
+
+    def _body(self, body: Sequence[Statement], instance: Instance | None) -> Iterator[Statement]:
+        rest = list(body)
+        while rest:
+            statement = rest.pop(0)
+            partner = self._partner(statement, rest, instance) if isinstance(statement, Call) else None
+            if not isinstance(statement, Call) or partner is None:
+                yield statement
+                continue
+            call, before = partner
+            for other in (*before, call):
+                rest.remove(other)
+            yield from before
+            name = self._joint(statement.function, call.function)
+            yield Call((*statement.results, *call.results), name, (*statement.args, *call.args))
+
+    def _partner(
+        self, call: Call, rest: Sequence[Statement], instance: Instance | None
+    ) -> tuple[Call, Sequence[Statement]] | None:
+        """A later call that can run beside one, and the statements that must come before it.
+
+        `instance`: that of the function they are in; None where it is joined of two, on the same devices.
+        """
+        if call.function not in self.backward:
+            return None
+        made = {name: s for s in rest for name in results(s)}
+        own = {name for name in call.results if name != DISCARD}
+        later = [s for s in rest if isinstance(s, Call) and s.function in self.backward][:FARTHEST]
+        for other in later:
+            if instance is not None:
+                same_direction = self.backward[call.function] == self.backward[other.function]
+                if same_direction != self.alike or _devices(call, instance) != _devices(other, instance):
+                    continue
+            before = _light_ancestors(other, made, own)
+            if before is not None:
+                needed = {id(s) for s in before}
+                return other, [s for s in rest if id(s) in needed]
+        return None
+
+    def _joint(self, one: str, other: str) -> str:
+        """The name of a function that does what two do, in turns."""
+        key = (one, other)
+        if key not in self.joined:
+            name = f"{one}.{other}"
+            while name in self.module.functions:
+                name += "_1"
+            first, second = (self.layers.get(each, self.module.functions[each]) for each in key)
+            made = in_turns(name, first, second, self.streams)
+            if not (one in self.layers and other in self.layers):
+                made = replace(made, body=tuple(self._body(made.body, None)))
+            else:
+                self.count += 1
+            self.joined[key] = made
+        return self.joined[key].name
+
+
+def _devices(call: Call, instance: Instance) -> frozenset[int]:
+    found = (types.devices(type_of(instance.state[name])) for name in names_of(call.args))
+    return frozenset[int]().union(*found)
+
+
+def _light_ancestors(call: Call, made: Mapping[str, Statement], forbidden: set[str]) -> list[Statement] | None:
+    """The statements not run yet that a call depends on.
+
+    None if it depends on `forbidden` values, or on calls and messages.
+    """
+    found: dict[int, Statement] = {}
+    waiting = [*names_of(call.args)]
+    for name in waiting:  # grows while it is walked
+        if name in forbidden:
+            return None
+        statement = made.get(name)
+        if statement is None or id(statement) in found:
+            continue
+        if not isinstance(statement, Apply) or OPS[statement.op].communication not in BEFORE_LAYERS:
+            return None
+        found[id(statement)] = statement
+        waiting += names_of(operands(statement))
+    return list(found.values())
+
+
+def in_turns(name: str, one: Function, other: Function, streams: Collection[str]) -> Function:
+    """A function that does what two do, in turns: each runs until it has issued something on one of the `streams`."""
+    taken = FunctionBuilder(name)
+    params: list[Param] = []
+    turns: list[list[list[Statement]]] = []
+    returned: list[Arg] = []
+    for function in (one, _apart(other, one)):
+        names = {DISCARD: DISCARD}
+        names.update((p.name, taken.fresh(p.name)) for p in function.params)
+        names.update((n, taken.fresh(n)) for s in function.body for n in results(s) if n != DISCARD)
+        params += [replace(p, name=names[p.name]) for p in function.params]
+        parts: list[list[Statement]] = [[]]
+        for statement in function.body:
+            if isinstance(statement, Return):
+                returned += [_renamed(arg, names) for arg in statement.args]
+            elif isinstance(statement, (Apply, Call)):
+                args = tuple(_renamed(arg, names) for arg in statement.args)
+                parts[-1].append(replace(statement, results=tuple(names[n] for n in statement.results), args=args))
+                if isinstance(statement, Apply) and statement.stream in streams:
+                    parts.append([])
+        turns.append(parts)
+    body: list[Statement] = []
+    first, second = turns
+    for k in range(max(len(first), len(second))):
+        body += [*(first[k] if k < len(first) else ()), *(second[k] if k < len(second) else ())]
+    return Function(name, tuple(params), (*body, Return(tuple(returned))))
+
+
+def _apart(function: Function, other: Function) -> Function:
+    """The function with other names for dimensions that another one names, too."""
+    names = [frozenset[str]().union(*(types.dim_names(p.type) for p in f.params)) for f in (function, other)]
+    taken, found = names[0] | names[1], dict[str, Dim]()
+    for name in sorted(names[0] & names[1]):
+        free = f"{name}_2"
+        while free in taken:
+            free += "_2"
+        taken |= {free}
+        found[name] = dims.named(free)
+    if not found:
+        return function
+    params = tuple(replace(p, type=types.substitute(p.type, found)) for p in function.params)
+    body = tuple(
+        replace(s, claims=tuple(c and types.substitute(c, found) for c in s.claims))
+        if isinstance(s, (Apply, Call)) and s.claims
+        else s
+        for s in function.body
+    )
+    return replace(function, params=params, body=body)
+
+
+def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
+    if isinstance(arg, tuple):
+        return tuple(_renamed(each, names) for each in arg)
+    return names.get(arg, arg) if isinstance(arg, str) else arg

@@ -1,0 +1,62 @@
+"""Training keeps devices at the limit of their power: searches of training, and who asks for it, simulate that."""
+
+import json
+
+import pytest
+
+from distir.cost import load
+from distir.models import named
+from distir.search import Plan, Subject
+from distir.search.economy import economy
+from distir.search.evaluate import evaluate
+from distir.transform import transform
+
+PUBLISHED_S, LAYERS = 12.78, 32
+"""A step of Llama 3.1 8B in bf16: NeMo on 8 H100, D 4, CP 2, batches of 128 x 8192 (examples/measured/dgxc.csv)."""
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return transform(named("llama3-8b", None, 8192), "grad", "optimizer=adamw", "precision=mixed")
+
+
+def test_a_published_run_is_nearer_to_devices_that_are_hot(llama):
+    plan = Plan(4, 1, 1, 32, zero=1, context=2, kind="ring", fuse=True, overlap=True)
+    cool = Subject("", llama, load("dgx-h100"))
+    hot = Subject("", llama, load("dgx-h100").sustained())
+    (alone,), (busy,) = (list(evaluate(it, plan, [128])) for it in (cool, hot))
+    assert abs(busy.latency_s / PUBLISHED_S - 1) < 0.1 < abs(alone.latency_s / PUBLISHED_S - 1)
+    assert economy(hot, busy).mfu < 0.67 < economy(cool, alone).mfu
+
+
+def test_a_profile_without_figures_by_shape_stays_as_it_is():
+    machine = load("dgx2-v100")
+    assert machine.sustained().kinds[0] == machine.kinds[0]
+
+
+SMALL = ("--layers", "2", "--vocabulary", "512", "--width", "1024", "--heads", "4", "--kv-heads", "2", "--seq", "512")
+WORDS = ("llama3-8b", *SMALL, "--hardware", "dgx-h100", "--devices", "2", "--jobs", "1", "--tp", "1", "--pp", "1")
+FEW = ("--cp", "1", "--no-fuse", "--no-overlap", "--zero", "0", "--checkpoint", "off", "--budget", "2")
+
+
+def test_searches_of_training_are_of_devices_that_are_busy(distir):
+    def best(*more):
+        found = distir("search", *WORDS, *FEW, "--json", "--no-explain", *more)
+        assert found.code == 0, found.err
+        return json.loads(found.out)["best"]["latency_s"]
+
+    usual = best("--global-batch", "64")
+    assert usual == best("--global-batch", "64", "--sustained") > best("--global-batch", "64", "--no-sustained")
+
+
+def test_simulate_takes_the_same_words(distir, tmp_path):
+    path = tmp_path / "a.dir"
+    path.write_text(
+        "func @main(%x: Tensor[BFloat16, (8192, 8192), 0], %w: Tensor[BFloat16, (8192, 8192), 0]) {\n"
+        "  %y = MatMul(%x, %w)\n  return %y\n}\n"
+    )
+    alone, busy = (
+        json.loads(distir("simulate", path, "--hardware", "dgx-h100", "--json", *more).out)["latency_s"]
+        for more in ((), ("--sustained",))
+    )
+    assert busy > alone
