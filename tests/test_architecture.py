@@ -42,7 +42,9 @@ ONLY_IN = {
     "lsprotocol": {"lsp"},
     "typer": {"cli"},
     "click": {"cli"},
-    "matplotlib": {"search", "validate"},
+    "matplotlib": {"search", "simulate", "validate"},
+    "pandas": {"simulate"},  # for notebooks; rooms above ask there
+    "mcp": {"cli"},
     "plotly": {"search"},
     "joblib": {"search", "validate"},
     "safetensors": {"cli", "importers", "lower", "analysis"},
@@ -155,7 +157,7 @@ def test_packages_are_imported_where_they_belong(path):
         package = name.split(".")[0]
         if package in ONLY_IN:
             assert room in ONLY_IN[package], f"{name} does not belong in {room}"
-        if package in ("numpy", "ml_dtypes", "rich", "torch", "onnx", "safetensors", "matplotlib"):
+        if package in ("numpy", "ml_dtypes", "rich", "torch", "onnx", "safetensors", "matplotlib", "pandas", "mcp"):
             assert not at_import_time, f"{name} is imported before it is needed"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from distir.cli.conditions import Judged
+    from distir.cli.differing import ProgramComparison
     from distir.cli.traces import TracedRun
     from distir.ir import Function
 
@@ -36,6 +37,10 @@ def diff(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Write Markdown, for example for a pull request.")
     ] = False,
+    picture: Annotated[
+        str | None,
+        typer.Option(metavar="OUT.svg", help="Write both timelines as a picture here.", show_default=False),
+    ] = None,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(metavar="'CONDITION'", help="Exit with code 1 if B meets this condition; repeatable."),
@@ -59,6 +64,8 @@ def diff(
 
         distir diff sequential.dir pipeline.dir --hardware dgx-a100
 
+        distir diff before.dir after.dir --picture timelines.svg
+
         distir diff before.dir after.dir --markdown --fail-if 'latency>+5%' --fail-if 'memory>40GB'
 
         distir diff program.dir measured.json --hardware here.toml
@@ -69,6 +76,8 @@ def diff(
     if as_json and markdown:
         raise Refused("expected either `--json` or `--markdown`, found both")
     if any(map(traces.is_trace, (first, second))):
+        if picture is not None:
+            raise Refused("`--picture` shows programs, not traces", "open a trace in ui.perfetto.dev")
         runs = [_run(file, hardware, nodes, function, bind or ()) for file in (first, second)]
         beside = traces.lay_beside(*runs)
         return _written(
@@ -94,6 +103,8 @@ def diff(
             for file, program, simulation in zip((first, second), programs, simulations, strict=True)
         ]
         found = differing.compare(*sides)
+        if picture is not None:
+            _draw(found, picture)
     return _written(
         as_json,
         markdown,
@@ -125,6 +136,21 @@ def _written(
     for one in held:
         output.complain("error", f"{one.condition.metric} {one}, which `--fail-if '{one.condition.text}'` rules out")
     return WRONG if held else 0
+
+
+def _draw(found: ProgramComparison, out: str) -> None:
+    """Write the picture of both timelines, or warn that a program has too many ops for one."""
+    from distir.cli import differing
+    from distir.cli.files import replace_file
+    from distir.simulate.picture import MOST_DRAWN, PARTS, as_svg
+
+    first, second = (f"@{side.simulation.function.name} of {side.name}" for side in found.sides)
+    timelines = differing.timelines(found, (f"A: {first}", f"B: {second}"), PARTS)
+    if timelines is None:
+        output.complain("warning", f"`{out}` is not written: a picture shows programs of at most {MOST_DRAWN:,} ops")
+        return
+    replace_file(out, as_svg(timelines).encode())
+    output.tell_terminal(f"wrote {out}")
 
 
 def _run(file: str, hardware: str | None, nodes: str | None, function: str | None, bind: Sequence[str]) -> TracedRun:

@@ -17,6 +17,8 @@ from distir.cli.simulating import ChosenHardware
 from distir.cost import Price, StepCost, show_bytes, show_seconds, show_speedup
 from distir.diagnostics.visible import visible
 from distir.simulate import Event, Simulation
+from distir.simulate.picture import CHARACTERS, DrawnTimeline, drawn
+from distir.simulate.picture import as_text as picture_as_text
 from distir.simulate.timeline import MOST_FOLLOWED
 from distir.transform import Difference, Side, difference
 
@@ -92,8 +94,19 @@ def as_markdown(compared: ProgramComparison, machine: ChosenHardware) -> str:
         rows = [section.columns, ("---", *("---:" for _ in section.columns[1:])), *section.rows]
         parts += [f"#### {section.title}", "\n".join(f"| {' | '.join(map(escaped, row))} |" for row in rows)]
     said, *where = map(escaped, _parting(compared))
+    if (lanes := timelines(compared, "AB", CHARACTERS)) is not None:
+        parts += ["#### timelines", f"```text\n{picture_as_text(lanes).rstrip()}\n```"]
     parts += ["#### critical paths", said, *(["\n".join(f"- {line}" for line in where)] if where else [])]
     return "\n\n".join(parts) + "\n"
+
+
+def timelines(compared: ProgramComparison, titles: Sequence[str], parts: int) -> list[DrawnTimeline] | None:
+    """Both timelines on one scale, in so many parts; None where a program has too many ops."""
+    until = max(side.simulation.latency_s for side in compared.sides)
+    found = [
+        drawn(side.simulation, visible(title), parts, until) for title, side in zip(titles, compared.sides, strict=True)
+    ]
+    return None if None in found else [timeline for timeline in found if timeline is not None]
 
 
 def escaped(text: str) -> str:

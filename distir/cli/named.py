@@ -154,8 +154,8 @@ def _program(name: str, of: ModelOptions, batch: int | None, training: bool) -> 
     if name in models.PUBLISHED:
         _refuse(name, [*given, *trained], models.sizes_of(models.PUBLISHED[name]))
         sequence = given.pop("sequence", None)
-        told = (of.dtype, of.phase, of.context, of.dropout or 0.0, of.capacity_factor)
-        return models.named(name, batch, sequence, *told, **given)
+        options = (of.dtype, of.phase, of.context, of.dropout or 0.0, of.capacity_factor)
+        return models.named(name, batch, sequence, *options, **given)
     from distir.diagnostics.spelling import nearest
 
     near = nearest(name, [*models.NAMED, *models.PUBLISHED]) or nearest(name, DEFAULTS)

@@ -10,6 +10,7 @@ import typer
 
 from distir.cli import named, options, output, searching, simulating
 from distir.cli.endings import REFUSED, Refused
+from distir.cli.forms import Label
 from distir.files.reading import why_not
 
 if TYPE_CHECKING:
@@ -51,11 +52,14 @@ def search(
     devices: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="The number of devices, D·T·P. [default: all of the hardware]"),
+        Label("Devices"),
     ] = None,
     hardware: options.HardwareName = None,
     nodes: options.Nodes = None,
     batch_size: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension.")
+        str | None,
+        typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension."),
+        Label("Batch sizes"),
     ] = None,
     global_batch: Annotated[
         str | None,
@@ -64,50 +68,80 @@ def search(
             help="The same of training: a model by its name becomes a training step, and all that it and the hardware "
             "admit is tried, but for what other options say.",
         ),
+        Label("Batch sizes of training"),
     ] = None,
-    dp: Annotated[str | None, typer.Option(metavar="N,N,…", help="D to try. [default: all that there are]")] = None,
-    tp: Annotated[str | None, typer.Option(metavar="N,N,…", help="T to try. [default: all that there are]")] = None,
-    pp: Annotated[str | None, typer.Option(metavar="N,N,…", help="P to try. [default: all that there are]")] = None,
+    dp: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="D to try. [default: all that there are]"),
+        Label("Degrees of data parallelism"),
+    ] = None,
+    tp: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="T to try. [default: all that there are]"),
+        Label("Degrees of tensor parallelism"),
+    ] = None,
+    pp: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="P to try. [default: all that there are]"),
+        Label("Degrees of pipeline parallelism"),
+    ] = None,
     cp: Annotated[
         str | None,
         typer.Option(metavar="N,N,…", help="How many devices share a sequence. [default: 1; of training all]"),
+        Label("Degrees of context parallelism"),
     ] = None,
     cp_kind: Annotated[
         str | None,
         typer.Option(
             metavar="S,S,…", help="Of these: allgather, a2a (Ulysses), ring. [default: allgather; of training all]"
         ),
+        Label("Kinds of context parallelism"),
     ] = None,
     ep: Annotated[
         str | None,
         typer.Option(metavar="N,N,…", help="Over how many of D experts are split. [default: all that divide them]"),
+        Label("Degrees of expert parallelism"),
     ] = None,
     skew: Annotated[
         float | None,
         typer.Option(metavar="X", help="Tokens of the busiest device, to the mean; 0: room for all. [default: 1]"),
+        Label("Skew of experts"),
     ] = None,
-    microbatches: Annotated[str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]")] = None,
+    microbatches: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]"), Label("Microbatches")
+    ] = None,
     accumulate: Annotated[
         str | None,
         typer.Option(metavar="N,N,…", help="K to try where P is 1: gradients of K microbatches. [default: 1]"),
+        Label("Microbatches without a pipeline"),
     ] = None,
     micro_batch: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Instead of K, for any P: examples in a replica's microbatch.")
+        str | None,
+        typer.Option(metavar="N,N,…", help="Instead of K, for any P: examples in a replica's microbatch."),
+        Label("Microbatch sizes"),
     ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1. [default: 1f1b]"),
+        Label("Schedules"),
     ] = None,
     virtual: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Stages of a device to try, for interleaved. [default: 2]")
+        str | None,
+        typer.Option(metavar="N,N,…", help="Stages of a device to try, for interleaved. [default: 2]"),
+        Label("Virtual stages"),
     ] = None,
     sums: Annotated[
-        str, typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage.")
+        str,
+        typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage."),
+        Label("Sums of gradients"),
     ] = "layer",
-    zero: Annotated[str | None, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3. [default: 0]")] = None,
+    zero: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3. [default: 0]"), Label("ZeRO stages")
+    ] = None,
     shard: Annotated[
         str | None,
         typer.Option(metavar="N,N,…", help="Replicas that partition state by ZeRO, beside all: HSDP."),
+        Label("Groups that partition state"),
     ] = None,
     checkpoint: Annotated[
         str | None,
@@ -116,67 +150,90 @@ def search(
             help="What to recompute: off, on (full), selective, products; of so many layers, as full:16; both: off,on. "
             "[default: off]",
         ),
+        Label("Checkpointing"),
     ] = None,
     balance: Annotated[
         str | None,
         typer.Option(
             metavar="uniform,cost", help="Layers of stages: equally many, or for equal times. [default: uniform]"
         ),
+        Label("Layers of stages"),
     ] = None,
     etp: Annotated[
         str | None,
         typer.Option(metavar="0,1", help="Experts of T shards: split (0), or whole in each (1). [default: 0]"),
+        Label("Experts of shards"),
     ] = None,
     cp_experts: Annotated[
         bool | None,
         typer.Option("--cp-experts/--no-cp-experts", help="Also divide experts among devices that share sequences."),
+        Label("Experts over sequence groups"),
     ] = None,
     fp8: Annotated[
         str | None,
         typer.Option(metavar="tensor|block|delayed", help="Products in 8-bit floats, where the hardware has them."),
+        Label("8-bit products"),
     ] = None,
     sequence_parallel: Annotated[
         bool | None,
         typer.Option("--sequence-parallel/--no-sequence-parallel", help="Also split what T leaves whole."),
+        Label("Sequence parallelism"),
     ] = None,
-    fuse: Annotated[bool | None, typer.Option("--fuse/--no-fuse", help="Fuse each program's ops into kernels.")] = None,
+    fuse: Annotated[
+        bool | None, typer.Option("--fuse/--no-fuse", help="Fuse each program's ops into kernels."), Label("Fusion")
+    ] = None,
     overlap: Annotated[
         bool | None,
         typer.Option("--overlap/--no-overlap", help="Try each plan with communication beside computation, too."),
+        Label("Overlap"),
     ] = None,
-    fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(metavar="D=2", help="Fix a degree to one or more values."),
+        Label("Fixed degrees"),
+    ] = None,
     sustained: Annotated[
         bool | None,
         typer.Option(
             "--sustained/--no-sustained",
             help="Devices as after minutes of work, at the limit of their power. [default: of training]",
         ),
+        Label("Sustained work"),
     ] = None,
     max_memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB.")
+        str | None,
+        typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB."),
+        Label("Memory to use"),
     ] = None,
     all_divisors: Annotated[
-        bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
+        bool,
+        typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two."),
+        Label("All divisors"),
     ] = False,
     method: Annotated[
         str | None,
         typer.Option(metavar="|".join(METHODS), help="The search method. [default: grid; of training anneal]"),
+        Label("Method"),
     ] = None,
     budget: Annotated[
         int | None,
         typer.Option(
             metavar="N", min=1, help="Simulate the N best by estimate at most. [default: all; of training 64]"
         ),
+        Label("Configurations"),
     ] = None,
     steps: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="anneal: the number of steps. [default: 200; behind best-first 16]"),
+        Label("Steps of anneal"),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed.")] = 0,
-    bind: options.Bindings = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed."), Label("Seed of anneal")] = 0,
+    bind: Annotated[options.Bindings, Label("Sizes of dimensions")] = None,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core."), Label("Processes")
+    ] = 0,
     backend: Annotated[
-        str, typer.Option(metavar="B", help="processes, dask://HOST:PORT or ray://HOST:PORT.")
+        str, typer.Option(metavar="B", help="processes, dask://HOST:PORT or ray://HOST:PORT."), Label("Where it runs")
     ] = "processes",
     csv: Annotated[
         str | None, typer.Option(metavar="OUT.csv", help="Write each row here as soon as it is found.")
@@ -225,6 +282,7 @@ def search(
     apply: Annotated[
         str | None,
         typer.Option(metavar="STEPS", help="Steps to apply first, such as 'grad optimizer=adamw precision=mixed'."),
+        Label("Steps to apply first"),
     ] = None,
     *,
     of: named.ModelOptions,

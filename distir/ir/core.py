@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
+from distir.ir import notebook
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
 from distir.ir.types import Type
 
@@ -96,7 +97,7 @@ class Param:
     roles: Attributes = NO_ATTRIBUTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Function:
     """A straight-line body in SSA form. `result_types` is empty where the program does not state them.
 
@@ -115,6 +116,17 @@ class Function:
         if self._hash is None:  # found when asked for: it visits every statement
             object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types, self.kernel)))
         return self._hash  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        kind, params, count = (
+            "kernel" if self.kernel else "func",
+            ", ".join(f"%{p.name}" for p in self.params),
+            len(self.body),
+        )
+        return f"Function({kind} @{self.name}({params}), {count} statement{'s' * (count != 1)})"
+
+    def _repr_html_(self) -> str | None:
+        return notebook.program(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Function, (self.name, self.params, self.body, self.result_types, self.kernel)
@@ -151,6 +163,9 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module({list(self.functions)})"
+
+    def _repr_html_(self) -> str | None:
+        return notebook.program(self)
 
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.

@@ -175,9 +175,10 @@ class Decoder:
     def check(self) -> None:
         """Raises ModelError for sizes that make no model."""
         check_model_sizes(self)
+        rotated = self.rotated  # of heads, which divide the width
         check_divides("kv_heads", self.shared_heads, "the number of heads", self.heads)
-        if isinstance(self.position, Rotary) and self.rotated % 2:
-            raise ModelError(f"expected heads of an even size, whose pairs are rotated, found {self.rotated}")
+        if isinstance(self.position, Rotary) and rotated % 2:
+            raise ModelError(f"expected heads of an even size, whose pairs are rotated, found {rotated}")
         if self.experts is not None:
             groups = self.router.groups
             if groups > 1 and (self.experts % groups or self.experts < groups * COUNTED):

@@ -12,6 +12,7 @@ from typing import Any
 
 from distir.cost import show_seconds
 from distir.search.rows import Row, Table, show_rate
+from distir.simulate.notebook import new_figure
 
 KINDS = ("D", "T", "P", "D/T", "D/P", "T/P", "D/T/P")
 """Which degrees exceed 1: one entry of the legend, and one colour, each."""
@@ -23,6 +24,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 STILL = (".png", ".svg", ".pdf")
 INTERACTIVE = ".html"
 GB = 1e9
+
+
+NOTHING = "there is nothing to plot: no configuration could be simulated"
 
 
 class PlotError(ValueError):
@@ -52,7 +56,7 @@ def plot(table: Table, path: str, title: str, capacity_bytes: int | None = None,
     check_suffix(f"x{chosen}")
     rows = [row for row in table if row.latency_s is not None and row.throughput is not None]
     if not rows:
-        raise PlotError("there is nothing to plot: no configuration could be simulated")
+        raise PlotError(NOTHING)
     try:
         if chosen == INTERACTIVE:
             _write_interactive(rows, table.pareto(), path, title, capacity_bytes)
@@ -62,11 +66,16 @@ def plot(table: Table, path: str, title: str, capacity_bytes: int | None = None,
         raise PlotError(f"plotting needs the package `{error.name}`; install `distir[plot]`") from None
 
 
-def _write_still(
-    rows: Sequence[Row], front: Sequence[Row], path: str, title: str, capacity: int | None, format: str
-) -> None:
-    figures: Any = import_module("matplotlib.figure")
-    figure = figures.Figure(figsize=(7.2, 4.4), layout="constrained")
+def figure(table: Table, title: str, capacity_bytes: int | None = None) -> Any:
+    """The picture of a table as a figure of matplotlib. Raises PlotError for a table without points, ImportError."""
+    rows = [row for row in table if row.latency_s is not None and row.throughput is not None]
+    if not rows:
+        raise PlotError(NOTHING)
+    return _still(rows, table.pareto(), title, capacity_bytes)
+
+
+def _still(rows: Sequence[Row], front: Sequence[Row], title: str, capacity: int | None) -> Any:
+    figure = new_figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.add_subplot()
     for name, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=True):
         mine = [row for row in rows if kind(row) == name]
@@ -85,10 +94,16 @@ def _write_still(
     axes.set_title(title)
     axes.grid(visible=True, which="major", color="0.9")
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    return figure
+
+
+def _write_still(
+    rows: Sequence[Row], front: Sequence[Row], path: str, title: str, capacity: int | None, format: str
+) -> None:
     metadata = {"Date": None} if format == "svg" else {"CreationDate": None} if format == "pdf" else {}
     library: Any = import_module("matplotlib")
     with library.rc_context({"svg.hashsalt": "distir", "svg.fonttype": "none"}):
-        figure.savefig(path, format=format, dpi=160, metadata=metadata)
+        _still(rows, front, title, capacity).savefig(path, format=format, dpi=160, metadata=metadata)
 
 
 def _mark(axis: Any) -> None:

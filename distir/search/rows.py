@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from statistics import StatisticsError, correlation
 from typing import Any, overload
 
+from distir.cost import show_bytes, show_seconds
+from distir.ir import notebook
 from distir.search.plan import AXES, Plan
+from distir.simulate.notebook import needed
 
 NOT_MEASURED = "not measured: "
 """How the reason of a row begins that could not be run."""
@@ -100,7 +103,7 @@ def columns_of(plan: Plan) -> dict[str, Any]:
 COLUMNS = tuple(f.name for f in fields(Row))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Table(Sequence[Row]):
     """The rows of a search, in the order in which they were found."""
 
@@ -118,6 +121,42 @@ class Table(Sequence[Row]):
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
+
+    def __repr__(self) -> str:
+        best = self.best
+        said = "none of which fits" if best is None else f"the best {shown_row(best)}"
+        return f"Table({len(self.rows)} rows, {said})"
+
+    def _repr_html_(self) -> str:
+        columns = ("strategy", "D/T/P/K", "schedule", "batch", "latency", "throughput", "peak memory")
+        rows = [
+            (
+                str(row.plan),
+                f"{row.D}/{row.T}/{row.P}/{row.K}",
+                row.schedule if row.P > 1 else "",
+                row.batch_size or "",
+                show_seconds(row.latency_s or 0.0),
+                show_rate(row.throughput),
+                show_bytes(row.peak_memory_bytes or 0),
+            )
+            for row in self.ranked
+        ]
+        failed = f"{len(self.failed)} could not be simulated; " if self.failed else ""
+        fit = f"{failed}{len(rows)} of {len(self.rows)} fit in memory"
+        return notebook.lines(repr(self), fit) + notebook.table(columns, rows)
+
+    def to_pandas(self) -> Any:
+        """The rows as a `pandas.DataFrame`, with the columns of `search --csv`. Raises ImportError without pandas."""
+        return needed("pandas").DataFrame([asdict(row) for row in self.rows], columns=list(COLUMNS))
+
+    def plot(self, capacity_bytes: int | None = None) -> Any:
+        """Memory and throughput of all rows, with the Pareto front, as a `matplotlib.figure.Figure`.
+
+        `capacity_bytes` is drawn as a limit. Raises search.PlotError without rows, ImportError without matplotlib.
+        """
+        from distir.search.plot import figure
+
+        return figure(self, repr(self), capacity_bytes)
 
     @property
     def ranked(self) -> list[Row]:
@@ -197,6 +236,13 @@ def _places(values: Sequence[float]) -> list[float]:
     """By value: its place in their order; of equal ones, the mean of theirs."""
     order = sorted(values)
     return [order.index(value) + (order.count(value) - 1) / 2 for value in values]
+
+
+def shown_row(row: Row) -> str:
+    """A row in a few words: its degrees, time and memory."""
+    memory = "" if row.peak_memory_bytes is None else f", {show_bytes(row.peak_memory_bytes)}"
+    time = "" if row.latency_s is None else f": {show_seconds(row.latency_s)}, {show_rate(row.throughput)}{memory}"
+    return f"D/T/P/K {row.D}/{row.T}/{row.P}/{row.K}{time}"
 
 
 def show_rate(throughput: float | None) -> str:

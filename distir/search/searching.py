@@ -14,6 +14,7 @@ from distir.ir import Constant, Module
 from distir.search.annealing import Annealing, anneal
 from distir.search.bounded import Certificate, bounded, certificate, may_fit
 from distir.search.plan import Plan
+from distir.search.progress import watched
 from distir.search.rows import Row, Table
 from distir.search.space import Space, SpaceError, check_batch_sizes
 from distir.search.subject import Subject, batch_dimension, fixed_batch
@@ -133,7 +134,7 @@ class Search:
 
     def table(self) -> Table:
         """All rows. Raises SpaceError."""
-        return Table((*self.known, *self.rows()))
+        return Table((*self.known, *watched(self.rows(), lambda: self.configurations, "searching")))
 
     def _found(self) -> Generator[Row]:
         found = list(self.known)

@@ -355,6 +355,8 @@ class Bodies:
     sized: bool = field(default=True, kw_only=True)
     """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
     known: dict[Key, Body] = field(default_factory=dict["Key", Body])
+    unequal: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]], kw_only=True)
+    """Pairs of sizes: were they equal, a result would take over memory that it does not."""
 
     def entry(self, instance: Instance) -> Body:
         """The body of a program's entry function: its parameters live throughout, its results to the end.
@@ -563,7 +565,12 @@ class Builder:
         owned = [(w, v) for w, v in effect.reuses if operands[v] not in self.pinned] if effect.reuses else []
         for w, v in (*effect.donations, *owned):
             old, new = operands[v], created[w]
-            if old not in free or new == NO_STORAGE or new in moved or sizes[old] != sizes[new]:
+            if old not in free or new == NO_STORAGE or new in moved:
+                continue
+            if sizes[old] != sizes[new]:
+                (here, was), (there, will_be) = sizes[old], sizes[new]
+                if here == there:
+                    self.bodies.unequal.add((was, will_be))
                 continue
             moved[new] = old
             free.discard(old)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from distir.analysis import Checker, Instance, check_entry
 from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
@@ -104,6 +105,31 @@ class Simulation:
         self.planned = body
         """The entry function's body with nothing known of what the program leaves in caches."""
         self._effects = effects
+
+    def __repr__(self) -> str:
+        from distir.simulate.notebook import summary
+
+        return f"Simulation({summary(self)})"
+
+    def _repr_html_(self) -> str:
+        from distir.simulate.notebook import as_html
+
+        return as_html(self)
+
+    def to_pandas(self) -> Any:
+        """The ops as a `pandas.DataFrame`, a row for each device of an op: `op`, `device`, `start_s`, `phase`, ….
+
+        Raises ImportError without pandas.
+        """
+        from distir.simulate.notebook import to_pandas
+
+        return to_pandas(self)
+
+    def plot(self) -> Any:
+        """The timeline as a `matplotlib.figure.Figure`. Raises ImportError, and ValueError for too many ops."""
+        from distir.simulate.notebook import plot
+
+        return plot(self)
 
     @property
     def function(self) -> Function:

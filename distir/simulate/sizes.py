@@ -41,7 +41,6 @@ from distir.simulate.algebra.usage import Usage, Use, compose
 from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effect, Effects, Launched, Relocation
 from distir.simulate.late import Late
-from distir.simulate.leaves import NO_STORAGE
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.streams import check_streams
@@ -170,7 +169,7 @@ class _Pattern:
         named = [v for instance in reached.values() for v in instance.state.values()]
         self.groups = list(self.effects.groups.values())
         self.dims = _open_dims([*named, *(w for group in self.groups for w in group[0].ws)])  # `_` has a type too
-        self.unequal = _compared(storages)
+        self.unequal = bodies.unequal
 
     def at(self, sizes: Sizes) -> Simulation:
         """Raises _Differs or DimensionError where the pattern does not hold."""
@@ -316,18 +315,3 @@ def _structure(effect: Effect) -> tuple[object, ...]:
     """What of an effect a pattern is made of."""
     hosts = tuple(size is None for size in effect.sizes)
     return effect.devices, hosts, effect.widths, effect.shares, effect.donations, effect.reuses
-
-
-def _compared(storages: StorageMap) -> set[tuple[int, int]]:
-    """Pairs of sizes that keep results from taking over memory as long as they are not equal."""
-    found: set[tuple[int, int]] = set()
-    for known in storages.known.values():
-        for index, statement in enumerate(known.statements):
-            if isinstance(statement, Effect):
-                for w, v in statement.donations:
-                    old, new = known.operands[index][v], known.created[index][w]
-                    if NO_STORAGE not in (old, new):
-                        (here, a), (there, b) = known.sizes[old], known.sizes[new]
-                        if here == there and a != b:
-                            found.add((a, b))
-    return found

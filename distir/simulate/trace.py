@@ -155,7 +155,7 @@ def _enter(open_calls: list[_Open], event: Event, thread: int, start: int) -> It
 
 def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterator[Record]:
     inside: dict[int, list[_Open]] = {}
-    placed, threads = _Placing(phases), _Threads(timeline)
+    placed, threads = Placing(phases), _Threads(timeline)
 
     @lru_cache(_RECENT)
     def described(function: str, index: int, statement: Any) -> Record:
@@ -227,8 +227,8 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
             yield call.closed(thread)
 
 
-class _Placing:
-    """The phase and the microbatch of events in program order: the contexts of the last one are kept."""
+class Placing:
+    """The phase and the microbatch of events, asked for in program order: the contexts of the last one are kept."""
 
     def __init__(self, phases: Phases) -> None:
         self._phases = phases
@@ -236,6 +236,7 @@ class _Placing:
         self._contexts = [phases.entry]
 
     def __call__(self, event: Event) -> dict[str, Any]:
+        """By name, `phase` and `microbatch` of an event; None where nothing is known."""
         *calls, last = (index for _, index in event.path)
         same = next((i for i, (a, b) in enumerate(zip(calls, self._calls, strict=False)) if a != b), None)
         same = min(len(calls), len(self._calls)) if same is None else same

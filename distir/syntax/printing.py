@@ -25,6 +25,7 @@ from distir.ir import (
     SymbolicDim,
     Type,
 )
+from distir.ir.notebook import PRINTERS
 from distir.ir.types import UNKNOWN, show_shape
 from distir.syntax.tokens import KERNEL, STREAM_WORD
 
@@ -176,3 +177,6 @@ def _nested(values: Sequence[str], shape: tuple[int, ...]) -> str:
     stride = math.prod(shape[1:])
     rows = (_nested(values[i * stride : (i + 1) * stride], shape[1:]) for i in range(shape[0]))
     return f"[{', '.join(rows)}]"
+
+
+PRINTERS.update(Module=print_module, Function=print_function)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from distir.cost import StepCost
+from distir.cost import StepCost, show_bytes, show_seconds, show_speedup
+from distir.ir import notebook
 from distir.simulate import Event, Simulation
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
+from distir.simulate.notebook import needed, pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Side:
         return sum(self.communication_bytes.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Difference:
     """Two programs, and the first events of their critical paths that are not the same (None: the path has ended)."""
 
@@ -55,22 +58,61 @@ class Difference:
     shared: int | None
     """How many events the critical paths share from the start; None of programs that are too long to follow them."""
     parting: tuple[Event | None, Event | None]
+    simulations: tuple[Simulation, Simulation] | None = field(default=None, compare=False, repr=False)
+    """What was compared."""
 
     @property
     def speedup(self) -> float:
         """How many times faster the right one is; `nan` where it takes no time."""
         return self.left.latency_s / self.right.latency_s if self.right.latency_s else float("nan")
 
+    def __repr__(self) -> str:
+        a, b = show_seconds(self.left.latency_s), show_seconds(self.right.latency_s)
+        return f"Difference(A {a}, B {b}: {show_speedup(self.speedup)})"
+
+    def _repr_html_(self) -> str:
+        shown = pictures(self.simulations, "AB") if self.simulations is not None else ""
+        return notebook.lines(repr(self)) + shown + notebook.table(("", "A", "B"), list(self._figures()))
+
+    def _figures(self) -> Iterator[tuple[str, str, str]]:
+        for name, show in _FIGURES.items():
+            yield name, show(self.left), show(self.right)
+
+    def to_pandas(self) -> Any:
+        """The figures of both sides as a `pandas.DataFrame`. Raises ImportError without pandas."""
+        sides = {"A": self.left, "B": self.right}
+        found = {name: {figure: _MEASURED[figure](side) for figure in _MEASURED} for name, side in sides.items()}
+        return needed("pandas").DataFrame(found)
+
+
+_MEASURED: Mapping[str, Callable[[Side], float]] = {
+    "latency_s": lambda side: side.latency_s,
+    "peak_memory_bytes": lambda side: side.most_memory_bytes,
+    "communication_bytes": lambda side: side.total_communication_bytes,
+    "bubble": lambda side: side.bubble,
+    "exposed_communication": lambda side: side.exposed_communication,
+    "ops": lambda side: side.ops,
+}
+
+_FIGURES: Mapping[str, Callable[[Side], str]] = {
+    "latency": lambda side: show_seconds(side.latency_s),
+    "peak memory of a device": lambda side: show_bytes(side.most_memory_bytes),
+    "communication": lambda side: show_bytes(side.total_communication_bytes),
+    "bubble": lambda side: f"{side.bubble:.1%}",
+    "exposed communication": lambda side: f"{side.exposed_communication:.1%}",
+    "ops": lambda side: f"{side.ops:,}",
+}
+
 
 def difference(left: Simulation, right: Simulation) -> Difference:
     """Compare two simulations. Events are the same where function, op and result have the same names."""
     if left.timeline().is_long or right.timeline().is_long:
-        return Difference(_side(left), _side(right), None, (None, None))
+        return Difference(_side(left), _side(right), None, (None, None), (left, right))
     paths = [_critical_path(side) for side in (left, right)]
     pairs = list(zip(*paths, strict=False))
     shared = next((i for i, (a, b) in enumerate(pairs) if _key(a) != _key(b)), len(pairs))
     first, second = (path[shared] if shared < len(path) else None for path in paths)
-    return Difference(_side(left), _side(right), shared, (first, second))
+    return Difference(_side(left), _side(right), shared, (first, second), (left, right))
 
 
 def _side(simulation: Simulation) -> Side:

@@ -45,6 +45,7 @@ from distir.transform.sharding import (
     owned_weights,
     router_of,
     sequence_states,
+    sequences,
     sequential,
     split,
     tell_of_experts,
@@ -185,9 +186,10 @@ def dtp(
             weights = {name: weights[source] for name, source in sources.items() if source in weights}
         if context > 1:
             owned = weights if cp_experts else {}
+            along = sequences(module).of(_sources(made)) if piped else sequences(module)
 
             def places(analysis: Analysis, entry: Function) -> Sequence[State]:
-                return by_owner(entry, sequence_states(analysis, entry, context, order), owned)
+                return by_owner(entry, sequence_states(entry, along, context, order), owned)
 
             before, inside = entry_of(made), run("c", "p")
             made = split(made, context, inside, places, 0, False, analysis, ends, representative, order=order)

@@ -1,17 +1,22 @@
 """What a change does to programs, as Markdown: `distir diff` of each .dir file that differs from a commit.
 
-    python compare.py BASE [--hardware H] [--fail-if 'latency>+5%']
+    python compare.py BASE [--hardware H] [--fail-if 'latency>+5%'] [--pictures FOLDER]
 
-Programs that are new or gone are named. Settings are those of `distir.toml` at BASE. With conditions (`distir diff
---help` says what they are), the exit code is 1 if one holds for some program, or if a program cannot be compared. Needs
-git and nothing else.
+The timelines stand in the text, and in the folder as pictures. The text fits into a comment: of what does not, programs
+are named, and so are programs that are new or gone. Settings are those of `distir.toml` at BASE. With conditions
+(`distir diff --help` says what they are), the exit code is 1 if one holds for some program, or if a program cannot be
+compared. Needs git and nothing else.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+MOST = 60_000
+"""Characters; a comment on GitHub may have 65,536."""
 
 
 def main():
@@ -19,6 +24,7 @@ def main():
     parser.add_argument("base", help="the commit to compare with")
     parser.add_argument("--hardware", help="the machine to simulate on")
     parser.add_argument("--fail-if", action="append", default=[], metavar="CONDITION", help="as of `distir diff`")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="where to write timelines as SVG")
     parser.add_argument("--distir", default="distir", help="the command")
     arguments = parser.parse_args()
     print("### What changes in distributed programs")
@@ -26,6 +32,9 @@ def main():
     if not changes:
         print("\nNothing.")
         return 0
+    if arguments.pictures is not None:
+        arguments.pictures = arguments.pictures.absolute()
+        arguments.pictures.mkdir(parents=True, exist_ok=True)
     root = Path(git("rev-parse", "--show-toplevel").strip())
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -35,8 +44,11 @@ def main():
             found = [compared(folder, status, path, arguments) for status, path in changes]
         finally:
             git("worktree", "remove", "--force", str(folder / "before"))
-    for said, _ in found:
-        print(f"\n{said}")
+    left = MOST
+    for (said, _), (_, path) in zip(found, changes, strict=True):
+        short = said if len(said) <= left else f"{code(path)} is compared in the log of the run."
+        print(f"\n{short}")
+        left -= len(short) + 1
     return 1 if arguments.fail_if and any(failed for _, failed in found) else 0
 
 
@@ -52,6 +64,8 @@ def compared(folder, status, path, arguments):
         return f"{'New' if status == 'A' else 'Gone' if status == 'D' else 'Changed'}: {code(path)}", False
     flags = [f"--hardware={arguments.hardware}"] if arguments.hardware else []
     flags += [f"--fail-if={condition}" for condition in arguments.fail_if]
+    if arguments.pictures is not None:
+        flags.append(f"--picture={arguments.pictures / re.sub(r'[^A-Za-z0-9._-]', '_', path)}.svg")
     words = [arguments.distir, "diff", "--markdown", *flags, "--", f"before/{path}", f"after/{path}"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if not done.stdout:

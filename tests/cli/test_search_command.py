@@ -183,7 +183,7 @@ def test_a_row_for_another_framework(distir, model, tmp_path, framework, expecte
     [
         (("mlp-1c", "--batch-size", "8"), "did you mean `mlp-1b`?"),
         (("llama3-8", "--batch-size", "8"), "did you mean `llama3-8b`?"),
-        (("llama3-8b", "--batch-size", "8", "--heads", "7"), "expected `kv-heads` to divide the number of heads 7"),
+        (("llama3-8b", "--batch-size", "8", "--heads", "7"), "expected `heads` to divide the width 4096, found 7"),
         (("mlp-1b", "--batch-size", "8", "--layers", "2"), "the model `mlp-1b` has no option `--layers`"),
         (("a.dir", "--layers", "2"), "`--layers` is for a model by its name, and `a.dir` is a program"),
         (("mlp-1b", "--apply", "gard"), "`--apply`: there is no step or option `gard`; did you mean `grad`?"),
@@ -255,36 +255,3 @@ def test_microbatches_may_be_stated_by_their_size(distir):
         ended = distir(*words, *more)
         assert ended.code == 2
         assert message in ended.err
-
-
-def test_the_editors_form_has_all_that_can_be_searched_for():
-    """But for what its own pickers choose, what is listed and written, and the sizes of models that have names."""
-    import inspect
-    import re
-    from pathlib import Path
-
-    from distir.cli.search import search
-    from distir.models import SIZES
-
-    elsewhere = {"model", "hardware", "nodes", "sequence", "phase", "context", "dtype", "dropout", *SIZES}
-    shown = {
-        "csv",
-        "resume",
-        "plot",
-        "top",
-        "pareto",
-        "tokens",
-        "price",
-        "power",
-        "explain",
-        "measure",
-        "measure_backend",
-        "measure_timeout",
-        "export",
-        "row",
-        "as_json",
-        "progress",
-    }
-    options = Path(__file__).parents[2] / "vscode-extension/src/commands/options.ts"
-    fields = {name.replace("-", "_") for name in re.findall(r'{ name: "([a-z-]+)"', options.read_text())}
-    assert fields == set(inspect.signature(search).parameters) - elsewhere - shown

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
 import yaml
@@ -133,6 +134,11 @@ def test_the_action_holds_changes_to_conditions(runner, conditions, code):
     assert ("| `latency>+5%` |" in said) == ("latency>+5%" in conditions)
     assert ("**fails**" in said) == ("latency>+5%" in conditions)
     assert not (runner.folder / "owned").exists()
+    (picture,) = Path(outputs["pictures"]).iterdir() if "owned" not in conditions else [None]
+    if picture is not None:
+        assert picture.name == "a.dir.svg"
+        assert fromstring(picture.read_text()).tag.endswith("svg")
+        assert "\nA, " in said, "the timelines as characters, for the comment"
 
 
 def test_conditions_without_a_commit_to_compare_with_are_passed_over_aloud(runner):
@@ -246,6 +252,24 @@ def test_a_pull_request_gets_a_summary_of_what_it_changes(repository):
     assert "A is `@main` of before/a.dir, B is `@main` of after/a.dir" in said
     assert "| latency |" in said
     assert "Gone: `gone.dir`" in said
+
+
+def test_the_summary_fits_into_a_comment(repository):
+    for number in range(80):
+        (repository / f"program{number}.dir").write_text(GOOD)
+    subprocess.run(["git", "add", "."], cwd=repository, check=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(
+        ["git", *identity, "commit", "--quiet", "-m", "b"], cwd=repository, check=True, env={**os.environ, **GIT}
+    )
+    for number in range(80):
+        (repository / f"program{number}.dir").write_text(SLOWER)
+    script = repository.parent / "distir-said"
+    script.write_text("#!/bin/sh\nyes 'a line of what diff says' | head -c 2000\n")
+    script.chmod(0o755)
+    said = comparison(repository, "--distir", str(script))
+    assert 50_000 < len(said) < 65_536
+    assert "`program79.dir`" in said, "what does not fit is named"
 
 
 def test_a_change_that_a_condition_rules_out_fails(repository):

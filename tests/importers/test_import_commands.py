@@ -137,7 +137,7 @@ def test_models_of_any_size_check(call, words):
         (("gpt2", "--phase", "decode"), "the model `gpt2` has no option `--phase`"),
         (("llama3-8b", "--context", "64"), "expected a `phase` where there is a `context`"),
         (("llama3-8",), "did you mean `llama3-8b`?"),
-        (("llama3-8b", "--heads", "5"), "expected `kv-heads` to divide the number of heads 5, found 8"),
+        (("llama3-8b", "--heads", "5"), "expected `heads` to divide the width 4096, found 5"),
         (("llama3-8b", "--window", "5"), "the model `llama3-8b` has no option `--window`"),
         (("mpt-7b", "--kv-heads", "4"), "the model `mpt-7b` has no option `--kv-heads`"),
         (("vit-b", "--seq", "4"), "the model `vit-b` has no option `--sequence`"),

@@ -59,15 +59,25 @@ SMALL = {
 
 
 def small(name):
-    """The description of a small model of a family."""
-    sizes = {"layers": 2, **SMALL[name]}
+    """The description of a small model of a family, with all that the model of that name has of its own but sizes."""
     model = PUBLISHED[name]
+    same = (other for other in SMALL if other == name or _family(other) == _family(name))
+    sizes = {"layers": 2, **SMALL[name if name in SMALL else next(same)]}
+    if getattr(model, "kv_heads", None) is not None:
+        sizes = {"kv_heads": 2, **sizes}
     return resized(name, model, sizes if isinstance(model, Vit) else {**sizes, "vocabulary": VOCABULARY})
+
+
+def _family(name):
+    """The first part of a name, and whether a model has experts."""
+    return name.partition("-")[0], getattr(PUBLISHED[name], "experts", None) is not None
 
 
 def config(name, model):
     """The configuration in `transformers`."""
     if isinstance(model, Decoder):
+        if name.startswith("qwen3-") and model.experts is not None:
+            return qwen3_moe(model)
         return next(made for family, made in DECODERS.items() if name.startswith(f"{family}-"))(model)
     if isinstance(model, Bert):
         return transformers.BertConfig(
@@ -239,7 +249,6 @@ DECODERS = {
     "llama3": llama,
     "llama3.1": llama31,
     "mistral": mistral,
-    "qwen3-30b": qwen3_moe,
     "qwen3": qwen3,
     "mixtral": mixtral,
     "deepseek": deepseek_v3,

@@ -193,7 +193,8 @@ def test_any_size_may_be_overridden():
     ("name", "arguments", "message"),
     [
         ("llama3-8", {}, "there is no model `llama3-8`; did you mean `llama3-8b`?"),
-        ("llama3-8b", {"heads": 5}, "expected `kv_heads` to divide the number of heads 5, found 8; 1, 5 do"),
+        ("llama3-8b", {"heads": 4}, "expected `kv_heads` to divide the number of heads 4, found 8; 1, 2, 4 do"),
+        ("llama3-8b", {"heads": 5}, "expected `heads` to divide the width 4096, found 5; 1, 2, 4, 8, 16, 32 do"),
         ("llama2-7b", {"heads": 5}, "expected `heads` to divide the width 4096, found 5; 1, 2, 4, 8, 16, 32 do"),
         ("llama3-8b", {"width": 32 * 5}, "expected heads of an even size, whose pairs are rotated, found 5"),
         ("llama3-8b", {"experts": 8}, "the model `llama3-8b` has no size `experts`; it has layers, width, heads"),

@@ -1,5 +1,7 @@
 """Published models beside those of `transformers`, from the same weights. Skipped without torch and transformers."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,10 @@ from published_samples import BATCH, SEQUENCE, SMALL, inputs, small, state, thei
 import distir  # noqa: E402
 from distir.models.catalogue import program  # noqa: E402
 from distir.models.encoder import Vit  # noqa: E402
+from distir.models.published import PUBLISHED  # noqa: E402
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", PUBLISHED if os.environ.get("DISTIR_TEST_ALL") else SMALL)
 def test_the_same_weights_give_the_same_logits(name):
     model = small(name)
     module = program(model, None if isinstance(model, Vit) else SEQUENCE, BATCH, "Float64")

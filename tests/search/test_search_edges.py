@@ -82,6 +82,23 @@ def test_a_batch_smaller_than_its_parts(search):
     assert "no batch of 3 can be cut into D·K equal parts" in none.err
 
 
+def test_a_file_of_an_earlier_version_is_said_to_be_one(search):
+    words = ("mlp.dir", "--batch-size", "64", "--microbatches", "2", "--devices", "2", *HARDWARE, "--csv", "rows.csv")
+    assert search(*words).code == 0
+    lines = Path("rows.csv").read_text().splitlines()
+    kept = len(lines[0].split(",")) - 4
+    Path("rows.csv").write_text("".join(",".join(line.split(",")[:kept]) + "\n" for line in lines))
+    before = Path("rows.csv").read_text()
+    found = search(*words, "--resume")
+    assert found.code == 2
+    said = "was written by another version of DistIR, without the columns balance, etp, cp_experts, recompute"
+    assert said in found.err
+    assert "search anew without `--resume`, or name another file" in found.err
+    assert Path("rows.csv").read_text() == before
+    Path("rows.csv").write_text("a,b\n1,2\n")
+    assert "`rows.csv` is not the CSV of a search" in search(*words, "--resume").err
+
+
 def test_a_program_that_is_distributed_already(search):
     Path("pipeline.dir").write_text((Path(__file__).parents[2] / "examples" / "mlp_pipeline.dir").read_text())
     found = search("pipeline.dir", "--devices", "4", *HARDWARE)

@@ -9,9 +9,12 @@ from oracle import oracle, same
 from simulate_samples import machine, random_module, with_hosts, with_streams
 
 from distir.analysis import check
+from distir.cost import parse
 from distir.cost.host import Host
 from distir.ir import Apply, Function, Module
+from distir.simulate import simulate
 from distir.simulate.blocks import outlined
+from distir.simulate.body import Body
 from distir.simulate.revision import replan
 
 MACHINE = machine()
@@ -96,6 +99,34 @@ def test_an_edit_builds_one_block_again():
 
 def outlined_blocks(found):
     return found[1].cut.functions["main"].blocks
+
+
+def test_what_blocks_need_of_the_machine_is_what_the_program_needs():
+    rng = random.Random(5)
+    module = random_module(rng, statements=200)
+    hardware = parse('title = "old"\nextends = "dgx-a100"\n[kinds.a100.process]\ncommunicator = "500MB"\n')
+    known = None
+    for _ in range(4):
+        known = simulated(module, known, hardware) or known
+        found, alone = known[1].simulation, simulate(known[0].module, hardware)
+        assert found.memory_uses == alone.memory_uses
+        assert any(use.overhead.communicators for use in found.memory_uses.values())
+        assert found.planned.needs.groups.keys() == alone.planned.needs.groups.keys()
+        assert found.planned.needs.arithmetic == alone.planned.needs.arithmetic
+        module = edited(known[0].module, rng)
+
+
+def test_an_edit_leaves_what_other_blocks_need():
+    rng = random.Random(3)
+    module = random_module(rng, statements=200)
+    first = simulated(module, None)
+    _ = first[1].simulation.notices()
+    main = module.functions["main"]
+    index = next(i for i in range(100, len(main.body)) if isinstance(main.body[i], Apply) and main.body[i].op == "Relu")
+    body = (*main.body[:index], replace(main.body[index], op="Neg"), *main.body[index + 1 :])
+    second = simulated(Module([Function("main", main.params, body) if f is main else f for f in module]), first)
+    blocks = [step for step in second[1].simulation.planned.blocks.steps if isinstance(step, Body)]
+    assert sum("needs" not in vars(block) for block in blocks) == 1
 
 
 def test_a_short_body_is_not_cut():

@@ -133,6 +133,28 @@ def test_memory_that_is_taken_over_for_some_sizes_only():
         OPS.remove("Refill")
 
 
+def test_sizes_are_equal_by_chance_where_nothing_is_taken_over():
+    @op("Tensor[t, (m, n), d], Tensor[t, (k, n), d] -> Tensor[t, (m, n), d]", flops=1, inplace={0: 1})
+    def Refill(x, old):
+        """Writes where something else has been."""
+        return x
+
+    try:
+        f = FunctionBuilder("main")
+        x = f.param("x", TensorType(tensor(4, 1).dtype, (dims.named("B"), 4), 1))
+        w = f.param("w", tensor(4, 1))
+        (old,) = f.apply("Relu", w)
+        (new,) = f.apply("Refill", x, old)
+        (used,) = f.apply("Neg", old)  # it lives on
+        swept = sweep(Module([f.returns(new, used)]))
+        for size in (3, 4):
+            bind = {"B": size}
+            same(swept.at(bind), simulate(swept.analysis.module, MACHINE, bind=bind))
+            assert swept._costed(bind) is not None
+    finally:
+        OPS.remove("Refill")
+
+
 def test_devices_of_one_kind_are_costed_once():
     sequential = models.gpt2(layers=4, width=64, heads=8, sequence=8, vocabulary=96)
     swept = sweep(transform(sequential, "dtp=8,1,1"), DGX)

@@ -4,6 +4,7 @@ import os
 import random
 import sys
 from itertools import islice, product
+from pathlib import Path
 
 import pytest
 from dtp_samples import MODELS
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
+from distir.transform.pipeline import pipeline_of
 from distir.transform.pipeline.best import OrderProblem, best_order, placements
 from distir.transform.pipeline.best.deadline import Deadline
+from distir.transform.pipeline.order import Message, makespan, merge
 from distir.transform.pipeline.passes import Pass, Task, in_flight, stage_devices, with_weights
 from distir.transform.pipeline.schedules import SCHEDULES, fit
 from distir.transform.pipeline.validation import ScheduleError, validate
@@ -28,7 +31,15 @@ def problems(draw, devices=5, microbatches=12, stages=2):
     homes = draw(st.sampled_from(list(placements(number, per_device))))
     count = draw(st.integers(1, microbatches))
     lengths = {(s, kind): draw(st.integers(1, 9)) for s in range(len(homes)) for kind in Pass}
-    return OrderProblem(homes, lengths, count, draw(st.integers(per_device, per_device * count + 1)))
+    longest = draw(st.integers(0, 4))
+    sends = {place: draw(st.integers(0, longest)) for place in received(homes)}
+    return OrderProblem(homes, lengths, count, draw(st.integers(per_device, per_device * count + 1)), sends)
+
+
+def received(homes):
+    """The passes that take something from another device."""
+    ways = [(s, kind, s + step) for s in range(len(homes)) for kind, step in ((F, -1), (B, 1))]
+    return [(s, kind) for s, kind, other in ways if 0 <= other < len(homes) and homes[other] != homes[s]]
 
 
 def named(problem):
@@ -50,6 +61,41 @@ def test_an_order_that_fits_no_longer_than_any_schedule_by_name(problem):
     assert max(map(in_flight, found.order)) <= problem.room
     assert found.bound <= found.span == problem.span(found.order)
     assert all(found.span <= problem.span(order) for order in others if problem.fits(order))
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_no_order_is_shorter_than_the_bound_where_messages_keep_both_ends_busy(problem):
+    """Messages are placed as in the program, where a device waits until the other one has come to it."""
+    messages = [
+        Message(Task(stage + (-1 if kind is F else 1), k, kind), Task(stage, k, kind))
+        for stage, kind in received(problem.homes)
+        for k in range(problem.count)
+    ]
+    bound = best_order(problem, named(problem), seconds=0).bound
+    for order in filter(problem.fits, named(problem)):
+        events = merge(order, messages, lambda task: problem.lengths[task.stage, task.kind])
+        took = makespan(
+            events,
+            lambda task: problem.homes[task.stage],
+            lambda task: problem.lengths[task.stage, task.kind],
+            problem.devices,
+            lambda message: problem.sends[message.target.stage, message.target.kind],
+        )
+        assert took >= max(bound, problem.span(order))
+
+
+def test_messages_between_slow_nodes_are_in_what_is_said_of_the_best_order():
+    """On links so slow that they count, the order is sought for passes and messages."""
+    model = MODELS["gpt-2 training"](3)
+    options = {"microbatches": 8, "balance": "1,1,1", "hardware": str(Path(__file__).parent / "slow_links.toml")}
+    prepared = pipeline_of(model, 3, 8, "best", 1, "1,1,1", options["hardware"])
+    assert prepared.found.span > max(sum(prepared._exact[t.stage, t.kind] for t in ts) for ts in prepared.found.order)
+    assert any(prepared._timed[1].values())
+    found, other = (transform(model, "pp=3", schedule=name, **options) for name in ("best", "zb-h1"))
+    assert verify(model, found).equal
+    slow = options["hardware"]
+    assert simulate(found, slow).latency_s <= simulate(other, slow).latency_s
 
 
 def drawn(number):

@@ -4,6 +4,7 @@ import pytest
 from sharding_samples import assert_same, small_gpt2
 
 from distir import simulate, transform
+from distir.models import gpt2
 from distir.transform.steps import StepError
 
 
@@ -59,6 +60,12 @@ def test_a_loss_written_by_hand_reads_logits_as_they_are_in_a_program_that_is_no
     assert {s.op for f in fused for s in f.body if hasattr(s, "op")} <= {*loss, "Cast", "Flatten", "Reshape"}
     logits = 4 * 5 * 4000
     assert peak(eager) - peak(by_hand) > logits
+    any_batch = transform(gpt2(1, 16, 2, 4, batch=None, vocabulary=400), "grad", "precision=bf16")
+    by_hand = transform(any_batch, "fuse", "kernels=eager", f"around={','.join(loss)}")
+    (forward, backward) = (f for f in by_hand if f.kernel)  # apart, as the scale follows from the batch
+    for kernel in (forward, backward):
+        assert kernel.params[0].name == "logits"
+    assert all("wide" not in str(name) for name in forward.returned)
     with pytest.raises(StepError, match="`around` expected `kernels=eager`"):
         transform(step, "fuse", "around=SoftmaxCrossEntropyLoss")
     with pytest.raises(StepError, match="`around` expected names of ops, found `Loss`"):

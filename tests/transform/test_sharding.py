@@ -223,7 +223,7 @@ def test_heads_of_an_attention_op_are_split_with_their_number():
         found = split(module, *steps)
         assert_same(module, found)
         assert statements(found, "Attention")[0].attrs["kv_num_heads"] == 1
-    assert refusal(module, "tp=4").help == "2 would do"
+    assert refusal(module, "tp=4").help.startswith("2 would do, beside `cp`")
 
 
 def test_results_may_be_parameters_constants_and_the_same_value_twice():

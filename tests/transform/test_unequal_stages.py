@@ -97,7 +97,7 @@ def test_by_the_simulator_no_slower_and_no_larger_than_with_equally_many_layers(
     found = {balance: simulate(pipeline, "dgx-a100") for balance, pipeline in made.items()}
     assert found["cost"].latency_s <= found["uniform"].latency_s
     largest = {balance: max(u.peak_memory_bytes for u in one.devices.values()) for balance, one in found.items()}
-    assert largest["memory"] <= largest["uniform"] * 1.1, "as far as estimates go"
+    assert largest["memory"] <= largest["uniform"]
     assert len({sum(layers_of(pipeline)) for pipeline in made.values()}) == 1, "all layers, each once"
 
 

@@ -105,16 +105,15 @@ class Grouping:
                     near = {i for name in results(statement) for i in self.users.get(name, [])}
                 else:
                     near = {self.maker[name] for name in names(operands(statement)) if name in self.maker}
-                passing = {i for i in near - found if self._is_cast_or_view(self.body[i])}
-                found |= passing
-                waiting += passing
+                views = {i for i in near - found if self._is_view(self.body[i])}
+                casts = {i for i in near - found if isinstance(s := self.body[i], Apply) and s.op == "Cast"}
+                found |= views | casts  # what a cast reads is in memory
+                waiting += views
         return frozenset(found)
 
-    def _is_cast_or_view(self, statement: Statement) -> bool:
+    def _is_view(self, statement: Statement) -> bool:
         part = placed_part(statement, self.domain, self.state)
-        return part is not None and (
-            part[0].kind == "view" or (isinstance(statement, Apply) and statement.op == "Cast")
-        )
+        return part is not None and part[0].kind == "view"
 
     def _accumulate(self) -> None:
         """Weight gradients with the sums to which they are added, in another element type."""

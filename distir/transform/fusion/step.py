@@ -13,6 +13,7 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.fusion.accumulation import accumulated
 from distir.transform.fusion.calls import with_ends_moved, with_sums_inside
+from distir.transform.fusion.casts import with_own_casts
 from distir.transform.fusion.groups import Grouping
 from distir.transform.fusion.kernels import Kernels
 from distir.transform.fusion.strides import with_transposed_products, with_views
@@ -62,8 +63,8 @@ def fuse(
 
     With `kernels=eager` each op stays a kernel of its own, as in PyTorch without a compiler: transposes become views,
     and a product in the sum's element type is added to it. `around` names ops that have kernels written by hand all the
-    same, which take in the casts before and behind them. With `kernels=blocks` that is so in functions that call
-    others; those that call none, layers as a rule, are compiled, each by itself.
+    same, which take in the casts before and behind them, each its own. With `kernels=blocks` that is so in functions
+    that call others; those that call none, layers as a rule, are compiled, each by itself.
     """
     if kernels not in KERNELS:
         raise StepError(f"`kernels` expected one of {', '.join(KERNELS)}, found `{kernels}`")
@@ -80,6 +81,8 @@ def fuse(
         return with_views(accumulated(module, states), entry, states)
     if kernels == "compiled":
         module = _with_ends_moved(with_sums_inside(module), entry)
+    if around:
+        module = Module(with_own_casts(function, around) for function in module)
     entry = module.functions[entry.name]
     states = {i.function.name: i.state for i in reached(checked(module), entry)}
     module = with_views(accumulated(module, states), entry, states)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from distir.analysis import analysed, check, check_entry
 from distir.cost import Hardware, load
 from distir.cost.larger import with_devices
 from distir.diagnostics import ProgramError
-from distir.ir import DISCARD, Call, Function, Module, results, types
+from distir.ir import DISCARD, Call, Constant, Function, Module, results, types
 from distir.ir.per_thread import kept_per_thread
 from distir.simulate.body import Body, distinct
 from distir.simulate.effects import Effect
@@ -49,26 +50,40 @@ def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
     return by_result
 
 
-def pipeline_seconds(module: Module, count: int, devices: int, machine: Hardware) -> float:
-    """How long a pipeline of `count` microbatches takes; infinity where that is not known.
+@dataclass(frozen=True, slots=True)
+class PipelineCost:
+    """What a pipeline takes: `seconds`, and `peak_bytes` on the device that holds most. Infinite where not known."""
+
+    seconds: float = math.inf
+    peak_bytes: float = math.inf
+
+
+def pipeline_cost(
+    module: Module, count: int, devices: int, machine: Hardware, bind: Mapping[str, Constant] | None = None
+) -> PipelineCost:
+    """What a pipeline of `count` microbatches takes, with named dimensions of the sizes `bind`, or else assumed ones.
 
     Where `machine` has too few devices, on nodes of its kind.
     """
     if machine.devices < devices:
         enough = with_devices(machine, devices)
         if enough is None:
-            return math.inf
+            return PipelineCost()
         machine = load(enough[0])
     try:
         entry, analysis = check_entry(module)
-        sizes = _bound(entry, ASSUMED_SIZE * count)
-        return plan(module, analysis.domain, analysis.instance(entry, arguments(entry, sizes)), machine).latency_s
+        assumed = _bound(entry, ASSUMED_SIZE * count)
+        sizes = assumed | {name: size for name, size in (bind or {}).items() if name in assumed}
+        found = plan(module, analysis.domain, analysis.instance(entry, arguments(entry, sizes)), machine)
+        return PipelineCost(found.latency_s, max(found.peaks.values(), default=0))
     except ProgramError:
-        return math.inf
+        return PipelineCost()
 
 
-def call_costs(module: Module, called: Collection[str], count: int, machine: Hardware) -> dict[str, float]:
-    """Seconds that a call of each of these functions takes in a pipeline, by function.
+def call_costs(
+    module: Module, called: Collection[str], count: int, machine: Hardware
+) -> tuple[dict[str, float], dict[tuple[int, int], float]]:
+    """Seconds that a call of each of these functions takes in a pipeline, and a message between two devices.
 
     `count` is the number of microbatches. Raises ProgramError where the cost of an op is not known.
     """
@@ -79,6 +94,7 @@ def call_costs(module: Module, called: Collection[str], count: int, machine: Har
     body = plan(module, analysis.domain, instance, machine).body
     seconds = _seconds(body)
     found: dict[str, float] = {}
+    sends: dict[tuple[int, int], float] = {}
     seen = {id(body)}
     waiting = [body]
     while waiting:
@@ -86,10 +102,13 @@ def call_costs(module: Module, called: Collection[str], count: int, machine: Har
         for statement, step in zip(current.instance.function.body, current.steps, strict=True):
             if isinstance(statement, Call) and statement.function in called:
                 found[statement.function] = max(found.get(statement.function, 0.0), seconds(step))
+            elif isinstance(step, Effect) and step.op == "Send" and len(step.devices) == 2:
+                way = min(step.devices), max(step.devices)
+                sends[way] = max(sends.get(way, 0.0), seconds(step))
             elif isinstance(step, Body) and id(step) not in seen:
                 seen.add(id(step))
                 waiting.append(step)
-    return found
+    return found, sends
 
 
 def _bound(entry: Function, size: int) -> dict[str, int]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, in_flight, needs, stage_devices, with_weights
 
@@ -21,14 +22,18 @@ def filled_orders(order: Order, lengths: Lengths) -> Iterator[Order]:
     pass. No device holds more microbatches than the one of `order` that holds most, but for the last of these orders.
     """
     plans = [[task for task in tasks if task.kind is not Pass.WEIGHT] for tasks in order]
+    limit, homes = max(map(in_flight, order)), stage_devices(order)
     for patience in (0.0, 0.5, 1.0):
-        yield _played(plans, max(map(in_flight, order)), len(stage_devices(order)), lengths, patience)
+        yield _played(plans, limit, homes, lengths, patience)
     yield with_weights(order)
 
 
-def _played(plans: list[list[Task]], limit: int, stages: int, lengths: Lengths, patience: float) -> Order:
-    """The order in which devices run their passes as they are ready, and weight gradients in between."""
-    devices = range(len(plans))
+def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: Lengths, patience: float) -> Order:
+    """The order in which devices run their passes as they are ready, and weight gradients in between.
+
+    `homes`: by stage, its device.
+    """
+    devices, stages = range(len(plans)), len(homes)
     orders: list[list[Task]] = [[] for _ in plans]
     clocks, taken, held = [0.0 for _ in plans], [0 for _ in plans], [0 for _ in plans]
     weights: list[deque[Task]] = [deque() for _ in plans]
@@ -47,9 +52,19 @@ def _played(plans: list[list[Task]], limit: int, stages: int, lengths: Lengths, 
             return now, waiting[0]
         return None if task is None or start == math.inf else (start, task)
 
-    while any(len(order) < 3 * len(plan) // 2 for order, plan in zip(orders, plans, strict=True)):
-        ready = [(*found, device) for device in devices if (found := choice(device)) is not None]
-        start, task, device = min(ready, key=lambda found: (found[0], found[2]))
+    ready: dict[int, tuple[float, int, Task]] = {}
+    """By device: when it does what next, as it stands."""
+    doubtful = set(devices)
+    for _ in range(sum(3 * len(plan) // 2 for plan in plans)):
+        for device in doubtful:
+            found = choice(device)
+            if found is None:
+                ready.pop(device, None)
+            else:
+                ready[device] = (found[0], device, found[1])
+        start, device, task = min(ready.values(), key=itemgetter(0, 1))
+        # a pass is awaited by its own device, and by those of the stages beside it
+        doubtful = {device, *homes[max(task.stage - 1, 0) : task.stage + 2]}
         orders[device].append(task)
         clocks[device] = done[task] = start + lengths[task.stage, task.kind]
         if task.kind is Pass.WEIGHT:

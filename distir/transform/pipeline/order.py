@@ -56,11 +56,15 @@ def merge(
 
 
 def makespan(
-    events: Sequence[Event], device_of: Callable[[Task], int], duration: Callable[[Task], float], devices: int
+    events: Sequence[Event],
+    device_of: Callable[[Task], int],
+    duration: Callable[[Task], float],
+    devices: int,
+    sent: Callable[[Message], float] = lambda message: 0.0,
 ) -> float:
-    """When the events end, in the unit of `duration`, where messages are free.
+    """When the events end, in the unit of `duration`. `sent`: how long messages take.
 
-    A message blocks its two devices until both have come to it.
+    A message blocks its two devices, from when both have come to it.
     """
     clocks = [0.0] * devices
     for event in events:
@@ -68,7 +72,7 @@ def makespan(
             clocks[device_of(event)] += duration(event)
         else:
             a, b = device_of(event.source), device_of(event.target)
-            clocks[a] = clocks[b] = max(clocks[a], clocks[b])
+            clocks[a] = clocks[b] = max(clocks[a], clocks[b]) + sent(event)
     return max(clocks)
 
 

@@ -44,7 +44,7 @@ class Prepared:
     timed: Hardware | None
     """The machine on which passes are to be timed again, as they are called, for an order that depends on it."""
     find_shares: Callable[[], StageShares]
-    fit: Callable[[int, Lengths], BestOrder] | None = None
+    fit: Callable[[int, Lengths, Lengths], BestOrder] | None = None
     """Where the order is sought for what passes take: the shortest one for so many microbatches, with a bound."""
     is_uniform: bool = True
     """Whether stages have equally many layers."""
@@ -78,19 +78,34 @@ class Prepared:
     @cached_property
     def found(self) -> BestOrder | None:
         """The order that was sought for what passes take, where that is known."""
-        return None if self.fit is None or self.timed is None else self.fit(self.count, self._exact)
+        return None if self.fit is None or self.timed is None else self.fit(self.count, *self._timed)
 
     @cached_property
     def _first(self) -> Module:
         """The pipeline in an order for what passes were estimated to take before they were functions."""
         return write(self.placement, self.timetable, self.functions)
 
-    @cached_property
+    @property
     def _exact(self) -> Lengths:
         """How long passes take, now that it is known of halves of backward passes."""
+        return self._timed[0]
+
+    @cached_property
+    def _timed(self) -> tuple[Lengths, Lengths]:
+        """How long passes take, and how long they are sent what they take from other devices."""
         assert self.timed is not None
-        exact = _exact_lengths(self._first, self.placement.passes, self.count, self.timed)
-        return {where: exact.get(where, 0.0) for where in self.lengths} if exact else self.lengths
+        first, device = self.placement.reading.device, self.stage_devices
+        ways = {
+            (stage, kind): (
+                first + min(device[stage - step], device[stage]),
+                first + max(device[stage - step], device[stage]),
+            )
+            for kind, step in ((Pass.FORWARD, 1), (Pass.BACKWARD, -1))
+            for stage in range(len(device))
+            if 0 <= stage - step < len(device) and device[stage - step] != device[stage]
+        }
+        exact = _exact_lengths(self._first, self.placement.passes, ways, self.count, self.timed)
+        return ({where: exact[0].get(where, 0.0) for where in self.lengths}, exact[1]) if exact else (self.lengths, {})
 
     @cached_property
     def timetable(self) -> Timetable:
@@ -154,9 +169,14 @@ class Prepared:
         return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
 
     def span(self, events: Sequence[Event], lengths: Lengths) -> float:
-        """How long the passes take in all."""
+        """How long the passes take in all, with their messages where the order is sought for these."""
         home = self.stage_devices
-        return makespan(events, lambda t: home[t.stage], lambda t: lengths[t.stage, t.kind], self.devices)
+        sends: Lengths = {} if self.timed is None or self.fit is None else self._timed[1]
+
+        def sent(message: Message) -> float:
+            return sends.get((message.target.stage, message.target.kind), 0.0)
+
+        return makespan(events, lambda t: home[t.stage], lambda t: lengths[t.stage, t.kind], self.devices, sent)
 
     def _fitting(self, timetable: Timetable | None, order: Order) -> Timetable | None:
         """The timetable if it has the tasks of the order."""
@@ -200,13 +220,24 @@ def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Pl
     return merge(order, messages, lambda task: known[task.stage, task.kind])
 
 
-def _exact_lengths(made: Module, passes: Mapping[Place, Outlined], count: int, machine: Hardware) -> dict[Place, float]:
-    """The same by what each pass is made of, as the pipeline calls it; nothing if that is not known."""
+def _exact_lengths(
+    made: Module,
+    passes: Mapping[Place, Outlined],
+    ways: Mapping[Place, tuple[int, int]],
+    count: int,
+    machine: Hardware,
+) -> tuple[dict[Place, float], dict[Place, float]] | None:
+    """How long each pass takes, by what it is made of, as the pipeline calls it; and what it is sent, on these `ways`.
+
+    In hundredths of the longest pass; None if that is not known.
+    """
     try:
-        cost = call_costs(made, {o.function.name for o in passes.values()}, count, machine)
+        cost, sends = call_costs(made, {o.function.name for o in passes.values()}, count, machine)
     except ProgramError:
-        return {}
-    return hundredths({where: cost.get(o.function.name, 0.0) for where, o in passes.items()})
+        return None
+    exact = {where: cost.get(o.function.name, 0.0) for where, o in passes.items()}
+    longest = max(exact.values()) or 1.0
+    return hundredths(exact), {where: round(100 * sends.get(way, 0.0) / longest) for where, way in ways.items()}
 
 
 def hundredths(seconds: Mapping[Place, float]) -> dict[Place, float]:

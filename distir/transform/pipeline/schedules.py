@@ -370,17 +370,23 @@ def best(devices: int, microbatches: int, virtual: int) -> Order:
 
 
 def fit(
-    homes: tuple[int, ...], lengths: Lengths, microbatches: int, in_flight: int = 0, seconds: float = 0
+    homes: tuple[int, ...],
+    lengths: Lengths,
+    microbatches: int,
+    in_flight: int = 0,
+    seconds: float = 0,
+    sends: Lengths | None = None,
 ) -> BestOrder:
     """The shortest order that is found with stages on these devices, no longer than that of any other schedule.
 
-    `lengths` are whole numbers; `seconds`: for how long the solver seeks, of a clock that counts its work. Raises
-    ScheduleError where devices may hold too few microbatches, or OR-tools is not installed.
+    `lengths`, and `sends`, how long passes are sent what they take from other devices, are whole numbers. `seconds`:
+    for how long the solver seeks, of a clock that counts work. Raises ScheduleError where devices may hold too few
+    microbatches, or OR-tools is not installed.
     """
     devices = max(homes) + 1
     per_device = len(homes) // devices
     room = per_device * min(in_flight or devices, microbatches)
-    problem = OrderProblem(homes, lengths, microbatches, room)
+    problem = OrderProblem(homes, lengths, microbatches, room, sends or {})
     try:
         return best_order(problem, _named(homes, microbatches), seconds)
     except NoSolverError:

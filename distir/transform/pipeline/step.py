@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from distir.cost import Hardware, load
 from distir.cost.units import UnitError, parse_bytes
@@ -21,7 +21,7 @@ from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.best import BestOrder, placements
 from distir.transform.pipeline.chunks import by_chunk, in_chunks, with_joint_sums
-from distir.transform.pipeline.costs import pipeline_seconds, statement_costs
+from distir.transform.pipeline.costs import PipelineCost, pipeline_cost, statement_costs
 from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
@@ -87,12 +87,12 @@ def pp(
     With many microbatches the steady state is a function, `round`, that is called repeatedly, and `rounds` calls it
     several times. The step `inline=rounds,round` inlines them.
 
-    `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included, unless equally
-    many layers are faster by a simulation; `memory`, what the stage holds that holds most: weights, gradients, an
-    optimizer's state, and activations of the microbatches that the schedule has in flight there; `uniform`, equally
-    many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated by the
-    rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits the
-    backward pass.
+    `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included; `memory`, what
+    the stage holds that holds most: weights, gradients, an optimizer's state, and activations of the microbatches that
+    the schedule has in flight there. Both leave equally many layers where these take less by a simulation. `uniform`:
+    equally many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated
+    by the rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits
+    the backward pass.
 
     `memory`, such as `memory=70GB`: stages that take the least time of those which fit into so much, by the same
     estimate. Sizes of named dimensions are given by `bind=B=64`.
@@ -197,19 +197,38 @@ def pipeline_of(
         room = Room(_parsed(memory), bind, replicas, shards)
     options = (module, devices, microbatches, chosen, virtual, balance, load(hardware), sums, in_flight, room)
     made = _prepared(*options)
-    return _faster(*options) if balance == "cost" and room is None and not made.is_uniform else made
+    return _better(*options) if balance in MEASURES and memory is None and not made.is_uniform else made
+
+
+MEASURES: dict[str, Callable[[PipelineCost], float]] = {"cost": lambda c: c.seconds, "memory": lambda c: c.peak_bytes}
+"""By `balance`: what the pipeline has to have least of."""
 
 
 @kept_per_thread(16)
-def _faster(
-    module: Module, devices: int, microbatches: int, chosen: Schedule, virtual: int, balance: str, *others: Any
+def _better(
+    module: Module,
+    devices: int,
+    microbatches: int,
+    chosen: Schedule,
+    virtual: int,
+    balance: str,
+    machine: Hardware,
+    sums: str,
+    in_flight: int,
+    room: Room | None,
 ) -> Prepared:
-    """The pipeline with stages cut by `balance`, unless that with equally many layers is faster, messages and all."""
-    machine: Hardware = others[0]
-    tried = [_prepared(module, devices, microbatches, chosen, virtual, by, *others) for by in (balance, "uniform")]
-    seconds = [pipeline_seconds(made.written, microbatches, devices, machine) for made in tried]
+    """The pipeline with stages cut by `balance`, unless that with equally many layers takes less, messages and all."""
+    options = (machine, sums, in_flight)
+    tried = [
+        _prepared(module, devices, microbatches, chosen, virtual, balance, *options, room),
+        _prepared(module, devices, microbatches, chosen, virtual, "uniform", *options),
+    ]
+    bind = None if room is None else bound_sizes(room.bind)
+    cost = [MEASURES[balance](pipeline_cost(made.written, microbatches, devices, machine, bind)) for made in tried]
+    if cost[0] <= cost[1]:
+        return tried[0]
     # The words about stages are those of a cut by time: no other one between layers is better.
-    return tried[0] if seconds[0] <= seconds[1] else replace(tried[1], find_shares=lambda: _settled(tried[1].shares))
+    return tried[1] if balance != "cost" else replace(tried[1], find_shares=lambda: _settled(tried[1].shares))
 
 
 def _settled(shares: StageShares) -> StageShares:
@@ -337,7 +356,7 @@ def _prepared(
     stages = whole = cut(reading, len(homes) // chunks, balance, cost, limits, None if parts is None else parts.layers)
     if parts is not None:
         stages = by_chunk(reading, whole, parts)
-    is_uniform = balance != "cost" or chunks > 1 or stages.firsts == _uniform(module, microbatches, len(homes))
+    is_uniform = balance not in MEASURES or chunks > 1 or stages.firsts == _uniform(module, microbatches, len(homes))
     if stages.trained and not chosen.trains:
         _reported(reading, lambda: _refuse_forward_only(chosen))
     lengths = _lengths(stages, chosen, cost)
@@ -364,8 +383,8 @@ def _prepared(
             return forward_only(chosen(devices, count, virtual))
         return fit(homes, lengths, count, in_flight).order if chosen.fitted else chosen(devices, count, virtual)
 
-    def fitted(count: int, lengths: Lengths) -> BestOrder:
-        return _reported(reading, lambda: fit(homes, lengths, count, in_flight, SECONDS))
+    def fitted(count: int, lengths: Lengths, sends: Lengths) -> BestOrder:
+        return _reported(reading, lambda: fit(homes, lengths, count, in_flight, SECONDS, sends))
 
     return Prepared(
         placement,

@@ -11,6 +11,7 @@ from distir.transform.sharding.context import (
     marked_for_context,
     order_of,
     sequence_states,
+    sequences,
     tell_of_experts,
 )
 from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
@@ -33,6 +34,7 @@ __all__ = [
     "owned_weights",
     "router_of",
     "sequence_states",
+    "sequences",
     "sequential",
     "split",
     "tell_of_experts",

@@ -15,9 +15,11 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import DISCARD, Apply, Attributes, Function, Module, Param, Part, Site, TensorType
+from distir.ir.per_thread import kept_per_thread
 from distir.ir.roles import is_held
 from distir.ops.attention import CONTEXTS
 from distir.ops.layout import Blocks, Repeated
+from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
@@ -79,7 +81,7 @@ def cp(
         tell_of_experts(module, value)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
-        states = sequence_states(analysis, entry, value, order)
+        states = sequence_states(entry, along_sequence(analysis, entry), value, order)
         return (
             by_owner(entry, states, owned_weights(entry, Flow(analysis.domain).entry(entry))) if cp_experts else states
         )
@@ -162,12 +164,23 @@ def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:
     return Order(is_causal if zigzag is None else zigzag)
 
 
-def sequence_states(analysis: Analysis, entry: Function, size: int, order: Order) -> list[State]:
+def along_sequence(analysis: Analysis, entry: Function) -> Settled:
+    """The classes of an entry function's dimensions, and which are of places in a sequence."""
+    return Flow(analysis.domain, along_sequence=True).entry(entry)
+
+
+@kept_per_thread(4)
+def sequences(module: Module) -> Settled:
+    """The same of a sequential program: a search splits it over ever other devices. Raises ProgramError."""
+    return along_sequence(checked(module), entry_of(module))
+
+
+def sequence_states(entry: Function, settled: Settled, size: int, order: Order) -> list[State]:
     """A state for each parameter: inputs are split along the sequence, as far as they have it; weights are not.
 
-    Raises ProgramError where none has it, or it does not divide.
+    `settled`: as `along_sequence` finds it, of this program or of the one that it is a pipeline of. Raises ProgramError
+    where none has it, or it does not divide.
     """
-    settled = Flow(analysis.domain, along_sequence=True).entry(entry)
     found = [_state(entry, i, p, settled, size, order) for i, p in enumerate(entry.params)]
     if not any(isinstance(state, Split) for state in found):
         message = f"no input of `@{entry.name}` has the sequence that its attention goes along"

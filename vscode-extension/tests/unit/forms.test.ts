@@ -48,10 +48,13 @@ test("a search's words leave out what is empty, and numbers are checked as they 
   const fields = options(8, ["gpipe", "mine"], { method: "bounded" });
   assert.match(fields.find((field) => field.name === "schedule")?.detail ?? "", /gpipe, mine/);
   const values = Object.fromEntries(fields.map((field) => [field.name, field.value]));
-  assert.deepEqual(searchWords({ ...values, "batch-size": "64, 128" }).join(" "), "--devices 8 --batch-size 64,128 --sums layer --method bounded");
+  assert.deepEqual(searchWords({ ...values, "batch-size": "64, 128" }).join(" "), "--devices 8 --batch-size 64,128 --method bounded");
   assert.deepEqual(searchWords({ fuse: "off", overlap: "usual", checkpoint: "usual", "sequence-parallel": "on" }), ["--no-fuse", "--sequence-parallel"]);
   const more = { fuse: "on", "all-divisors": "off", fix: "D=2,4  T=8", bind: " S=16 ", apply: " grad  optimizer=adamw" };
   assert.deepEqual(searchWords(more), ["--fuse", "--fix", "D=2,4", "--fix", "T=8", "--bind", "S=16", "--apply", "grad optimizer=adamw"]);
+  const named = Object.fromEntries(fields.map((field) => [field.name, field]));
+  assert.deepEqual([named.method?.choices?.[0], named.fuse?.choices, named["all-divisors"]?.value], ["usual", ["usual", "on", "off"], "off"]);
+  assert.equal(named.devices?.value, "8");
   const check = (name: string, value: string) => fields.find((field) => field.name === name)?.check?.(value);
   assert.match(check("devices", "0") ?? "", /expected a number/);
   assert.match(check("batch-size", "64;rm") ?? "", /expected comma-separated numbers/);

@@ -23,11 +23,13 @@ def _of_work(problem: OrderProblem, stages: tuple[int, ...]) -> int:
     When it is done with its backward passes, the last of them still goes back to the first stage.
     """
     head = min(problem.of(range(stage), FORWARD) for stage in stages)
-    through = problem.count * problem.of(iter(stages), FORWARD, BACKWARD)
-    tail = min(problem.of(range(stage), BACKWARD) for stage in stages) + problem.of(range(1), WEIGHT)
+    through = problem.count * problem.work(stages, FORWARD, BACKWARD)
+    # What the device sends last is in its own work, and in that of the stage which receives it.
+    tail = min(problem.of(range(stage), BACKWARD) - problem.received(stage - 1, BACKWARD) for stage in stages)
+    tail += problem.of(range(1), WEIGHT)
     if 0 in stages:
         tail = min(problem.of(range(1), WEIGHT), tail)
-    return head + max(through + problem.count * problem.of(iter(stages), WEIGHT), through + tail)
+    return head + max(through + problem.count * problem.work(stages, WEIGHT), through + tail)
 
 
 def _of_memory(problem: OrderProblem, stages: tuple[int, ...]) -> int:

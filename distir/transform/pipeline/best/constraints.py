@@ -50,7 +50,7 @@ def solved(
         model.add_no_overlap([interval[task] for task in tasks])
     for task in start:
         for need in needs(task, problem.stages):
-            model.add(start[task] >= start[need] + problem.length(need))
+            model.add(start[task] >= start[need] + problem.ready(task, need, problem.length(need)))
     for stage in range(problem.stages):
         for kind in Pass:
             for a, b in pairwise(Task(stage, k, kind) for k in range(problem.count)):

@@ -22,7 +22,7 @@ class BestOrder:
     span: int
     bound: int
     named: tuple[Order, ...] = ()
-    """The other orders that fit, no shorter: where messages block, one of them may be."""
+    """The other orders that fit, no shorter: where a device waits to send, one of them may be."""
 
     @property
     def gap(self) -> float:

@@ -119,9 +119,10 @@ class _Choosing:
             if k == self.problem.count or (kind is FORWARD and not self._room(device, stage, limit)):
                 continue
             task = Task(stage, k, kind)
-            ends = [self.ends.get(need) for need in needs(task, self.problem.stages)]
-            if None not in ends:
-                yield max([self.clocks[device], *(end for end in ends if end is not None)]), task
+            ends = [(need, self.ends.get(need)) for need in needs(task, self.problem.stages)]
+            if all(end is not None for _, end in ends):
+                ready = [self.problem.ready(task, need, end) for need, end in ends if end is not None]
+                yield max([self.clocks[device], *ready]), task
 
     def _room(self, device: int, stage: int, limit: int) -> bool:
         """Whether a device may go forward with another microbatch in a stage."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, in_flight, needs
@@ -11,7 +11,7 @@ from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, in_flig
 
 @dataclass(frozen=True)
 class OrderProblem:
-    """Passes to be ordered. Messages are free here, and no device waits to send one."""
+    """Passes to be ordered. Both devices are busy with a message; no device waits to send one."""
 
     homes: tuple[int, ...]
     """By stage: its device."""
@@ -21,6 +21,8 @@ class OrderProblem:
     """How many microbatches there are."""
     room: int
     """The most microbatches, counted once per stage, that a device may have gone forward with and not yet back."""
+    sends: Lengths = field(default_factory=dict[tuple[int, Pass], float])
+    """By pass: how long it is sent what it takes from another device, in whole numbers; without an entry, no time."""
 
     @property
     def devices(self) -> int:
@@ -37,13 +39,33 @@ class OrderProblem:
         """By device: its stages."""
         return tuple(tuple(s for s, home in enumerate(self.homes) if home == d) for d in range(self.devices))
 
+    def received(self, stage: int, kind: Pass) -> int:
+        """How long a pass is sent what it takes."""
+        return int(self.sends.get((stage, kind), 0))
+
     def length(self, task: Task) -> int:
-        """How long a pass takes."""
-        return int(self.lengths[task.stage, task.kind])
+        """How long a pass keeps its device busy, with what it receives before and what it sends after."""
+        return self._busy[task.stage, task.kind]
+
+    @cached_property
+    def _busy(self) -> dict[tuple[int, Pass], int]:
+        beside = {Pass.FORWARD: 1, Pass.BACKWARD: -1, Pass.WEIGHT: self.stages}
+        return {
+            (stage, kind): int(length) + self.received(stage, kind) + self.received(stage + beside[kind], kind)
+            for (stage, kind), length in self.lengths.items()
+        }
+
+    def ready(self, task: Task, need: Task, end: int) -> int:
+        """When a pass can start that needs another one, which ends then: what is sent is received meanwhile."""
+        return end if need.stage == task.stage else end - self.received(task.stage, task.kind)
 
     def of(self, stages: Iterator[int] | range, *kinds: Pass) -> int:
-        """How long these passes of these stages take for one microbatch, one after the other."""
-        return sum(int(self.lengths[stage, kind]) for stage in stages for kind in kinds)
+        """How long these passes take for one microbatch, one after the other, with what they receive."""
+        return sum(int(self.lengths[stage, kind]) + self.received(stage, kind) for stage in stages for kind in kinds)
+
+    def work(self, stages: Iterable[int], *kinds: Pass) -> int:
+        """How long a device is busy with these passes of these stages for one microbatch."""
+        return sum(self._busy[stage, kind] for stage in stages for kind in kinds)
 
     def tasks(self) -> Iterator[Task]:
         """All passes of all stages over all microbatches."""
@@ -65,10 +87,11 @@ class OrderProblem:
             for device, tasks in enumerate(order):
                 while position[device] < len(tasks):
                     task = tasks[position[device]]
-                    before = [ends.get(need) for need in needs(task, self.stages)]
-                    if None in before:
+                    before = [(need, ends.get(need)) for need in needs(task, self.stages)]
+                    if any(end is None for _, end in before):
                         break
-                    found[task] = max([clocks[device], *(end for end in before if end is not None)])
+                    ready = [self.ready(task, need, end) for need, end in before if end is not None]
+                    found[task] = max([clocks[device], *ready])
                     clocks[device] = ends[task] = found[task] + self.length(task)
                     position[device] += 1
                     moved = True

@@ -1,0 +1,130 @@
+"""A simulation in a notebook: what is shown of it, its ops as a pandas table, its timeline as a matplotlib figure.
+
+pandas and matplotlib are imported when they are asked for (`pip install 'distir[notebook]'`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from io import BytesIO
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from distir.cost import show_bytes, show_seconds
+from distir.ir import notebook
+from distir.simulate.phases import Phases
+from distir.simulate.picture import COMPUTE, IDLE, KINDS, as_svg, drawn
+from distir.simulate.trace import Placing
+
+if TYPE_CHECKING:
+    from distir.simulate.simulation import Simulation
+
+
+def summary(simulation: Simulation) -> str:
+    """One line: what ran where, and how long."""
+    return (
+        f"@{simulation.function.name} on {simulation.hardware.name}: {show_seconds(simulation.latency_s)}, "
+        f"{simulation.ops:,} ops, {simulation.bubble:.1%} bubble, "
+        f"{simulation.exposed_communication:.1%} exposed communication"
+    )
+
+
+def as_html(simulation: Simulation) -> str:
+    """A simulation: its figures, its timeline as a picture that scales, and its devices."""
+    rows = [
+        (
+            device,
+            show_seconds(use.busy_s),
+            show_seconds(use.idle_s),
+            show_seconds(use.comm_s),
+            show_bytes(use.peak_memory_bytes),
+            "" if use.fits else f"more than {show_bytes(use.room_bytes)}",
+        )
+        for device, use in simulation.devices.items()
+    ]
+    columns = ("device", "busy", "idle", "communication", "peak memory", "")
+    return notebook.lines(summary(simulation)) + pictures([simulation], [""]) + notebook.table(columns, rows)
+
+
+def pictures(simulations: Sequence[Simulation], names: Sequence[str]) -> str:
+    """Timelines on one scale; where one is too long to draw, nothing."""
+    until = max(s.latency_s for s in simulations)
+    found = [
+        drawn(s, f"{name} @{s.function.name}".strip(), until_s=until)
+        for s, name in zip(simulations, names, strict=True)
+    ]
+    return "" if None in found else as_svg([timeline for timeline in found if timeline is not None])
+
+
+def to_pandas(simulation: Simulation) -> Any:
+    """The ops in program order: one row for each device of an op. Times in seconds."""
+    pandas = needed("pandas")
+    placing = Placing(Phases(simulation.module, simulation.body))
+    rows: list[dict[str, Any]] = []
+    for event in simulation.timeline().events():
+        place, work = placing(event), event.effect.work
+        rows += [
+            {
+                "op": event.op,
+                "result": event.label,
+                "function": event.function.name,
+                "device": device,
+                "start_s": event.start,
+                "end_s": event.end,
+                "phase": place["phase"],
+                "microbatch": place["microbatch"],
+                "communication": None if work.communication is None else work.communication.pattern,
+            }
+            for device in event.effect.devices
+        ]
+    names = ["op", "result", "function", "device", "start_s", "end_s", "phase", "microbatch", "communication"]
+    return pandas.DataFrame(rows, columns=names)
+
+
+def plot(simulation: Simulation) -> Any:
+    """The timeline as a figure: a lane for each device. Raises ValueError for a program of too many ops."""
+    found = drawn(simulation, summary(simulation))
+    if found is None:
+        raise ValueError(f"`@{simulation.function.name}` has {simulation.ops:,} ops, too many to draw")
+    figure = new_figure(figsize=(8, 0.8 + 0.3 * len(found.lanes)), layout="constrained")
+    axes = figure.add_subplot()
+    width = found.latency_s / max(len(found.lanes[0].parts), 1) if found.lanes else 0.0
+    seen: set[str] = set()
+    for row, lane in enumerate(found.lanes):
+        at = 0
+        for kind, run in groupby(lane.parts):
+            count = len(list(run))
+            if kind != IDLE:
+                label = None if kind in seen else kind
+                axes.broken_barh([(at * width, count * width)], (row - 0.4, 0.8), color=KINDS[kind][1], label=label)
+                seen.add(kind)
+            at += count
+    axes.set_yticks(range(len(found.lanes)), [f"device {lane.device}" for lane in found.lanes])
+    axes.invert_yaxis()
+    axes.set_xlabel("seconds")
+    axes.set_title(found.title, fontsize=9)
+    if seen - {COMPUTE}:
+        figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    return figure
+
+
+def new_figure(**options: Any) -> Any:
+    """An empty `matplotlib.figure.Figure` that notebooks show, without the state of pyplot. Raises ImportError."""
+    figures = needed("matplotlib.figure")
+    return type("ShownFigure", (figures.Figure,), {"_repr_png_": _as_png})(**options)
+
+
+def _as_png(figure: Any) -> bytes:
+    data = BytesIO()
+    figure.savefig(data, format="png", dpi=120)
+    return data.getvalue()
+
+
+def needed(package: str) -> Any:
+    """A package that only notebooks need. Raises ImportError, which says how to install it."""
+    try:
+        return import_module(package)
+    except ImportError:
+        name = package.partition(".")[0]
+        raise ImportError(f"this needs `{name}`, which is not installed: pip install 'distir[notebook]'") from None
