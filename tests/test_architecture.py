@@ -261,6 +261,13 @@ def test_no_module_is_hidden_by_something_of_its_name():
     assert not hidden
 
 
+def test_each_file_of_tests_has_a_name_of_its_own():
+    """pytest knows modules of tests by their names alone, and collects one of several with the same name."""
+    names = [path.name for path in ROOT.glob("tests/**/*.py") if "node_modules" not in path.parts]
+    repeated = {name for name in names if names.count(name) > 1}
+    assert repeated <= {"conftest.py", "__init__.py"}
+
+
 def test_each_class_has_a_name_of_its_own():
     """One name, one concept: no two classes share a name."""
     homes: dict[str, set[str]] = {}

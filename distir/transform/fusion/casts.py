@@ -55,7 +55,7 @@ def _without(body: Sequence[Statement], copied: Collection[str]) -> tuple[Statem
     used: set[str] = set()
     for statement in reversed(body):
         made = results(statement)
-        if made and copied.issuperset(made) and used.isdisjoint(made):
+        if made and all(name in copied for name in made) and used.isdisjoint(made):
             continue
         used.update(names(operands(statement)))
         kept.append(statement)
