@@ -94,7 +94,7 @@ class Stated:
         return _on(piece, stated)
 
     def _piece(self, table: str, name: str, wholes: Mapping[str, Related], against: Reference) -> tuple[TermPiece, str]:
-        """The piece that a name stands for, and of what it is one. Raises StatedError."""
+        """The piece that is stated for a name, and of what it is one. Raises StatedError."""
         text = self._text(table, name)
         found = _PLACEMENT.fullmatch((text or name).strip())
         if found is None:
