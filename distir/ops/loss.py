@@ -5,6 +5,7 @@ The operand `dy` of a gradient op is the gradient of the loss: a scalar, or a te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -238,14 +239,17 @@ def _(
     reduction: str,
 ) -> Any:
     """The softmax less 1 at the labels, times the gradient of the loss."""
-    if weights is not None or ignore_index is not None or reduction == "mean":
+    if weights is not None or ignore_index is not None:
         return NotImplemented
     shifted, logarithm = _softmax_of_pieces(p, scores)
     ends = dense((0.0, 1.0), p.dtype(shifted))
     at_labels = p("OneHot", labels, Literal(p.shape(scores)[1]), ends, axis=1)
     slope = p.sum((1.0, p("Exp", p.sum((1.0, shifted), (-1.0, logarithm)))), (-1.0, at_labels))
     scale = p.cast(dy, p.dtype(shifted))
-    scale = p.unsqueezed(scale, (1,)) if reduction == "none" else scale
+    if reduction == "none":
+        scale = p.unsqueezed(scale, (1,))
+    elif reduction == "mean":
+        scale = p.sum((1 / max(1, math.prod(p.shape(labels))), scale))
     return [p.cast(p("Mul", slope, scale), p.dtype(scores))]
 
 

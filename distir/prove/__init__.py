@@ -5,7 +5,8 @@ places of its dimensions, a partial sum.
 
 - `terms.py`: what values of the sequential program are;
 - `pieces.py`: what a value of the distributed program is of terms, and arithmetic on that;
-- `lifting.py`: what an op makes of pieces, by its layout; `own.py`, `greatest.py`: of rows of a table, of maxima;
+- `lifting.py`: what an op makes of pieces, by its layout;
+- `own.py`, `owned.py`, `shares.py`, `greatest.py`: of rows of a table, of rows of experts, of attention, of maxima;
 - `renaming.py`: calls that differ in their operands' terms alone;
 - `domain.py`: the domain; `comparing.py`: whether values are what is due; `words.py`: pieces in words;
 - `batches.py`, `reasons.py`: microbatches and replicas, and why a statement is not what is due, in words;

@@ -49,6 +49,69 @@ def test_mixed_precision_with_clipping_is_proved(words):
     assert prove(distir.transform(step, *words.split()), step).failures == ()
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("words", ["tp=2", "dp=2", "tp=2 dp=2"])
+def test_losses_over_a_split_vocabulary_are_proved(words, reduction):
+    text = f"""
+    func @main(
+      %x: Tensor[Float32, (8, 4), 1] {{batch = 0}}, %w: Tensor[Float32, (4, 16), 1] {{param}},
+      %l: Tensor[Int64, (8,), 1] {{batch = 0}}
+    ) {{
+      %s = MatMul(%x, %w)
+      %loss = SoftmaxCrossEntropyLoss[reduction = "{reduction}"](%s, %l)
+      return %loss
+    }}
+    """
+    forward = distir.parse(text)
+    steps = [forward] if reduction == "none" else [forward, distir.transform(forward, "grad", "loss=none")]
+    for step in steps:
+        assert prove(distir.transform(step, *words.split()), step).failures == ()
+
+
+@cache
+def dropped():
+    """A training step that drops weights of attention and elements, by a seed."""
+    model = models.named("gpt3-125m", layers=1, width=8, heads=2, vocabulary=16, batch=4, sequence=4, dropout=0.1)
+    return distir.transform(model, "grad", "loss=cross_entropy")
+
+
+@pytest.mark.parametrize("words", ["dp=2", "tp=2", "dtp=2,2,1 microbatches=2", "accumulate=2", "dp=2 zero=3"])
+def test_dropout_by_a_seed_is_proved(words):
+    found = distir.transform(dropped(), *words.split())
+    assert prove(found, dropped()).failures == ()
+
+
+def test_a_part_that_is_dropped_as_another_part_is_not_proved():
+    text = distir.format(distir.transform(dropped(), "tp=2"))
+    assert "[value = [0, 0, 4]]" in text
+    wrong = distir.parse(text.replace("[value = [0, 0, 4]]", "[value = [0, 0, 0]]"))
+    first = prove(wrong, dropped()).diagnostics(wrong)[0]
+    assert "begins at [0, 0, 0], not at [0, 0, 4]" in first.message
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("words", ["dp=2", "tp=2"])
+def test_serving_is_proved(phase, words):
+    sizes = {"sequence": 8} if phase == "prefill" else {}
+    model = models.named("llama3-8b", layers=2, batch=4, context=16, phase=phase, **sizes)
+    assert prove(distir.transform(model, *words.split()), model).failures == ()
+
+
+OVERLAPS = (
+    "dp=2 overlap=gradients",
+    "tp=2 overlap=products",
+    "dp=2 zero=3 overlap=weights",
+    "pp=2 microbatches=2 overlap=transfers",
+    "cp=2 cp_kind=ring overlap=context",
+)
+
+
+@pytest.mark.parametrize("words", OVERLAPS)
+def test_overlap_is_proved(words):
+    step = sequential("llama", True)
+    assert prove(distir.transform(step, *words.split()), step).failures == ()
+
+
 EQUAL = {
     "mlp_pipeline": "mlp_sequential",
     "mlp_pipeline_swapped": "mlp_sequential",
