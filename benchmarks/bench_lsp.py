@@ -1,7 +1,9 @@
 """What a key costs the language server: from the edit to the diagnostics, simulation included, in CPU time.
 
-Run it as a script. The server runs in this process, without pipes. Nothing is
-asserted: times depend on the machine.
+Then the same beside a sequential program, against which each version is proved when typing pauses: what a key costs
+until the other diagnostics are there, and how long the proof takes that follows.
+
+Run it as a script. The server runs in this process, without pipes. Nothing is asserted: times depend on the machine.
 """
 
 from __future__ import annotations
@@ -12,12 +14,16 @@ import random
 import re
 import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 DEVICES = 8
 SIZES = (100, 1_000, 10_000, 50_000)
 EDITS, BURSTS = 30, 10
+PROOFS = 10
 URI = "file:///nowhere/bench.dir"
+"""Of the program that is edited; set to one in a folder with settings."""
 
 
 def program(statements: int) -> str:
@@ -58,8 +64,8 @@ class Counter:
         pass
 
 
-async def measure(statements: int) -> None:
-    """One size: opening, keys of three kinds, and 20 quick edits: in one place, and in many."""
+async def measure(statements: int, is_proved: bool) -> None:
+    """One size: opening, keys of three kinds, and 20 quick edits: in one place, and in many; then proofs."""
     from distir_lsp.server import DistirServer
 
     server = DistirServer()
@@ -71,6 +77,10 @@ async def measure(statements: int) -> None:
     send(server, {"method": "textDocument/didOpen", "params": {"textDocument": item}})
     await settled(server, 1)
     print(f"{statements:>7} ops: opened in {1e3 * (time.process_time() - start):.0f} ms")
+    if is_proved:
+        start = time.process_time()
+        await proved(server)
+        print(f"    proved after opening in {1e3 * (time.process_time() - start):.0f} ms")
     version = 1
     choice = random.Random(1)
     for kind in ("constant", "new line", "broken and mended"):
@@ -106,7 +116,26 @@ async def measure(statements: int) -> None:
             await settled(server, version)
             spent.append(1e3 * (time.process_time() - start))
         print(f"    20 edits, {kind:<10} median {statistics.median(spent):6.1f} ms")
+    took = []
+    for _ in range(PROOFS if is_proved else 0):
+        line, match = spot(lines, choice)
+        for change in edits("constant", line, match, lines):
+            version += 1
+            edit(server, version, *change)
+        await settled(server, version)
+        start = time.process_time()
+        await proved(server)
+        took.append(1e3 * (time.process_time() - start))
+    if took:
+        print(f"    proof after an edit    median {statistics.median(took):6.1f} ms   most {max(took):6.1f} ms")
     server.shutdown()
+
+
+async def proved(server: object) -> None:
+    """Wait until the latest version was compared with the sequential program."""
+    document = server.documents[URI]  # type: ignore[attr-defined]
+    while document.proved is None or document.proved.document is not document.current():
+        await asyncio.sleep(0.005)
 
 
 def edits(kind: str, line: int, match: re.Match[str], lines: list[str]) -> list[tuple[int, int, int, int, str]]:
@@ -157,5 +186,13 @@ async def settled(server: object, version: int) -> None:
 
 if __name__ == "__main__":
     gc.disable()
-    for size in [int(argument) for argument in sys.argv[1:]] or SIZES:
-        asyncio.run(measure(size))
+    sizes = [int(argument) for argument in sys.argv[1:]] or SIZES
+    with tempfile.TemporaryDirectory() as folder:
+        URI = (Path(folder) / "bench.dir").as_uri()
+        for is_proved in (False, True):
+            print("proved against a sequential program:" if is_proved else "without a proof:")
+            for size in sizes:
+                if is_proved:
+                    (Path(folder) / "distir.toml").write_text('sequential = "model.dir"\n', encoding="utf-8")
+                    (Path(folder) / "model.dir").write_text(program(size), encoding="utf-8")
+                asyncio.run(measure(size, is_proved))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from distir.analysis.checker import Checker
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance
+from distir.analysis.ends import ends_that_disagree
 from distir.analysis.idle_streams import idle_streams
 from distir.analysis.interpreter import State
 from distir.analysis.repairs import advised
@@ -65,6 +66,7 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
                 diagnostics += idle_streams(
                     function, domain.own[function.name].state if function.name in domain.own else {}
                 )
+        diagnostics += ends_that_disagree(module, domain.own) if not late else ()
         diagnostics[:MOST_ADVISED] = [advised(domain, diagnostic) for diagnostic in diagnostics[:MOST_ADVISED]]
     order = {name: i for i, name in enumerate(module.functions)}
     diagnostics.sort(key=lambda d: _position(d, order))

@@ -15,8 +15,9 @@ from distir.diagnostics import Report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from distir.config import Config
     from distir.ir import Module
-    from distir.prove import Proof
+    from distir.prove import Proof, Stated
 
 MOST = 5
 """How many places that are not proved are shown."""
@@ -25,15 +26,30 @@ MOST = 5
 def prove(
     distributed: Annotated[str, typer.Argument(metavar="DISTRIBUTED", help="A .dir program.", show_default=False)],
     against: Annotated[
-        str, typer.Option("--against", metavar="SEQUENTIAL", help="The program on one device.", show_default=False)
-    ],
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="SEQUENTIAL",
+            help="The program on one device. [default: `sequential` in distir.toml]",
+            show_default=False,
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="FILE.toml",
+            help="What parameters and results are of the sequential program's, instead of `@main.scatter` and "
+            "`@main.gather`.",
+        ),
+    ] = None,
     bind: options.Bindings = None,
 ) -> int:
     """Prove that a program computes what a sequential one does.
 
     For all values, at the programs' real sizes: nothing is run. Parameters are related by `@main.scatter`, results by
-    `@main.gather`. Each value is followed through the program: it is all of a value of the sequential program, some
-    rows of it, or a partial sum.
+    `@main.gather`; a program without them is compared by the placements that a file states. Each value is followed
+    through the program: it is all of a value of the sequential program, some rows of it, or a partial sum.
 
     Exit code 1 says that it is not proved, with the first statement of which nothing is known, or something else than
     is due. Such a program may still be right: some ops have no rule. `transform --verify` runs both programs.
@@ -41,13 +57,18 @@ def prove(
     For example:
 
         distir prove distributed.dir --against training.dir
+
+        distir prove shards.dir --against model.dir --where placements.toml
     """
     fold_on_one_core()
+    against = _sequential(settings(distributed)) if against is None else against
     programs = [sound_program(file) for file in (distributed, against)]
+    stated = None if where is None else _stated(where)
     entry = simulating.entry(programs[1], None, settings(against))
     sizes = simulating.binding(bind or (), settings(against), entry)
     with output.progress(f"proving {shown(distributed)}"):
-        found = proof(programs[0].module, programs[1].module, {n: v for n, v in sizes.items() if isinstance(v, int)})
+        numbers = {n: v for n, v in sizes.items() if isinstance(v, int)}
+        found = proof(programs[0].module, programs[1].module, numbers, stated)
     if found.proved:
         tell(found)
         return 0
@@ -57,15 +78,42 @@ def prove(
     raise Wrong([Report(programs[0].source, programs[0].located(diagnostics[:MOST]))])
 
 
-def proof(distributed: Module, sequential: Module, sizes: Mapping[str, int]) -> Proof:
-    """What proving finds. Raises Refused for programs that cannot be compared."""
-    from distir.prove import ProveError
+def proof(distributed: Module, sequential: Module, sizes: Mapping[str, int], stated: Stated | None = None) -> Proof:
+    """What proving finds. Raises Refused for programs that cannot be compared, Wrong for placements that cannot be."""
+    from distir.prove import ProveError, StatedError
     from distir.prove import prove as find
 
     try:
-        return find(distributed, sequential, sizes)
+        return find(distributed, sequential, sizes, stated)
     except ProveError as error:
         raise Refused(f"cannot compare the programs: {error}") from None
+    except StatedError as error:
+        raise Wrong([error.report]) from None
+
+
+def _sequential(config: Config) -> str:
+    """The program that the settings name. Raises Refused where they name none, ConfigError where it is not there."""
+    from distir.config import problem
+    from distir.files.reading import advice, opened, why_not
+
+    if config.sequential is None:
+        raise Refused("expected `--against SEQUENTIAL`", 'or set `sequential = "model.dir"` in distir.toml')
+    try:
+        with opened(config.sequential):
+            return config.sequential
+    except OSError as error:
+        message = f"cannot read `{shown(config.sequential)}`: {why_not(error)}"
+        raise problem(config, ("sequential",), message, advice(error)) from None
+
+
+def _stated(path: str) -> Stated:
+    """The placements in a file. Raises Wrong; OSError is the commands'."""
+    from distir.prove import StatedError, read_stated
+
+    try:
+        return read_stated(path)
+    except StatedError as error:
+        raise Wrong([error.report]) from None
 
 
 def tell(found: Proof) -> None:

@@ -14,10 +14,13 @@ from distir.cli.forms import Label
 from distir.files.reading import why_not
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distir.config import Config
     from distir.cost.price import Price
     from distir.ir import Constant, Module
     from distir.search import Log, Row, Search, Space, Subject, Table
+    from distir.search.proving import ProofOfRow
 
 METHODS = ("grid", "bounded", "anneal")
 DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
@@ -265,6 +268,12 @@ def search(
     ] = 0,
     measure_backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="--measure: CPUs or GPUs.")] = "gloo",
     measure_timeout: Annotated[str, typer.Option(metavar="TIME", help="--measure: how long each may take.")] = "10min",
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Prove of the rows that are listed that they compute what the model does.")
+    ] = False,
+    prove_timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="--prove: how long the proof of a row may take.")
+    ] = "10min",
     export: Annotated[
         str | None,
         typer.Option(metavar="megatron|deepspeed|torchtitan", help="Write a row as options for another framework."),
@@ -362,6 +371,8 @@ def search(
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
     wanted = wanted._replace(explain=trained if explain is None else explain, training=trained)
+    if prove:
+        wanted = wanted._replace(proofs=_proofs(wanted.rows(table)[:top], chosen, prove_timeout))
     if as_json:
         output.write_json(searching.document(table, chosen, wanted))
     else:
@@ -807,6 +818,16 @@ def _measured(table: Table, chosen: Search, model: str, count: int, backend: str
         shown = row.reason or f"{show_seconds(latency)} and {show_bytes(nbytes)} measured"
         output.tell(f"{row.plan}: {shown}")
     return Table(tuple(found.get(row.key, row) for row in table))
+
+
+def _proofs(rows: Sequence[Row], chosen: Search, timeout: str) -> tuple[ProofOfRow, ...]:
+    """Whether the programs of rows compute what the model does."""
+    from distir.cli.launch import seconds_of
+    from distir.search.proving import proofs
+
+    limit = seconds_of(timeout, "--prove-timeout")
+    with output.progress("proving the best"):
+        return tuple(proofs(chosen.subject, rows, limit))
 
 
 def _rewritten(csv: str, rows: list[Row]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from distir.search.binding import Binding
     from distir.search.bounded import Certificate
     from distir.search.economy import Economy
+    from distir.search.proving import ProofOfRow
 
 
 WORTH_SAYING = 0.05
@@ -103,7 +104,7 @@ class Wanted(NamedTuple):
     """What is shown: so many rows, or the Pareto front of two measures; figures for a budget of tokens, at a price.
 
     `power`: watts of a device. `explain`: what binds the best row, and what would change it. `training`: tokens per
-    second and MFU are columns.
+    second and MFU are columns. `proofs`: of the rows that are listed, if they were asked for.
     """
 
     top: int
@@ -113,6 +114,7 @@ class Wanted(NamedTuple):
     power: float | None = None
     explain: bool = False
     training: bool = False
+    proofs: tuple[ProofOfRow, ...] | None = None
 
     def rows(self, table: Table) -> list[Row]:
         """The rows of the front, else all that fit, the fastest first."""
@@ -130,6 +132,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
             "steps": one.plan.steps(),
             **_figures(one, chosen, wanted),
             **({"bound_by": asdict(found)} if (found := bound.get(one.key)) is not None else {}),
+            **_proved(one, wanted),
         }
 
     rows = wanted.rows(table)
@@ -163,6 +166,26 @@ def _figures(row: Row, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     if wanted.price is not None and found.cost is not None:
         figures |= {"cost_per_million_tokens": found.cost.amount, "currency": found.cost.currency}
     return figures
+
+
+def _proved(row: Row, wanted: Wanted) -> dict[str, Any]:
+    """Of a row that was to be proved: whether it is, and why not; else nothing."""
+    found = next((proof for proof in wanted.proofs or () if proof.row is row), None)
+    return {} if found is None else {"proved": found.reason is None, "not_proved": found.reason}
+
+
+def _said_of_proofs(wanted: Wanted) -> Iterator[str]:
+    """What is proved of the rows that are listed, and why others are not."""
+    if not wanted.proofs:
+        return
+    proved = [proof for proof in wanted.proofs if proof.reason is None]
+    for proof in wanted.proofs:
+        if proof.reason is not None:
+            yield f"{proof.row.plan} not proved: {proof.reason}"
+    if proved:
+        laws = "; ".join(dict.fromkeys(law for proof in proved for law in proof.laws))
+        up_to = f", up to rounding, as these laws of real numbers were used: {laws}" if laws else ""
+        yield f"{len(proved)} proved, for all values, at these sizes{up_to}"
 
 
 def _certificates(chosen: Search, table: Table) -> list[Certificate]:
@@ -230,7 +253,8 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     columns += ["measured", "measured memory"] if timed else []
     bound = _bound(rows, chosen, wanted)
     columns += ["bound by"] if bound else []
-    numbers = "".join(str(i) for i, name in enumerate(columns) if name not in ("D/T/P/K", "bound by"))
+    columns += ["proved"] if wanted.proofs is not None else []
+    numbers = "".join(str(i) for i, name in enumerate(columns) if name not in ("D/T/P/K", "bound by", "proved"))
     made = output.table(*columns, *(["per shard"] if shared else []), right=numbers)
     for row, found in zip(rows[:top], economies, strict=True):
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
@@ -246,6 +270,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
         if bound:
             by = bound.get(row.key)
             cells.append("" if by is None else by.shown(WORTH_SAYING))
+        cells += [] if wanted.proofs is None else ["yes" if _proved(row, wanted).get("proved") else "no"]
         made.add_row(*cells, *([_shares(row)] if shared else []))
     failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
     machine = chosen.subject.hardware.name
@@ -266,6 +291,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     if order is not None:
         count = sum(row.measured_latency_s is not None for row in rows)
         parts.append(Text(f"\nthe orders of simulated and of measured times of {count} rows correlate by {order:.2f}"))
+    parts += [Text(f"\n{line}") for line in _said_of_proofs(wanted)]
     alike = 0 if front else _alike(rows, chosen)
     if alike > 1:
         apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0

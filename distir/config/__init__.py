@@ -3,7 +3,7 @@
 Independent of hardware profiles, programs and units: settings are interpreted where they are used.
 """
 
-from distir.config.finding import find, load
+from distir.config.finding import find, load, problem
 from distir.config.settings import DEFAULT_HARDWARE, FILE_NAME, Budget, Config, ConfigError, Hints
 
-__all__ = ["DEFAULT_HARDWARE", "FILE_NAME", "Budget", "Config", "ConfigError", "Hints", "find", "load"]
+__all__ = ["DEFAULT_HARDWARE", "FILE_NAME", "Budget", "Config", "ConfigError", "Hints", "find", "load", "problem"]

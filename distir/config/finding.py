@@ -6,7 +6,11 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from distir.config.settings import FILE_NAME, Config
+from distir.config.settings import FILE_NAME, Config, ConfigError, display
+from distir.diagnostics import Diagnostic, Report, Source
+from distir.diagnostics.codes.settings import SETTING_VALUE
+from distir.files.reading import SETTINGS, read_text
+from distir.files.toml import places
 
 
 def find(start: Path) -> Config:
@@ -31,6 +35,19 @@ def load(path: Path) -> Config:
     except OSError:
         return _read(path)  # raises the reason
     return _remembered(path, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+def problem(found: Config, key: tuple[str, ...], message: str, help: str | None = None) -> ConfigError:
+    """Something wrong with a setting that shows where it is used, located in the settings file."""
+    path = found.path or Path(FILE_NAME)
+    try:
+        text = read_text(path, SETTINGS, "replace").removeprefix("\ufeff")
+    except OSError:
+        text = ""
+    place = places(text).get(key)
+    span = place.value if place is not None else None
+    diagnostic = Diagnostic(SETTING_VALUE, span, message, help=help)
+    return ConfigError(Report(Source(display(path), text), (diagnostic,)))
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from distir.files.toml import Key, Toml, TomlError, TomlPlace, parse
 Table = Mapping[str, object]
 
 MOST_NODES = 4096
-TOP_LEVEL = ("hardware", "nodes", "entry", "bind", "budget", "hints")
+TOP_LEVEL = ("hardware", "nodes", "entry", "sequential", "bind", "budget", "hints")
 _QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*[A-Za-zµμ]+")
 _SIZES = 2**63
 
@@ -82,12 +82,14 @@ def _parsed(source: Source) -> Toml:
 def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
     _check_names(settings, TOP_LEVEL, (), mistakes)
     entry = _text(settings, ("entry",), "main", mistakes)
+    sequential = _text(settings, ("sequential",), "model.dir", mistakes, "the path of a program")
     return Config(
         path=path,
         hardware=_hardware(_text(settings, ("hardware",), DEFAULT_HARDWARE, mistakes), path),
         nodes=_nodes(settings, mistakes),
         names_hardware="hardware" in settings,
         entry=entry and entry.removeprefix("@"),
+        sequential=sequential and os.path.normpath(path.parent / sequential),
         bind=_bind(_table(settings, "bind", mistakes), mistakes),
         budget=_budget(_table(settings, "budget", mistakes), mistakes),
         hints=_hints(_table(settings, "hints", mistakes), mistakes),
@@ -154,11 +156,11 @@ def _table(settings: Table, name: str, mistakes: list[_Mistake]) -> Table:
     return {}
 
 
-def _text(table: Table, key: Key, example: str, mistakes: list[_Mistake]) -> str | None:
+def _text(table: Table, key: Key, example: str, mistakes: list[_Mistake], what: str = "a name") -> str | None:
     value = table.get(key[-1])
     if value is None or (isinstance(value, str) and value.strip()):
         return value
-    _wrong_value(key, "a name, as text", value, f'write for example `{key[-1]} = "{example}"`', mistakes)
+    _wrong_value(key, f"{what}, as text", value, f'write for example `{key[-1]} = "{example}"`', mistakes)
     return None
 
 

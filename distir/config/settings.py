@@ -25,6 +25,8 @@ class Budget:
 class Hints:
     """Which inlay hints the editor shows, and how many characters of them.
 
+    `placements`: what values are of the sequential program's.
+
     `length`: of a line; what is longer ends in `…`. `columns`: how much of a line is sure to be seen; times that would
     be further to the right follow the first result instead. 0 is no limit.
     """
@@ -33,6 +35,7 @@ class Hints:
     values: bool = True
     times: bool = True
     waits: bool = True
+    placements: bool = False
     length: int = 80
     columns: int = 120
 
@@ -52,6 +55,8 @@ class Config:
     names_hardware: bool = False
     """Whether the file names the hardware; else it is the default."""
     entry: str | None = None
+    sequential: str | None = None
+    """The absolute path of the program that distributed ones are proved against."""
     bind: Mapping[str, int | str] = field(default_factory=dict[str, int | str], hash=False)
     budget: Budget = Budget()
     hints: Hints = Hints()

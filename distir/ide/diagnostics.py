@@ -12,9 +12,10 @@ from enum import StrEnum
 
 from distir.analysis.revision import Change, change
 from distir.diagnostics import Diagnostic, Note, Span
-from distir.diagnostics.codes import lints
+from distir.diagnostics.codes import lints, proofs
 from distir.diagnostics.codes import simulation as codes
 from distir.ide.document import Document
+from distir.ide.proofs import Proved
 from distir.ide.staleness import stale
 from distir.ir import Site
 
@@ -31,6 +32,11 @@ class FindingSeverity(StrEnum):
     INFORMATION = "information"
 
 
+LEVELS = dict.fromkeys((*NOT_WRONG, proofs.NOT_COMPARABLE.number), FindingSeverity.INFORMATION)
+LEVELS[proofs.NOT_PROVED.number] = FindingSeverity.WARNING
+"""Findings that weigh less than their diagnostics: what is not proved may still be right."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A diagnostic with its places in the text. `faded`: the piece of text is not needed."""
@@ -45,10 +51,11 @@ class Finding:
         return self.diagnostic.site if isinstance(self.diagnostic.site, Span) else Span(0, 0)
 
 
-def findings(document: Document, earlier: Document | None = None) -> list[Finding]:
+def findings(document: Document, earlier: Document | None = None, proved: Proved | None = None) -> list[Finding]:
     """All findings, in the order of the text.
 
-    Simulates nothing: where the document has not been simulated, those of `earlier`, which has, are kept.
+    Simulates and proves nothing: where the document has not been simulated, those of `earlier`, which has, are kept;
+    where `proved` is of another version, what it says of statements that are still there.
     """
     found = [_finding(d) for d in document.program.diagnostics]
     if document.is_simulated:
@@ -57,6 +64,9 @@ def findings(document: Document, earlier: Document | None = None) -> list[Findin
         kept = _kept((*earlier.unlocated, *_notices(earlier)), earlier, document)
         if document.program.errors and (old := stale(document, earlier)) is not None:
             kept = (replace(d, notes=(*d.notes, Note(f"this finding is {old}"))) for d in kept)
+        found += map(_finding, document.program.located(kept))
+    if proved is not None:
+        kept = _kept(proved.unlocated, proved.document, document)
         found += map(_finding, document.program.located(kept))
     return sorted(found, key=lambda f: f.span.start)
 
@@ -67,7 +77,7 @@ def _notices(document: Document) -> tuple[Diagnostic, ...]:
 
 def _finding(diagnostic: Diagnostic) -> Finding:
     number = diagnostic.code.number
-    level = FindingSeverity.INFORMATION if number in NOT_WRONG else FindingSeverity(diagnostic.severity.value)
+    level = LEVELS.get(number) or FindingSeverity(diagnostic.severity.value)
     return Finding(diagnostic, level, number in FADED)
 
 

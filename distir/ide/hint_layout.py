@@ -11,7 +11,7 @@ from typing import Literal
 
 from distir.ide.compact import ELIDED
 
-HintKind = Literal["type", "value", "time", "wait"]
+HintKind = Literal["type", "value", "placement", "time", "wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,17 @@ def shown_type(types: str, is_claimed: bool) -> str:
 
 
 def fitted(found: Sequence[Hint], room: int) -> list[Hint]:
-    """The hints of a statement in `room` characters: types give way first, then values and waits, times last.
+    """The hints of a statement in `room` characters.
 
-    Of several types the last ones become one `…`, as many as it takes; then the first goes without its dimensions. Each
-    kind that was there stays, if only as its sign.
+    Types give way first, then placements, values and waits, times last. Of several types the last ones become one `…`,
+    as many as it takes; then the first goes without its dimensions. Each kind that was there stays, if only as its
+    sign.
     """
     hints = list(found)
     over = sum(len(hint.label) for hint in hints) - room
     if over > 0:
         hints, over = _join_types(hints, over, kept=1)
-        for kind in ("type", "value", "wait", "time"):
+        for kind in ("type", "placement", "value", "wait", "time"):
             over = _shorten(hints, kind, over)
         hints, _ = _join_types(hints, over, kept=0)
     return hints

@@ -1,4 +1,4 @@
-"""Inlay hints: types that are not written, known values, when each op runs, what devices wait.
+"""Inlay hints: types that are not written, known values, placements, when each op runs, what devices wait.
 
 Only the requested range is computed: a range costs its own statements and their neighbours, whatever the size of the
 file. How long they may be, and where they stand, is `hint_layout`'s; the full form is in the tooltip.
@@ -73,7 +73,7 @@ def tooltip(view: View, function_name: str, kind: HintKind, index: int, part: in
     statement = function.body[index]
     if not isinstance(statement, (Apply, Call)) or part >= len(statement.results):
         return None
-    if kind in ("type", "value"):
+    if kind in ("type", "value", "placement"):
         names = [name for name in statement.results[part : part + count] if name != DISCARD]
         said = (
             about_value(view, function, names[0], index + 1) if len(names) == 1 else _all_types(view, function, names)
@@ -205,6 +205,8 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
         mark = MARK if any(view.is_known_then(function.name, statement.results[part]) for part in shown) else ""
         label = f"= {mark}{', '.join(shown.values())}"
         yield Hint(end, label, "value", function.name, index, next(iter(shown)), 1, (f"= {mark}{ELIDED}",))
+    if wanted.placements:
+        yield from _placements(view, function, index, statement, end)
     sign = MARK if view.is_stale else ""
     if wanted.times and (moment := times.moment(index)) is not None:
         seconds = f"{sign or '+'}{show_seconds(moment.seconds)}"
@@ -215,6 +217,16 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
         yield Hint(
             end, f"{word} {sign}{show_seconds(waited)}", "wait", function.name, index, 0, 1, (f"{word}{ELIDED}",)
         )
+
+
+def _placements(view: View, function: Function, index: int, statement: Apply | Call, end: int) -> Iterator[Hint]:
+    """What results are of the sequential program, each placement once."""
+    said = [view.placement(function.name, name) for name in statement.results if name != DISCARD]
+    found = list(dict.fromkeys(each.replace("`", "") for each in said if each))
+    if found:
+        label = f"≡ {'; '.join(found)}"
+        count = len(statement.results)
+        yield Hint(end, label, "placement", function.name, index, 0, count, (f"≡ {found[0]}{ELIDED}", f"≡ {ELIDED}"))
 
 
 class _Times:

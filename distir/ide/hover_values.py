@@ -38,6 +38,7 @@ def about_value(view: View, function: Function, name: str, before: int) -> str |
         block(f"%{name}: {in_full(type_of(value))}"),
         " · ".join(filter(None, (_place(value), _role(parameter), _made(view, function, made)))),
         _used(view, function, name, made),
+        _placement(view, function, name),
         _known(value),
         items(_shape(view, function, name, value, made)),
         shown_for(view, function),
@@ -104,6 +105,12 @@ class LineNumbers:
             lines.append(lines[-1] + text.count("\n", start, start + counted))
         place = offset // counted
         return lines[place] + text.count("\n", place * counted, offset)
+
+
+def _placement(view: View, function: Function, name: str) -> str:
+    """What it is of the sequential program."""
+    said = view.placement(function.name, name)
+    return f"of the sequential program: {said}" if said else ""
 
 
 def _place(value: Value) -> str:

@@ -18,7 +18,8 @@ from distir.analysis import Checker, Instance, State
 from distir.analysis.revision import change
 from distir.diagnostics.codes import lints
 from distir.ide.document import Document
-from distir.ide.staleness import Stale, stale
+from distir.ide.proofs import Proved
+from distir.ide.staleness import MARK, Stale, stale
 from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import Call, Function, Site, results
 from distir.ir.deep import Deep, finish
@@ -165,6 +166,15 @@ def called(domain: Checker, instance: Instance, call: Call) -> Instance | None:
         return None
 
 
+def calls_shown(document: Document) -> dict[str, tuple[str, int]]:
+    """By function, the call that it is shown for: the caller, and which statement of it."""
+    if not document.is_simulated or document.simulation is None:
+        return {}
+    found = {name: facts(document).shown(name) for name in document.program.module.functions}
+    callers = {name: occurrence.caller for name, occurrence in found.items() if occurrence is not None}
+    return {name: (caller[0].name, caller[1]) for name, caller in callers.items() if caller is not None}
+
+
 _FACTS: WeakKeyDictionary[Document, Facts] = WeakKeyDictionary()
 
 
@@ -190,14 +200,19 @@ class View:
     """A text as it is shown: the latest `document`, and the last one that was simulated, `timed`, if there is one.
 
     Values are those of the call shown, as long as what the function's own types say of them has not changed since;
-    times are those of the same statement then. Where they are of an earlier version, `stale` says so.
+    times are those of the same statement then. Where they are of an earlier version, `stale` says so. `proved`: the
+    last version that was compared with the sequential program.
     """
 
     def __init__(
-        self, document: Document, timed: Document | None, on_demand: Callable[[], bool] = lambda: False
+        self,
+        document: Document,
+        timed: Document | None,
+        on_demand: Callable[[], bool] = lambda: False,
+        proved: Proved | None = None,
     ) -> None:
         self.document = document
-        self._timed, self._on_demand = timed, on_demand
+        self._timed, self._on_demand, self._proved = timed, on_demand, proved
         self.facts = facts(document)
         self.timed = facts(timed) if timed is not None and timed.simulation is not None else None
         self.is_current = self.timed is None or self.timed.program is document.program
@@ -245,6 +260,17 @@ class View:
             if before is None or name not in before.state or before.state[name] != own:
                 return own
         return occurrence.instance.state.get(name, own)
+
+    def placement(self, function: str, name: str) -> str | None:
+        """What a value is of the sequential program, as the last version that was compared with it had it."""
+        placements = self._proved.placements if self._proved is not None else None
+        said = placements.of(function, name) if placements is not None else None
+        return f"{MARK}{said}" if said and self.is_proved_then else said
+
+    @property
+    def is_proved_then(self) -> bool:
+        """Whether placements are of an earlier version."""
+        return self._proved is not None and self._proved.document.program is not self.document.program
 
     def is_known_then(self, function: str, name: str) -> bool:
         """Whether `value` comes from the earlier version's call: the current text alone does not determine it."""

@@ -8,11 +8,27 @@ places of its dimensions, a partial sum.
 - `lifting.py`: what an op makes of pieces, by its layout;
 - `own.py`, `owned.py`, `shares.py`, `greatest.py`: of rows of a table, of rows of experts, of attention, of maxima;
 - `renaming.py`: calls that differ in their operands' terms alone;
-- `domain.py`: the domain; `proving.py`: both programs in it; `words.py`: pieces in words.
+- `domain.py`: the domain; `comparing.py`: whether values are what is due; `words.py`: pieces in words;
+- `batches.py`, `reasons.py`: microbatches and replicas, and why a statement is not what is due, in words;
+- `stated.py`: what a file says parameters and results are; `proving.py`: both programs in the domain;
+- `placements.py`: what each value of a program is, for editors.
 
 Ops have rules of their own beside their definitions (`@Op.pieces`, `ops/pieces.py`) where a layout does not tell.
 """
 
-from distir.prove.proving import Failure, Proof, ProveError, prove
+from distir.prove.comparing import Failure, Proof, ProveError
+from distir.prove.proving import FollowedProgram, follow, prove, reference
+from distir.prove.stated import Stated, StatedError, read_stated
 
-__all__ = ["Failure", "Proof", "ProveError", "prove"]
+__all__ = [
+    "Failure",
+    "FollowedProgram",
+    "Proof",
+    "ProveError",
+    "Stated",
+    "StatedError",
+    "follow",
+    "prove",
+    "read_stated",
+    "reference",
+]

@@ -7,6 +7,7 @@ reason: it equals nothing of the sequential program, so that no proof rests on i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,18 +28,31 @@ from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
 from distir.prove.runs import Runs
+from distir.prove.terms import Atom
 
 Related = Any
 """A piece, a tuple of values, or None."""
 
 
-@dataclass(frozen=True, slots=True)
+Frame = tuple[str, Call, tuple[Related, ...]]
+"""A call: the function that it is in, the statement, and its operands."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MadeBy:
     """The statement that makes a value, in which function, and of which program."""
 
     function: str
     statement: Apply
     sequential: bool
+    given: tuple[Related, ...] = ()
+    """Its operands."""
+    calls: tuple[Frame, ...] = ()
+    """The calls that lead to it, the outermost first."""
+
+
+Step = tuple[tuple[Related, ...], int, int]
+"""The results of an op, and which atoms were new then: from a number to before another one."""
 
 
 @dataclass
@@ -50,12 +64,18 @@ class Relations(Domain):
     unknown: Any = None
     place: MadeBy | None = None
     """The statement that is being interpreted."""
+    pause: Callable[[], None] = lambda: None
+    """Called at each statement; may raise to give up."""
+    steps: dict[Any, Step] = field(default_factory=dict[Any, "Step"])
+    """What ops make of operands; of all versions of a program."""
+    made: dict[int, tuple[int, MadeBy]] = field(default_factory=dict[int, "tuple[int, MadeBy]"])
+    """Which statements of this version make which atoms: from a number to before another one."""
     _function: str = ""
+    _frames: tuple[Frame, ...] = ()
     renames: bool = True
     """Whether calls that differ in their operands' terms alone are interpreted once."""
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
     _renamings: dict[Any, Substitution] = field(default_factory=dict[Any, Substitution])
-    _steps: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
 
     def __post_init__(self) -> None:
         self.mixed: Types = Mixed(self.module)
@@ -64,32 +84,52 @@ class Relations(Domain):
     def _operand(self, op: Op, index: int) -> str:
         """What the statement calls an operand of its op; that of another op, in a rule, has the op's name for it."""
         statement = self.place.statement if self.place is not None else None
-        if statement is None or statement.op != op.name or index >= len(statement.args):
+        if statement is not None and statement.op != op.name and len(statement.args) == 1:
+            index = 0  # of an op that its rule writes: there is no other operand
+        elif statement is None or statement.op != op.name or index >= len(statement.args):
             return op.operand_name(index)
         arg = statement.args[index]
         return f"%{arg}" if isinstance(arg, str) else op.operand_name(index)
 
     @contextmanager
-    def inside(self, function: str) -> Generator[None]:
-        """While a function's body is interpreted."""
-        outer, self._function = self._function, function
+    def inside(self, function: str, call: Call | None = None, vs: tuple[Related, ...] = ()) -> Generator[None]:
+        """While a function's body is interpreted, by a call with these operands or from outside."""
+        outer = self._function, self._frames
+        if call is not None:
+            self._frames = (*self._frames, (self._function, call, vs))
+        self._function = function
         try:
             yield
         finally:
-            self._function = outer
+            self._function, self._frames = outer
+
+    def maker(self, atom: Atom) -> MadeBy | None:
+        """The first statement of this version that makes an atom; None of what is no op's."""
+        starts = sorted(self.made)
+        at = bisect_right(starts, atom.number) - 1
+        stop, made = self.made[starts[at]] if at >= 0 else (0, None)
+        return made if atom.number < stop else atom.origin
 
     def apply(self, op: Apply, vs: tuple[Related, ...]) -> Sequence[Related]:
         """The pieces that an op's results are."""
+        self.pause()
         key = (op.op, op.attrs, vs, len(op.results))
-        found = self._steps.get(key)
-        if found is None:
-            self.place = MadeBy(self._function, op, self.algebra.sequential)
-            found = self._steps[key] = self._applied(op, vs)
+        known = self.steps.get(key)
+        if known is None:
+            self.place = self._here(op, vs)
+            first = len(self.algebra.terms)
+            known = self.steps[key] = self._applied(op, vs), first, len(self.algebra.terms)
             if self.algebra.sequential:
-                for name, piece in zip(op.results, found, strict=True):
+                for name, piece in zip(op.results, known[0], strict=True):
                     if name and isinstance(piece, TermPiece):
                         self.algebra.name(piece, name)
+        found, first, stop = known
+        if first < stop and first not in self.made:
+            self.made[first] = stop, self._here(op, vs)
         return found
+
+    def _here(self, op: Apply, vs: tuple[Related, ...]) -> MadeBy:
+        return MadeBy(self._function, op, self.algebra.sequential, vs, self._frames)
 
     def _applied(self, op: Apply, vs: tuple[Related, ...]) -> tuple[Related, ...]:
         definition, count = lookup(op.op), len(op.results)
@@ -157,25 +197,25 @@ class Relations(Domain):
             formals = Formals(self.algebra)
             given = formals.of(vs)
             if given != vs:
-                summary = yield self._interpreted(call.function, given)
+                summary = yield self._interpreted(call, given)
                 if not any(map(_rests_on_nothing, summary)):
                     found = self._renamed(formals, summary)
                     if found is not None:
                         self._calls[key] = found
         if found is None:
-            found = yield self._interpreted(call.function, vs)
+            found = yield self._interpreted(call, vs)
         return found
 
-    def _interpreted(self, name: str, vs: tuple[Related, ...]) -> Deep[tuple[Related, ...]]:
+    def _interpreted(self, call: Call, vs: tuple[Related, ...]) -> Deep[tuple[Related, ...]]:
         """What a function returns for these arguments, found once."""
-        found = self._calls.get((name, vs))
+        found = self._calls.get((call.function, vs))
         if found is None:
-            function = self.module.functions[name]
+            function = self.module.functions[call.function]
             args, _ = parameters(function, tuple(map(value_of, vs)))
             given = tuple(map(valued, vs, args))
-            with self.inside(name):
+            with self.inside(call.function, call, vs):
                 final = yield algorithm_1(function, given, self)
-            found = self._calls[name, vs] = final.returned
+            found = self._calls[call.function, vs] = final.returned
         return found
 
     def _renamed(self, formals: Formals, summary: tuple[Related, ...]) -> tuple[Related, ...] | None:

@@ -18,7 +18,7 @@ from distir.ops import Op, Value, type_of
 from distir.ops.numeric import np
 from distir.prove import runs as places
 from distir.prove.runs import Runs
-from distir.prove.terms import DIGITS, Atom, Form, OpDetails, Shape, Terms, combined, factor
+from distir.prove.terms import DIGITS, Atom, Form, OpDetails, Shape, Terms, Unproved, combined, factor, scaled_out
 
 MOST_EXACT = 10**11
 """The greatest integer that is a factor: factors are rounded."""
@@ -48,10 +48,6 @@ class Through:
     linear: tuple[int, ...]
     number: int
     """The operand's sum."""
-
-
-class Unproved(Exception):  # noqa: N818 - a verdict on a statement, not a failure of ours
-    """Nothing can be said of a statement's results; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +120,10 @@ class Algebra:
 
     names_of: dict[tuple[Shape, Form], str] = field(default_factory=dict[tuple[Shape, Form], str])
     """The sequential program's names of whole values."""
+    multiples_of: dict[tuple[Shape, Form], tuple[str, float]] = field(
+        default_factory=dict[tuple[Shape, Form], "tuple[str, float]"]
+    )
+    """The same by combinations whose first factor is 1, with how often a value is that."""
     laws: dict[str, None] = field(default_factory=dict[str, None])
     """The laws of real numbers that were used."""
 
@@ -139,7 +139,10 @@ class Algebra:
 
     def name(self, piece: TermPiece, name: str) -> None:
         """A value of the sequential program has a name."""
-        self.names_of.setdefault((piece.whole, piece.form), name)
+        form = piece.form
+        self.names_of.setdefault((piece.whole, form), name)
+        whole, c = scaled_out(form)
+        self.multiples_of.setdefault((piece.whole, whole), (name, c))
 
     def of_value(self, value: Value) -> TermPiece:
         """A host value that is known, or an op's result of which all that is known is its type. Raises Unproved."""

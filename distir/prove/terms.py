@@ -15,7 +15,14 @@ from typing import Any
 DIGITS = 12
 """To so many digits factors are computed: 1/3 three times is 1."""
 
+MOST = 1e150
+"""The largest factor, and the inverse of the smallest: the product of two is neither infinite nor zero."""
+
 Shape = tuple[int, ...]
+
+
+class Unproved(Exception):  # noqa: N818 - a verdict on a statement, not a failure of ours
+    """Nothing can be said of a statement's results; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class Atom:
 
 
 def factor(value: float) -> float:
-    """A factor, rounded as all are."""
+    """A factor, rounded as all are. Raises Unproved for one that is too large or too small to be distinguished."""
     return value if value in _EXACT else _rounded(value)
 
 
@@ -74,6 +81,8 @@ _EXACT = frozenset((0.0, 1.0, -1.0, 0.5, 2.0))
 
 @lru_cache(maxsize=1 << 12)
 def _rounded(value: float) -> float:
+    if not 1 / MOST <= abs(value) <= MOST:
+        raise Unproved("a factor is too large, or too small, to be followed")
     return float(f"{value:.{DIGITS - 1}e}")
 
 
@@ -127,6 +136,9 @@ class Terms:
                 is_unknown or kind == "unknown",
             )
         return found
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def formal(self, index: int, shape: Shape) -> Atom:
         """The `index`-th of the values of which something holds whatever they are."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from distir.prove import runs as places
-from distir.prove.pieces import Algebra, TermPiece
-from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, Shape
+from distir.prove.pieces import Addends, Algebra, Term, TermPiece
+from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, Shape, scaled_out
 
 MOST = 3
 """How many terms of a sum are named."""
@@ -18,8 +19,8 @@ class Wording:
 
     algebra: Algebra
 
-    def of(self, piece: TermPiece) -> str:
-        """A piece: its places, its addends, and of what."""
+    def of(self, piece: TermPiece, devices: Sequence[int] = ()) -> str:
+        """A piece: its places, its addends, and of what. `devices`: those that have the addends of a partial sum."""
         parts = [
             f"{_DIMENSIONS[k] if k < len(_DIMENSIONS) else f'places of dimension {k}:'} {places.shown(own)}"
             for k, (own, size) in enumerate(zip(piece.runs, piece.whole, strict=True))
@@ -28,10 +29,17 @@ class Wording:
         where = f"{', '.join(parts)} of " if parts else ""
         if not piece.is_partial:
             return where + self.form(piece.form, piece.whole)
+        groups: dict[Addends, list[Term]] = {}
+        for term in piece.terms:
+            groups.setdefault(term[2], []).append(term)
+        if len(groups) > 1:
+            said = [self.of(replace(piece, terms=tuple(group))) for group in list(groups.values())[:MOST]]
+            return " plus ".join(said) + (f" and {len(groups) - MOST} more" if len(groups) > MOST else "")
         addends = {number: at for _, _, own in piece.terms for number, at in own}
         sums = [f"{places.shown(at)} of {self.algebra.sizes[number]}" for number, at in sorted(addends.items())]
         whole = self.form(piece.form, piece.whole)
-        return f"a partial sum ({', '.join(sums[:MOST])} addends) of {where}{whole}"
+        over = f" over devices {', '.join(map(str, devices))}" if devices else ""
+        return f"a partial sum of {where}{whole}{over} ({', '.join(sums[:MOST])} addends)"
 
     def form(self, form: Form, shape: Shape) -> str:
         """A whole value."""
@@ -40,11 +48,12 @@ class Wording:
         name = self.algebra.names_of.get((shape, form))
         if name is not None:
             return f"`%{name}`"
-        first = form[0][1]
-        if first != 1.0:
-            name = self.algebra.names_of.get((shape, tuple([(atom, c / first) for atom, c in form])))
-            if name is not None:
-                return f"{first:g} times `%{name}`"
+        if len(form) == 1 and form[0][0].kind == "fill":
+            return f"{float(form[0][0].details) * form[0][1]:g}"
+        whole, c = scaled_out(form)
+        multiple = self.algebra.multiples_of.get((shape, whole))
+        if multiple is not None and multiple[1]:
+            return f"{c / multiple[1]:g} times `%{multiple[0]}`"
         terms = [(f"{c:g} times " if c != 1.0 else "") + self.atom(atom) for atom, c in form[:MOST]]
         more = f" and {len(form) - MOST} more" if len(form) > MOST else ""
         return terms[0] if len(form) == 1 else f"the sum of {', '.join(terms)}{more}"

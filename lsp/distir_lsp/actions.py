@@ -50,6 +50,14 @@ def register(server: DistirServer) -> None:
             await asyncio.sleep(0)
             if server.document(uri) is not document:
                 return []  # the text has changed meanwhile
+        proved = server.proved(uri)
+        if _wanted(params.context, QUICK_FIX) and proved is not None and proved.unlocated:
+            from distir.ide.actions.collectives import collectives
+
+            repairs = await server.with_proof(lambda: list(collectives(document, proved, span)))
+            if server.document(uri) is not document:
+                return []
+            found += (_as_code_action(server, uri, action, params.context.diagnostics) for action in repairs)
         if _wanted(params.context, REWRITE) and _resolves_edits(server):
             if _is_asked(params.context):
                 found += _long_annotations(document, uri, span)

@@ -61,7 +61,7 @@ def register(server: DistirServer) -> None:
             case [
                 str(uri),
                 version,
-                ("type" | "value" | "time" | "wait") as kind,
+                ("type" | "value" | "placement" | "time" | "wait") as kind,
                 str(function),
                 int(index),
                 int(part),
@@ -101,7 +101,7 @@ def view_of(server: DistirServer, uri: str) -> View | None:
     if document is None:
         return None
     if followed is None or followed.rank is None:
-        return View(document, server.simulated(uri), lambda: server.is_on_demand(uri))
+        return View(document, server.simulated(uri), lambda: server.is_on_demand(uri), server.proved(uri))
     from distir.ide.part_view import PartView
 
     return PartView(document, server.simulated(uri), server.simulated(followed.source), followed.rank)

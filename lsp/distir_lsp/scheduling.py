@@ -71,8 +71,8 @@ class Stopped(Exception):  # noqa: N818 - cancels a task, no failure
 class Background:
     """One thread for work that takes long. The work calls the function that it is given now and then."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="distir-simulation")
+    def __init__(self, name: str = "distir-simulation") -> None:
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[Callable[[], None]], Found]) -> Found:
         """Do the work, and give what it gives; to cancel this is to stop the work where it next pauses."""

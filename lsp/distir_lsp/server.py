@@ -19,7 +19,8 @@ from pygls.lsp.server import LanguageServer
 from distir import __version__
 from distir.diagnostics import Span
 from distir.ide.document import Document
-from distir.ide.instances import facts
+from distir.ide.instances import calls_shown, facts
+from distir.ide.proofs import Proved
 from distir_lsp import diagnostics, following
 from distir_lsp.addresses import path_of
 from distir_lsp.positions import UTF16, Positions
@@ -88,6 +89,9 @@ class DistirServer(LanguageServer):
         self._analysis = Debounced(self._analyse)
         self._warming = Debounced(self._warm)
         self._background = Background()
+        self._proving = Debounced(self._prove)
+        self._proofs = Background("distir-proof")
+        """A thread of its own: nothing that a person waits for is to wait for a proof."""
         self._in_any_case: dict[str, asyncio.Task[None]] = {}
         """By document: the simulation that typing does not end."""
         self._encoding = UTF16
@@ -120,6 +124,11 @@ class DistirServer(LanguageServer):
         """
         found = self.documents.get(uri)
         return None if found is None else found.simulated
+
+    def proved(self, uri: str) -> Proved | None:
+        """The last version that was compared with the sequential program."""
+        found = self.documents.get(uri)
+        return None if found is None else found.proved
 
     def is_on_demand(self, uri: str) -> bool:
         """Whether the latest version is simulated only when the user asks for it."""
@@ -172,6 +181,10 @@ class DistirServer(LanguageServer):
         refreshed = workspace.diagnostics if workspace is not None else None
         return asks and refreshed is not None and bool(refreshed.refresh_support)
 
+    async def with_proof(self, work: Callable[[], Found]) -> Found:
+        """Ask what proofs know, in their thread, one after another."""
+        return await self._proofs.run(lambda _: work())
+
     async def aside(self, work: Callable[[], Found]) -> Found:
         """Do what takes long in the thread of simulations, one after another; requests are answered meanwhile."""
         return await self._background.run(lambda _: work())
@@ -206,12 +219,14 @@ class DistirServer(LanguageServer):
         if found is not None:
             found.change(document.version, changes)
             self._warming.cancel(document.uri)
+            self._proving.cancel(document.uri)
             self._analysis.start(document.uri, pause_after(found.cost_s))
 
     def closed(self, uri: str) -> None:
         """A document was closed: nothing more is known of it, and nothing said."""
         self._analysis.cancel(uri)
         self._warming.cancel(uri)
+        self._proving.cancel(uri)
         if (task := self._in_any_case.pop(uri, None)) is not None:
             task.cancel()
         if self.documents.pop(uri, None) is not None and not self.is_asked_for_diagnostics:
@@ -226,6 +241,7 @@ class DistirServer(LanguageServer):
     def shutdown(self) -> None:
         """End, whatever is under way."""
         self._background.close()
+        self._proofs.close()
         super().shutdown()
 
     def report_server_error(self, error: Exception, source: Any) -> None:
@@ -305,6 +321,10 @@ class DistirServer(LanguageServer):
     def _simulated(self, found: Open, document: Document) -> None:
         """Show the findings of a simulation that is done."""
         found.simulated, found.put_off_since = document, None
+        if found.settings.sequential is None:
+            found.proved = None
+        elif document is found.current():
+            self._proving.start(found.uri, QUIET_S)
         found.stamp += 1
         self._show(found)
 
@@ -349,6 +369,25 @@ class DistirServer(LanguageServer):
         document = self.simulated(uri)
         if document is not None:
             await self.aside(facts(document).warm)
+            self._refresh(uri)
+
+    async def _prove(self, uri: str) -> None:
+        """Compare the latest version with the sequential program, after all else; given up when it is edited."""
+        found = self.documents[uri]
+        document, sequential = found.current(), found.settings.sequential
+        if document is None or sequential is None or document.program.errors:
+            return
+        if found.proved is not None and found.proved.is_of(document, sequential):
+            return
+        async with progress(self, f"proving {found.path.rpartition('/')[2]}"):
+            found.proved = await self._proofs.run(
+                lambda pause: found.prover.prove(document, sequential, calls_shown(document), pause)
+            )
+        found.stamp += 1
+        self._show(found)
+        if self.is_asked_for_diagnostics:
+            self.workspace_diagnostic_refresh(None)
+        if found.settings.hints.placements:
             self._refresh(uri)
 
     def _refresh(self, uri: str) -> None:

@@ -17,11 +17,9 @@ from pygls.exceptions import JsonRpcException
 from distir import config
 from distir.config import Budget, Config, ConfigError, Hints
 from distir.cost import Hardware, HardwareError, load, with_nodes
-from distir.diagnostics import Diagnostic, Report, Source
-from distir.diagnostics.codes.settings import SETTING_VALUE
-from distir.files.reading import SETTINGS, read_text
-from distir.files.toml import places
+from distir.diagnostics import Report
 from distir.ide.document import Setup
+from distir.ide.proofs import SequentialFile, UnusableSequential, sequential
 from distir.simulate.setup import SetupError, constants, limits
 
 if TYPE_CHECKING:
@@ -56,6 +54,8 @@ class Settings:
     setup: Setup
     machine: str = config.DEFAULT_HARDWARE
     hints: Hints = field(default_factory=Hints)
+    sequential: SequentialFile | None = None
+    """The program that this one is proved against."""
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     reports: tuple[Report, ...] = ()
@@ -113,8 +113,16 @@ def settings_for(path: str, given: Client | None = None) -> Settings:
             trouble.append(error.message)
         else:
             reports.append(_report(found, error.setting, error.message, error.help))
-    hints = replace(found.hints, **given.hints)
-    return Settings(setup, machine, hints, given.simulated_at_most, given.read_at_most, tuple(reports), tuple(trouble))
+    return Settings(
+        setup=setup,
+        machine=machine,
+        hints=replace(found.hints, **given.hints),
+        sequential=_sequential(path, found, reports),
+        simulated_at_most=given.simulated_at_most,
+        read_at_most=given.read_at_most,
+        reports=tuple(reports),
+        trouble=tuple(trouble),
+    )
 
 
 def register(server: DistirServer) -> None:
@@ -200,16 +208,21 @@ def _hardware(found: Config, given: Client, reports: list[Report], trouble: list
     return load(config.DEFAULT_HARDWARE), config.DEFAULT_HARDWARE
 
 
+def _sequential(path: str, found: Config, reports: list[Report]) -> SequentialFile | None:
+    """The program that the settings file names; none for that program itself."""
+    named = found.sequential
+    if named is None or (os.path.exists(path) and os.path.exists(named) and os.path.samefile(path, named)):
+        return None
+    try:
+        return sequential(named)
+    except UnusableSequential as error:
+        reports.append(_report(found, ("sequential",), str(error), error.help))
+        return None
+
+
 def _report(found: Config, key: tuple[str, ...], message: str, help: str | None) -> Report:
     """Something wrong with a setting, where it is in the settings file."""
-    path = found.path or Path(config.FILE_NAME)
-    try:
-        text = read_text(path, SETTINGS, "replace").removeprefix("\ufeff")
-    except OSError:
-        text = ""
-    place = places(text).get(key)
-    span = place.value if place is not None else None
-    return Report(Source(str(path), text), (Diagnostic(SETTING_VALUE, span, message, help=help),))
+    return config.problem(found, key, message, help).report
 
 
 def _table(value: Any) -> Mapping[str, Any]:

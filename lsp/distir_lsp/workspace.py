@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lsprotocol import types
 
 from distir.ide.document import Document, open_document
+from distir.ide.proofs import Proved, Prover
 from distir.simulate.revision import go_on
 from distir_lsp.addresses import path_of
 from distir_lsp.positions import Positions
@@ -31,6 +32,9 @@ class Open:
     machine: tuple[str, Mapping[str, str]] | None = None
     """The hardware among that, by its name or path, and the figures of it that were changed."""
     simulated: Document | None = None
+    proved: Proved | None = None
+    """The last version that was compared with the sequential program."""
+    prover: Prover = field(default_factory=Prover)
     cost_s: float = 0.0
     """How long the last analysis took, with its simulation, in seconds of this thread's CPU time."""
     simulation_s: float | None = None
@@ -62,7 +66,7 @@ class Open:
     def current(self) -> Document | None:
         """The document of the latest version, parsed, and checked on demand. None if it is too long."""
         if self.is_too_long or self._is_given_up:
-            self._document = self.simulated = None
+            self._document = self.simulated = self.proved = None
             return None
         known = self._document
         if known is None:
@@ -78,7 +82,7 @@ class Open:
     def give_up(self) -> None:
         """Checking this version takes too long: it is left alone until the next one."""
         self._is_given_up = True
-        self._document = self.simulated = None
+        self._document = self.simulated = self.proved = None
         self.stamp += 1
 
     def is_on_demand(self, document: Document) -> bool:

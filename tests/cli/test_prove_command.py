@@ -1,5 +1,7 @@
 """`distir prove`, and `transform --prove`."""
 
+import json
+
 import pytest
 
 SEQUENTIAL = """
@@ -72,3 +74,76 @@ def test_the_step_that_is_not_proved_is_named(distir, sequential, tmp_path, monk
         del STEPS["wrong_step"]
     assert ended.code == 1
     assert "sequential.dir after `wrong_step`" in ended.err
+
+
+PLACEMENTS = b"""
+[parameters]
+x_1 = "x[0:4]"
+x_2 = "x[4:8]"
+w_1 = "w"
+w_2 = "w"
+
+[results]
+a_1 = "a[0:4]"
+a_2 = "a[4:8]"
+"""
+
+HALVES = b"""
+func @main(
+  %x_1: Tensor[Float32, (4, 4), 1], %x_2: Tensor[Float32, (4, 4), 2],
+  %w_1: Tensor[Float32, (4, 6), 1], %w_2: Tensor[Float32, (4, 6), 2]
+) {
+  %h_1 = MatMul(%x_1, %w_1)
+  %h_2 = MatMul(%x_2, %w_2)
+  %a_1 = Relu(%h_1)
+  %a_2 = Relu(%h_2)
+  return %a_1, %a_2
+}
+"""
+
+
+def test_placements_that_a_file_states(distir, sequential, file):
+    ended = distir("prove", file("halves.dir", HALVES), "--against", sequential, "--bind", "B=8",
+                   "--where", file("placements.toml", PLACEMENTS))  # fmt: skip
+    assert (ended.code, ended.err.splitlines()[0]) == (0, "proved: 1 result, for all values, at these sizes")
+
+
+def test_a_placement_that_cannot_be_is_shown_in_its_file(distir, sequential, file):
+    wrong = file("placements.toml", PLACEMENTS.replace(b"x[4:8]", b"x[4:9]"))
+    ended = distir("prove", file("halves.dir", HALVES), "--against", sequential, "--bind", "B=8", "--where", wrong)
+    assert ended.code == 1
+    assert "error[DIR803]" in ended.err
+    assert "placements.toml:4:7" in ended.err
+
+
+def test_the_settings_name_the_sequential_program(distir, sequential, replicas, file):
+    file("distir.toml", b'sequential = "sequential.dir"\n[bind]\nB = 8\n')
+    assert distir("prove", replicas).code == 0
+    file("distir.toml", b'entry = "main"\nsequential = "gone.dir"\n')
+    ended = distir("prove", replicas)
+    assert ended.code != 0
+    assert "distir.toml:2:14" in ended.err
+    assert "no such file or directory" in ended.err
+
+
+def test_without_either_the_option_is_asked_for(distir, replicas):
+    ended = distir("prove", replicas)
+    assert ended.code == 2
+    assert "expected `--against SEQUENTIAL`" in ended.err
+
+
+def test_the_best_rows_of_a_search_are_proved(distir, sequential):
+    words = ["--devices", "2", "--batch-size", "8", "--microbatches", "2", "--pp", "1", "--prove"]
+    ended = distir("search", sequential, *words)
+    assert ended.code == 0
+    assert "proved" in ended.out.splitlines()[2]
+    assert "2 proved, for all values, at these sizes" in ended.out
+    rows = json.loads(distir("search", sequential, *words, "--json").out)["rows"]
+    assert [(row["proved"], row["not_proved"]) for row in rows] == [(True, None)] * len(rows)
+
+
+def test_a_row_that_is_not_proved_says_why(distir, sequential):
+    words = ["--devices", "2", "--batch-size", "8", "--microbatches", "2", "--pp", "1", "--prove"]
+    ended = distir("search", sequential, *words, "--prove-timeout", "1ns")
+    assert ended.code == 0
+    assert ended.out.count("not proved: it takes longer than 1e-09 s") == 2

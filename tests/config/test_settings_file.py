@@ -317,7 +317,7 @@ def test_any_bytes_are_read_or_reported(tmp_path_factory, content):
         ("times = true", "it belongs in `[hints]`"),
         ('[budget]\nhardware = "h200"', "it belongs at the top, before the first `[table]`"),
         ("[hints.bind]\nB = 3", "write it as a table of its own, `[bind]`"),
-        ("streams = 2", "what can be set here: `hardware`, `nodes`, `entry`, `bind`, `budget`, `hints`"),
+        ("streams = 2", "what can be set here: `hardware`, `nodes`, `entry`, `sequential`, `bind`, `budget`, `hints`"),
     ],
 )
 def test_a_setting_in_the_wrong_table_is_reported_with_its_place(folder, content, advice):

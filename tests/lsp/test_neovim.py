@@ -47,3 +47,26 @@ def test_the_configuration_to_paste_works(tmp_path):
         env=with_server(tmp_path),
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
+def test_a_proof_in_neovim(tmp_path):
+    from test_proofs_in_the_editor import SEQUENTIAL, SHARDS, WRONG
+
+    (tmp_path / "model.dir").write_text(SEQUENTIAL)
+    (tmp_path / "distir.toml").write_text('sequential = "model.dir"\n')
+    program = tmp_path / "shards.dir"
+    program.write_text(WRONG)
+    given = {"PYTHON": sys.executable, "PATHS": f"{ROOT}:{ROOT / 'lsp'}", "PROGRAM": str(program)}
+    done = subprocess.run(
+        ["nvim", "--headless", "--clean", "-n"]
+        + ["-c", f"lua {'; '.join(f'{name} = [[{value}]]' for name, value in given.items())}"]
+        + ["-c", f"luafile {Path(__file__).with_name('neovim_proof.lua')}"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert program.read_text() == SHARDS

@@ -1,5 +1,10 @@
 """What is wrong in a program, by the first statement that shows it."""
 
+import re
+
+import pytest
+from proof_samples import distributed, sequential
+
 import distir
 from distir.prove import prove
 
@@ -85,7 +90,10 @@ def test_a_sum_of_which_a_part_is_counted_twice():
         ("%s_1, %s_2 = MPIAllreduce(%y_1, %y_2)", "%s.1, %s.2 = MPIAllreduce(%y_1, %y_2)\n"
          "%s_1, %s_2 = MPIAllreduce(%s.1, %s.2)"),
     )  # fmt: skip
-    assert message == "not proved: `Relu` is given 2 times `%y`, where the sequential program gives it `%y`"
+    assert message == (
+        "not proved: `Relu` is given 2 times `%y`, where the sequential program gives it `%y`; "
+        "`%s_1` is summed over 2 devices and summed over 2 devices"
+    )
 
 
 def test_a_result_that_is_a_part():
@@ -93,7 +101,7 @@ def test_a_result_that_is_a_part():
         ("  return %p_1\n", "  %rows, _ = Split[axis = 0](%p_1)\n  return %rows\n"),
     )
     assert message == "not proved: expected `%p`, found rows 0–3 of `%p`"
-    assert statement is None
+    assert statement.args == ("rows",)
 
 
 def test_a_value_from_before_the_step():
@@ -120,3 +128,102 @@ def test_a_statement_is_reported_once_with_all_that_rests_on_it():
     module = distir.parse(step.replace("Relu", "Gelu"))
     (found,) = prove(module, distir.parse(step)).diagnostics(module)
     assert [note.message for note in found.notes] == ["of the sequential program, `%b`, `%c` rest on it"]
+
+
+STEP = """
+func @main(
+  %x: Tensor[Float32, (8, 4), 1] {batch = 0}, %t: Tensor[Float32, (8, 6), 1] {batch = 0},
+  %w: Tensor[Float32, (4, 6), 1] {param}
+) {
+  %h = MatMul(%x, %w)
+  %dh = MSELossGrad(1.0, %h, %t)
+  %dw = Gemm[transA = true](%x, %dh)
+  %w_new = SGD(%w, %dw)
+  return %w_new
+}
+"""
+
+
+def replicas(scaled):
+    """A step on 4 devices whose losses are means over their own rows; `scaled`: what makes `%g` of the sum `%s`."""
+    each = range(1, 5)
+    params = ", ".join(
+        f"%x_{i}: Tensor[Float32, (2, 4), {i}] {{batch = 0}}, %t_{i}: Tensor[Float32, (2, 6), {i}] {{batch = 0}}, "
+        f"%w_{i}: Tensor[Float32, (4, 6), {i}]"
+        for i in each
+    )
+    body = [
+        f"%h_{i} = MatMul(%x_{i}, %w_{i})\n%dh_{i} = MSELossGrad(1.0, %h_{i}, %t_{i})\n"
+        f"%dw_{i} = Gemm[transA = true](%x_{i}, %dh_{i})"
+        for i in each
+    ]
+    body.append("%s_1, %s_2, %s_3, %s_4 = MPIAllreduce(%dw_1, %dw_2, %dw_3, %dw_4)")
+    body += [f"%g_{i} = {scaled.replace('%s', f'%s_{i}')}\n%n_{i} = SGD(%w_{i}, %g_{i})" for i in each]
+    body = "\n".join(body)
+    return f"""
+    func @main({params}) {{
+      {body}
+      return %n_1, %n_2, %n_3, %n_4
+    }}
+
+    func @main.scatter(
+      %x: Tensor[Float32, (8, 4), 1], %t: Tensor[Float32, (8, 6), 1], %w: Tensor[Float32, (4, 6), 1]
+    ) {{
+      %x_1, %x_2, %x_3, %x_4 = MPIScatter[devices = [1, 2, 3, 4], axis = 0](%x)
+      %t_1, %t_2, %t_3, %t_4 = MPIScatter[devices = [1, 2, 3, 4], axis = 0](%t)
+      %w_1, %w_2, %w_3, %w_4 = MPIBroadcast[devices = [1, 2, 3, 4]](%w)
+      return %x_1, %t_1, %w_1, %x_2, %t_2, %w_2, %x_3, %t_3, %w_3, %x_4, %t_4, %w_4
+    }}
+
+    func @main.gather(
+      %n_1: Tensor[Float32, (4, 6), 1], %n_2: Tensor[Float32, (4, 6), 2],
+      %n_3: Tensor[Float32, (4, 6), 3], %n_4: Tensor[Float32, (4, 6), 4]
+    ) {{
+      return %n_1
+    }}
+    """
+
+
+def test_a_gradient_summed_over_4_replicas_and_divided_by_2():
+    assert prove(distir.parse(replicas("Div(%s, 4.0)")), distir.parse(STEP)).proved
+    for half in ("Div(%s, 2.0)", "Mul(%s, 0.5)"):
+        message, statement = failed(text=replicas(half), sequential=STEP)
+        assert message == (
+            "not proved: `SGD` is given 2 times `%dw`, where the sequential program gives it `%dw`; "
+            "`%g_1` is summed over 4 devices and divided by 2"
+        )
+        assert statement.results == ("n_1",)
+
+
+def in_the_entry(text, change):
+    """A program with each line of its entry function changed."""
+    start, end = text.index("func @main("), text.index("func @main.scatter")
+    return text[:start] + "\n".join(map(change, text[start:end].split("\n"))) + text[end:]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("mlp", "%x_2.2,", "%x_3.2,"), ("gpt2", "%kept_2_2,", "%kept_2_3,"), ("llama", "%kept_2_2,", "%kept_2_3,")],
+)
+def test_a_device_that_uses_another_microbatch(name, old, new):
+    pipeline = distir.format(distributed(name, "pp=4 microbatches=4", training=True))
+    wrong = in_the_entry(pipeline, lambda line: line.replace(old, new) if "_accumulate_backward(" in line else line)
+    module = distir.parse(wrong)
+    assert wrong != pipeline
+    first, *_ = prove(module, sequential(name, training=True)).diagnostics(module)
+    assert first.message == f"not proved: device 2 uses microbatch 3 where microbatch 2 is due: `{new[:-1]}`"
+    assert new[1:-1] in module.functions["main"].body[first.site.index].args
+
+
+@pytest.mark.parametrize("name", ["mlp", "gpt2", "llama"])
+def test_a_microbatch_that_takes_the_place_of_another(name):
+    stale = re.compile(r"%(x|target|input_ids)_3((?:\.\d)?)(?=[,)])")
+
+    def change(line):
+        results, equals, rest = line.partition(" = ")
+        return line if "Split" in line or not equals else results + equals + stale.sub(r"%\1_2\2", rest)
+
+    pipeline = distir.format(distributed(name, "pp=2 microbatches=4", training=True))
+    module = distir.parse(in_the_entry(pipeline, change))
+    found = [d.message for d in prove(module, sequential(name, training=True)).diagnostics(module)]
+    assert all("microbatch 2 counts 2 times and microbatch 3 is missing" in message for message in found)

@@ -41,5 +41,7 @@ def test_what_is_proved_is_proved_of_formals(name):
     """Nothing has to be looked for in the calls themselves: then large programs would take long."""
     for model, words, training in CASES:
         if model == name:
-            found = proving._proof(distributed(name, words, training), sequential(name, training), {}, True)
+            found = proving.follow(
+                distributed(name, words, training), proving.reference(sequential(name, training))
+            ).proof
             assert found.failures == (), words

@@ -55,6 +55,31 @@ func @main(%x: Tensor[Float32, (512, 512), 1]) {
 }
 `;
 
+/** A program on one device, and its shards on two, of which the first forgets to add up; `SETTINGS` names the former. */
+const MODEL = `func @main(%x: Tensor[Float32, (8, 4), 1], %v: Tensor[Float32, (4, 2), 1]) {
+  %y = MatMul(%x, %v)
+  %p = Relu(%y)
+  return %p
+}
+`;
+const SHARDS = `func @main(
+  %x_1: Tensor[Float32, (8, 2), 1], %x_2: Tensor[Float32, (8, 2), 2],
+  %v_1: Tensor[Float32, (2, 2), 1], %v_2: Tensor[Float32, (2, 2), 2]
+) {
+  %y_1 = MatMul(%x_1, %v_1)
+  %y_2 = MatMul(%x_2, %v_2)
+  %p_1 = Relu(%y_1)
+  return %p_1
+}
+
+func @main.scatter(%x: Tensor[Float32, (8, 4), 1], %v: Tensor[Float32, (4, 2), 1]) {
+  %x_1, %x_2 = MPIScatter[devices = [1, 2], axis = 1](%x)
+  %v_1, %v_2 = MPIScatter[devices = [1, 2], axis = 0](%v)
+  return %x_1, %x_2, %v_1, %v_2
+}
+`;
+const SETTINGS = 'sequential = "model.dir"\n';
+
 /** Files by path. */
 export function programs() {
   return {
@@ -68,6 +93,9 @@ export function programs() {
     "large.dir": TWO,
     "unformatted.dir": "func @main(%a: Tensor[Float32, (4, 4), 1]) {\n %b=Relu( %a )\n      return %b\n}\n",
     "named.dir": "func @main(%x: Tensor[Float32, (B, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n",
+    "proof/distir.toml": SETTINGS,
+    "proof/model.dir": MODEL,
+    "proof/shards.dir": SHARDS,
     "größer als/prög 名.dir": example("mlp_pipeline.dir"),
   };
 }

@@ -165,3 +165,27 @@ func @main(%x: Tensor[Float32, (2,), 1]) {
 ```
 """,
 )
+
+ENDS_DISAGREE = code(
+    "DIR407",
+    "ends-disagree",
+    """
+`@main.scatter` returns the arguments of `@main`, and `@main` returns those of `@main.gather`: one for each parameter,
+of its type and on its device. Nothing calls these functions, so they are compared with each other.
+
+```dir
+func @main(%x_1: Tensor[Float32, (4,), 1], %x_2: Tensor[Float32, (4,), 2]) {
+  %y_1 = Relu(%x_1)
+  %y_2 = Relu(%x_2)
+  return %y_1, %y_2
+}
+
+func @main.scatter(%x: Tensor[Float32, (8,), 1]) {
+  %x_1, %x_2 = MPIScatter[devices = [1, 3], axis = 0](%x)
+  return %x_1, %x_2  // error: DIR407
+}
+```
+
+Write `devices = [1, 2]`, where `@main` has `%x_2`.
+""",
+)

@@ -20,6 +20,7 @@ SETTINGS_SYNTAX = code(
 ```toml
 hardware = "dgx-a100"          # a known profile, or the path of one, relative to this file
 entry = "main"                 # the function to simulate and run
+sequential = "model.dir"       # the program that others are proved against, relative to this file
 
 [bind]
 B = 64                         # a named dimension

@@ -46,7 +46,7 @@ def found_at(document: Document, span: Span) -> Iterator[LocatedFinding]:
     """What the checker finds wrong with statements in a piece of the text."""
     for diagnostic in document.program.analysis.diagnostics:
         site = diagnostic.site
-        if isinstance(site, Site) and site.index is not None and _lines_touch(document, site, span):
+        if isinstance(site, Site) and site.index is not None and lines_touch(document, site, span):
             yield LocatedFinding(site, diagnostic, diagnostic.located(document.program.syntax.source_map))
 
 
@@ -85,7 +85,14 @@ def renamed_in(document: Document, written: FunctionSyntax, index: int, name: st
     return [Edit(m.span, f"%{new}") for m in found if m.index == index and not m.defines]
 
 
-def _lines_touch(document: Document, site: Site, span: Span) -> bool:
+def lines_of(text: str, span: Span) -> Span:
+    """The whole lines of a piece of the text."""
+    end = text.find("\n", span.end)
+    return Span(text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end)
+
+
+def lines_touch(document: Document, site: Site, span: Span) -> bool:
+    """Whether the statement of a site is, in part, in a piece of the text."""
     written = document.program.syntax.by_name.get(site.function)
     if written is None or site.index is None or site.index >= len(written.starts):
         return False

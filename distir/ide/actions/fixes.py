@@ -11,7 +11,7 @@ from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
 from distir.cost.larger import ENOUGH
 from distir.diagnostics import Diagnostic, Span
 from distir.diagnostics.codes import lints
-from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, namer, renamed_in
+from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, lines_of, namer, renamed_in
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement, rewritten, whole_line
 from distir.ide.sends import name_there, send, sent_before
@@ -40,7 +40,7 @@ MOST_REPAIRED = 50
 def quick_fixes(document: Document, span: Span) -> list[Action]:
     """The repairs of what is wrong on the lines of a piece of the text; of very much, of what comes first."""
     actions: list[Action] = []
-    lines = _lines(document.text, span)
+    lines = lines_of(document.text, span)
     for found in islice(found_at(document, lines), MOST_REPAIRED):
         if (mistake := mistake_of(document.program.analysis.domain, found.diagnostic)) is not None:
             actions += _sends(document, found, mistake)
@@ -56,7 +56,7 @@ def quick_fixes(document: Document, span: Span) -> list[Action]:
 
 def larger_machines(simulated: Document, span: Span) -> Iterator[Action]:
     """The machine that the help of a finding says is large enough, on the lines of a piece of the text."""
-    lines = _lines(simulated.text, span)
+    lines = lines_of(simulated.text, span)
     for diagnostic in simulated.findings:
         place, enough = diagnostic.site, _ENOUGH.match(diagnostic.help or "")
         if enough is not None and isinstance(place, Span) and place.start <= lines.end and lines.start <= place.end:
@@ -85,12 +85,6 @@ def _in_lines(document: Document, lines: Span) -> Iterator[Diagnostic]:
         place = diagnostic.site
         if isinstance(place, Span) and place.start <= lines.end and lines.start <= place.end:
             yield diagnostic
-
-
-def _lines(text: str, span: Span) -> Span:
-    """The whole lines of a piece of the text."""
-    end = text.find("\n", span.end)
-    return Span(text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end)
 
 
 # ---- Send and Cast

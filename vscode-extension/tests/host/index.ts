@@ -133,6 +133,29 @@ const tests: Record<string, () => Promise<void>> = {
     assert.equal((await simulated(document)).why, "the program has errors");
   },
 
+  async "what is not proved is marked, hover and hints place values, and a fix adds the all-reduce"() {
+    const document = await open("proof/shards.dir");
+    const code = ({ code: given }: vscode.Diagnostic): string => String(typeof given === "object" ? given.value : given);
+    const unproved = (): vscode.Diagnostic[] => vscode.languages.getDiagnostics(document.uri).filter((each) => code(each) === "DIR801");
+    const [found] = await until("what is not proved", () => unproved().length > 0 && unproved());
+    assert.ok(found);
+    assert.match(found.message, /an all-reduce is missing/);
+    assert.equal(document.getText(found.range), "%p_1 = Relu(%y_1)");
+    const hovers = await vscode.commands.executeCommand<vscode.Hover[]>("vscode.executeHoverProvider", document.uri, place(document, "%y_1 = "));
+    const text = hovers.flatMap((hover) => hover.contents.map((each) => (typeof each === "string" ? each : each.value))).join();
+    assert.match(text, /a partial sum of `%y` over devices 1, 2/);
+    assert.ok(!(await hints(document)).some((hint) => hint.startsWith("≡")));
+    await set("hints.placements", true);
+    await until("placements", async () => (await hints(document)).some((hint) => hint.startsWith("≡ a partial sum of %y")));
+    await set("hints.placements", undefined);
+    const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>("vscode.executeCodeActionProvider", document.uri, found.range, "quickfix");
+    const fix = actions.find(({ title }) => title === "all-reduce `%y_1`, `%y_2`");
+    assert.ok(fix?.edit, actions.map(({ title }) => title).join());
+    await vscode.workspace.applyEdit(fix.edit);
+    await until("the proof", () => unproved().length === 0);
+    assert.match(document.getText(), /MPIAllreduce\(%y_1, %y_2\)/);
+  },
+
   async "formatting and renaming"() {
     const document = await open("unformatted.dir");
     const edits = await until("edits", async () => vscode.commands.executeCommand<vscode.TextEdit[]>("vscode.executeFormatDocumentProvider", document.uri, { tabSize: 2, insertSpaces: true }));
