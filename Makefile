@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTIR := $(BIN)/distir
 
 .DEFAULT_GOAL := help
-.PHONY: accuracy truth docs paper help demo test test-all zoo lint types check extension fuzz bench bless clean
+.PHONY: accuracy truth docs paper playground help demo test test-all zoo lint types check extension fuzz bench bless clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,9 @@ fuzz: $(VENV)/.test ## MINUTES=1 of CPU time for each of parser, editor, setting
 
 bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass or fail
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+playground: $(VENV)/.test ## DistIR in a browser, as a static site in build/playground; needs node 20 and npm
+	DISTIR_PYTHON=$(abspath $(BIN))/python sh vscode-extension/playground/make.sh build/playground
 
 paper: $(VENV)/.test ## the paper's evaluation: docs/explanation/paper.md with its pictures; goes on where it was
 	$(BIN)/python examples/paper/report.py

@@ -43,6 +43,12 @@ echo "== timeline"
 installed timeline || { (cd timeline && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) && touch timeline/node_modules/.installed; }
 (cd timeline && npm run --silent test)
 
+if [ -n "$CHROMIUM" ]; then
+  echo "== playground"
+  sh playground/make.sh ../build/playground
+  (cd playground && npm run --silent test)
+fi
+
 if [ -z "$CHROMIUM" ]; then
   skip "the tests in a real workbench: there is no chromium (apt-get install chromium, or CHROMIUM=/path/of/it)"
   exit 0

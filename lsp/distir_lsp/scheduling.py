@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -20,6 +21,9 @@ PAUSE_PER_COST = 0.7
 """How long to wait for more typing, by how long the last work took: waiting costs less than working in vain."""
 
 Found = TypeVar("Found")
+
+cpu_s: Callable[[], float] = getattr(time, "thread_time", time.process_time)
+"""Seconds of CPU time of this thread; of the process where, as in a browser, there is but one."""
 
 
 def pause_after(cost_s: float) -> float:

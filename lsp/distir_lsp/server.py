@@ -8,7 +8,6 @@ import gc
 import importlib
 import logging
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,7 +25,7 @@ from distir_lsp.addresses import path_of
 from distir_lsp.positions import UTF16, Positions
 from distir_lsp.progress import progress
 from distir_lsp.protocol import Protocol, Raw
-from distir_lsp.scheduling import Background, Debounced, Found, pause_after
+from distir_lsp.scheduling import Background, Debounced, Found, cpu_s, pause_after
 from distir_lsp.settings import Client, Settings, settings_for
 from distir_lsp.watch import Overdue
 from distir_lsp.workspace import Open
@@ -293,6 +292,10 @@ class DistirServer(LanguageServer):
             found.give_up()
             self.tell(f"analysing `{found.path}` took too long and was given up; edit it to try again")
             self._show(found)
+        except ModuleNotFoundError as missing:
+            found.give_up()
+            self.tell(f"`{found.path}` cannot be analysed here: that needs the Python package `{missing.name}`")
+            self._show(found)
 
     async def _look_at(self, found: Open) -> None:
         """Check the latest version of a document, then simulate it; said after each where that takes long."""
@@ -302,10 +305,10 @@ class DistirServer(LanguageServer):
             self.tell(f"`{found.path}` is longer than {limit} and not analysed; `distir.readLimit` sets the limit")
             self._show(found)
             return
-        start = time.thread_time()
+        start = cpu_s()
         if document.program.errors or not self._may_simulate(found, document):
             self._show(found)
-            found.cost_s = time.thread_time() - start
+            found.cost_s = cpu_s() - start
             self._done(found, document)
             return
         if found.expected_simulation_s(document) <= QUICK_S:
@@ -315,7 +318,7 @@ class DistirServer(LanguageServer):
             if not await self._at_leisure(found, document):
                 return
         self._simulated(found, document)
-        found.cost_s = time.thread_time() - start
+        found.cost_s = cpu_s() - start
         self._done(found, document)
 
     def _simulated(self, found: Open, document: Document) -> None:

@@ -1,4 +1,4 @@
-"""How a client is reached: standard input and output, or a port of this machine. Knows no requests."""
+"""How a client is reached: standard input and output, a port of this machine, or by messages. Knows no requests."""
 
 from __future__ import annotations
 
@@ -74,6 +74,34 @@ def on_port(server: DistirServer, host: str, port: int) -> None:
             asyncio.run(serve())
     finally:
         server.shutdown()
+
+
+class MessageOutput:
+    """A writer for a client that takes whole messages, as a browser does: what pygls writes, without its header."""
+
+    def __init__(self, send: Callable[[str], object]) -> None:
+        self._send = send
+
+    def write(self, data: bytes) -> None:
+        """Send one message."""
+        self._send(data.partition(b"\r\n\r\n")[2].decode())
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def on_messages(server: DistirServer, send: Callable[[str], object]) -> Callable[[str], None]:
+    """Serve a client that hands over one message at a time, as JSON text; returns the function that takes them.
+
+    `send` is called with each message to the client. Messages are handled by the running event loop, on whose thread
+    the returned function is called. Nothing watches over requests that take too long: the client ends the worker.
+    """
+    server.protocol.set_writer(MessageOutput(send))  # pyright: ignore[reportArgumentType]
+
+    def take(text: str) -> None:
+        server.protocol.handle_body(text.encode())
+
+    return take
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from distir.ide.proofs import Proved, Prover
 from distir.simulate.revision import go_on
 from distir_lsp.addresses import path_of
 from distir_lsp.positions import Positions
+from distir_lsp.scheduling import cpu_s
 from distir_lsp.settings import Settings
 
 STATEMENT_S, KNOWN_STATEMENT_S = 5e-6, 1e-6
@@ -97,10 +97,10 @@ class Open:
 
     def simulate(self, document: Document, pause: Callable[[], None] = go_on) -> None:
         """Simulate a document, and note how long it takes. In any thread; `pause` may raise to give up."""
-        goes_on, start = document.earlier is not None, time.thread_time()
+        goes_on, start = document.earlier is not None, cpu_s()
         document.simulate(pause)
         if goes_on:
-            self.simulation_s = time.thread_time() - start
+            self.simulation_s = cpu_s() - start
 
     def change(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """Apply the edits of one notification in order, each to the result of the one before."""

@@ -1,0 +1,109 @@
+// Builds the site: `node build.mjs OUT WHEEL...`, the wheels being DistIR's and those that it needs, of pure Python.
+//
+// Python is started here once, with everything imported and some programs simulated; a snapshot of its memory is what
+// the worker starts from. Nothing in the site is fetched from anywhere else.
+
+import { createHash } from "node:crypto";
+import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { loadPyodide } from "pyodide";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, "../..");
+const [out, ...wheels] = process.argv.slice(2);
+if (out === undefined || wheels.length === 0) {
+  console.error("expected: node build.mjs OUT WHEEL...");
+  process.exit(2);
+}
+
+/** The programs to begin with, simplest first: those of `examples` that need no numpy. */
+const EXAMPLES = [
+  "mlp_sequential", "mlp_data_parallel", "mlp_pipeline", "mlp_pipeline_swapped", "mlp_zero", "mlp_checkpointing",
+  "mixture_of_experts", "strategies/mlp_training", "strategies/mlp_pp_1f1b", "strategies/mlp_pp_zb_h1",
+  "strategies/mlp_dtp", "strategies/mlp_zero3",
+];
+
+rmSync(out, { recursive: true, force: true });
+mkdirSync(join(out, "pyodide"), { recursive: true });
+
+// The page, the editor's worker, and ours.
+await build({
+  absWorkingDir: here,
+  entryPoints: {
+    main: "src/main.ts",
+    worker: "src/worker.ts",
+    timeline: "src/timeline.ts",
+    editor: "node_modules/monaco-editor/esm/vs/editor/editor.worker.js",
+  },
+  outdir: out,
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["es2022"],
+  legalComments: "linked",
+  loader: { ".ttf": "file", ".wasm": "file" },
+  alias: {
+    monaco: join(here, "node_modules/monaco-editor/esm/vs/editor/editor.api.js"),
+    "lsp-client": join(here, "node_modules/monaco-editor/esm/external/monaco-lsp-client/out/index.js"),
+  },
+});
+for (const name of ["index.html", "timeline.html", "style.css"]) cpSync(join(here, "src", name), join(out, name));
+for (const name of ["timeline.js", "timeline.css"]) cpSync(join(root, "distir/simulate/page", name), join(out, `view.${name.slice(9)}`));
+cpSync(join(here, "../images/icon.png"), join(out, "icon.png"));
+cpSync(join(here, "node_modules/vscode-oniguruma/release/onig.wasm"), join(out, "onig.wasm"));
+const syntax = JSON.parse(readFileSync(join(here, "../syntaxes/distir.tmLanguage.json"), "utf8"));
+writeFileSync(join(out, "grammar.json"), JSON.stringify(syntax));
+const examples = EXAMPLES.map((name) => ({ name: `${basename(name)}.dir`, text: readFileSync(join(root, "examples", `${name}.dir`), "utf8") }));
+writeFileSync(join(out, "examples.json"), JSON.stringify(examples));
+
+// Python.
+const from = join(here, "node_modules/pyodide");
+for (const name of ["pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"]) cpSync(join(from, name), join(out, "pyodide", name));
+const python = await loadPyodide({ _makeSnapshot: true });
+for (const wheel of wheels) python.unpackArchive(new Uint8Array(readFileSync(wheel)), "zip", { extractDir: "/site" });
+python.FS.writeFile("/programs.json", JSON.stringify(examples.map(({ text }) => text)));
+const missing = python.runPython(`
+import gc, io, json, sys, zipfile
+from pathlib import Path
+sys.path.insert(0, "/site")
+from distir_lsp.in_browser import warm
+missing = warm(json.loads(Path("/programs.json").read_text()))
+packed = io.BytesIO()
+with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as packages:
+    for path in sorted(Path("/site").rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("RECORD"):
+            packages.write(path, path.relative_to("/site"))
+Path("/python.zip").write_bytes(packed.getvalue())
+del packed, packages
+gc.collect()
+", ".join(missing)
+`);
+writeFileSync(join(out, "python.zip"), python.FS.readFile("/python.zip"));
+writeFileSync(join(out, "python.snapshot.gz"), gzipSync(python.makeMemorySnapshot(), { level: 6 }));
+if (missing) console.log(`without these modules, which need packages that browsers lack: ${missing}`);
+
+// The service worker, which keeps all of it by a digest of the contents.
+const files = list(out).sort();
+const digest = createHash("sha256");
+for (const name of files) digest.update(name).update(readFileSync(join(out, name)));
+await build({
+  absWorkingDir: here,
+  entryPoints: ["src/sw.ts"],
+  outdir: out,
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: ["es2022"],
+  define: { VERSION: JSON.stringify(digest.digest("hex").slice(0, 16)), FILES: JSON.stringify(files) },
+});
+const total = files.reduce((sum, name) => sum + statSync(join(out, name)).size, 0);
+console.log(`${relative(process.cwd(), out)}: ${files.length} files, ${(total / 1e6).toFixed(1)} MB`);
+
+function list(folder, under = "") {
+  return readdirSync(join(folder, under), { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? list(folder, join(under, entry.name)) : [join(under, entry.name)],
+  );
+}

@@ -1,0 +1,127 @@
+// The playground as its user meets it, in chromium: one page for all, since each start of Python takes seconds.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { launch, missing, opened, served } from "./browser.mjs";
+
+const PATIENCE = { timeout: 120_000 };
+let browser, context, server, page, problems;
+
+const options = { skip: missing, timeout: 300_000 };
+before(async () => {
+  if (missing) return;
+  server = await served();
+  browser = await launch();
+  context = await browser.newContext({ viewport: { width: 1300, height: 900 }, permissions: ["clipboard-read", "clipboard-write"] });
+  ({ page, problems } = await opened(context, server.address));
+}, { timeout: 120_000 });
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const says = (pattern, at = page) => at.waitForFunction((source) => new RegExp(source).test(document.getElementById("status").value), pattern.source, PATIENCE);
+/** Waits for a text in the lines that are seen, hints included. */
+const showing = (pattern, at = page) =>
+  at.waitForFunction((source) => new RegExp(source).test(document.querySelector("#editor .view-lines").innerText.replaceAll("\u00a0", " ")), pattern.source, PATIENCE);
+const choose = async (name) => {
+  await page.locator("#examples").selectOption(name);
+  await page.frameLocator("#timeline").locator("h1", { hasText: name.replace(/\.dir$/, "") }).waitFor(PATIENCE); // simulated
+};
+
+test("the first program is checked and simulated, and its hints say types, devices and times", options, async () => {
+  await says(/^\d.*s on dgx-a100, .*B at the peak$/);
+  await showing(/%h: f32\[16384,1024\]@1 = Gemm\(.*\+\S+s @/);
+  await page.locator("#editor .codelens-decoration", { hasText: "2 calls" }).first().waitFor(PATIENCE);
+});
+
+test("the timeline is the one of the editor, and leads to the text", options, async () => {
+  const frame = page.frameLocator("#timeline");
+  await frame.locator("h1", { hasText: "mlp_sequential.dir @mlp" }).waitFor(PATIENCE);
+  assert.match(await frame.locator("body").innerText(), /23 ops/);
+  const chart = frame.locator("canvas").first();
+  await chart.click({ position: { x: 180, y: 40 } }); // a bar: the first op
+  await page.waitForFunction(() => document.querySelector("#editor .current-line") !== null, null, PATIENCE);
+});
+
+test("an error is shown where it is, and is gone when it is mended", options, async () => {
+  await page.locator("#editor .view-line", { hasText: "Relu" }).first().click();
+  await page.keyboard.press("End");
+  await page.keyboard.type(" (");
+  await says(/^1 error$/);
+  await page.locator("#editor .squiggly-error").first().waitFor({ state: "attached", ...PATIENCE });
+  await page.keyboard.press("Backspace");
+  await page.keyboard.press("Backspace");
+  await page.keyboard.press("Backspace");
+  await page.keyboard.type(")");
+  await says(/on dgx-a100/);
+});
+
+test("hover tells the type, completion the ops", options, async () => {
+  await page.locator("#editor .view-line", { hasText: "ReduceSum" }).locator("span", { hasText: /^ReduceSum$/ }).first().hover();
+  await page.locator(".monaco-hover", { hasText: "ReduceSum" }).first().waitFor(PATIENCE);
+  await page.locator("#editor .view-line", { hasText: "Relu" }).first().click();
+  await page.keyboard.press("End");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("%new = Matm");
+  await page.locator(".suggest-widget", { hasText: "MatMul" }).waitFor(PATIENCE);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+Shift+K"); // the line
+  await says(/on dgx-a100/);
+});
+
+test("a transform opens its result beside the program, simulated for the same machine", options, async () => {
+  await choose("mlp_training.dir");
+  await page.locator("#steps").fill("dp=2");
+  await page.locator("#transform button").click();
+  await page.locator("#programs button", { hasText: "mlp_training_dp2.dir" }).waitFor(PATIENCE);
+  await page.frameLocator("#timeline").locator("h1", { hasText: "mlp_training_dp2.dir" }).waitFor(PATIENCE);
+  await says(/on dgx-a100/);
+  await page.locator("#steps").fill("dp=3x");
+  await page.locator("#transform button").click();
+  await says(/dp=3x|number|integer/);
+});
+
+test("what the example list has can all be simulated here", { ...options, timeout: 600_000 }, async () => {
+  const names = await page.locator("#examples option").allInnerTexts();
+  assert.ok(names.length >= 10);
+  for (const name of names) await choose(name);
+});
+
+test("the address of a shared program opens it, with its machine", options, async () => {
+  await choose("mlp_pipeline.dir");
+  await page.locator("#hardware").selectOption("dgx-h100");
+  await says(/on dgx-h100/);
+  await page.locator("#share").click();
+  await says(/the address of this program/);
+  const address = await page.evaluate(() => location.href);
+  const { page: second } = await opened(context, address);
+  await says(/on dgx-h100/, second);
+  await showing(/pipeline/, second);
+  await second.close();
+  const { page: third } = await opened(context, `${server.address}#program=bm90aGluZw`);
+  await says(/cut off or damaged|on dgx-a100/, third);
+  await third.close();
+});
+
+test("a program that needs what browsers lack is said to", options, async () => {
+  const text = "func @f(%x: Tensor[Float32, (8, 4), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  return %x\n}\n";
+  const address = await page.evaluate(async (program) => {
+    const packed = new Uint8Array(await new Response(new Blob([program]).stream().pipeThrough(new CompressionStream("deflate-raw"))).arrayBuffer());
+    return btoa(String.fromCharCode(...packed)).replaceAll("+", "-").replaceAll("/", "_");
+  }, text);
+  const { page: other } = await opened(context, `${server.address}#program=${encodeURIComponent(address)}&name=shape.dir`);
+  await says(/needs the Python package `numpy`/, other);
+  await other.close();
+});
+
+test("it works without a network once it is loaded", options, async () => {
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await server.stop();
+  const { page: alone } = await opened(context, server.address);
+  await says(/on dgx-a100/, alone);
+  await showing(/@1 = Gemm/, alone);
+  await alone.close();
+});
+
+test("nothing went wrong on the way, and no other host was asked", options, () => assert.deepEqual(problems, []));
