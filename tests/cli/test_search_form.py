@@ -42,6 +42,7 @@ def test_all_that_can_be_searched_for_is_asked_for():
     """But for what the editor's own pickers choose, what is listed and written, and the sizes of models by name."""
     elsewhere = {"model", "hardware", "nodes", *named.OPTIONS}
     listed = {"top", "pareto", "tokens", "price", "power", "explain", "as_json", "progress", "export", "row", "plot"}
+    listed |= {"prove", "prove_timeout"}
     written = {"csv", "resume", "measure", "measure_backend", "measure_timeout"}
     fields = {field.name.replace("-", "_"): field for field in form_of(search)}
     assert set(fields) == set(inspect.signature(search).parameters) - elsewhere - listed - written

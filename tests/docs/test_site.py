@@ -1,8 +1,13 @@
 """The site builds without a broken link, and its references hold every definition."""
 
+import base64
 import html
+import importlib.util
 import logging
 import re
+import zlib
+from types import SimpleNamespace
+from urllib.parse import parse_qs
 
 import pytest
 from page_samples import ROOT, blocks
@@ -54,6 +59,7 @@ def test_links_lead_to_pages_and_places_that_exist(site):
             if re.match(r"\w+:|//", path):
                 continue
             to = (page.parent / path).resolve() if path else page
+            anchor = "" if to.parent.name == "playground" else anchor  # a program
             if not to.exists() or (anchor and to.suffix == ".html" and anchor not in anchors(to)):
                 broken.append(f"{page.relative_to(site)}: {target}")
     assert broken == []
@@ -76,3 +82,20 @@ def test_programs_in_the_references_are_those_of_the_definitions(site):
     assert documented
     text = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "diagnostics.html").read_text()))
     assert [program for program in documented if program.strip() not in text] == []
+
+
+def test_whole_programs_can_be_opened_in_the_playground_where_it_was_built(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("docs_playground", ROOT / "docs/playground.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    monkeypatch.setattr(hook, "BUILT", tmp_path)
+    program = "func @f(%x: Tensor[Float32, (8,), 1]) {\n  return %x\n}\n"
+    page = f"```dir\n{program}```\n\n```dir\n%y = Relu(%x)\n```\n"
+    here = SimpleNamespace(url="how-to/f.html", file=SimpleNamespace(src_uri="how-to/f.md"))
+    assert hook.on_page_markdown(page, here, None, None) == page, "there is none"
+    (tmp_path / "index.html").write_text("")
+    (link,) = re.findall(r'href="([^"]+)"', hook.on_page_markdown(page, here, None, None))
+    path, _, fragment = link.partition("#")
+    assert path == "../playground/index.html"
+    packed = parse_qs(fragment)["program"][0]
+    assert zlib.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), -15).decode() == program

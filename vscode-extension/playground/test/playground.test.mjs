@@ -64,6 +64,7 @@ test("hover tells the type, completion the ops", options, async () => {
   await page.keyboard.press("End");
   await page.keyboard.press("Enter");
   await page.keyboard.type("%new = Matm");
+  await page.keyboard.press("Control+Space");
   await page.locator(".suggest-widget", { hasText: "MatMul" }).waitFor(PATIENCE);
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+Shift+K"); // the line
