@@ -40,7 +40,7 @@ class FunctionNames:
     early: set[str] = field(default_factory=set[str])
     """The names mentioned before they are defined."""
     hints: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """For undefined names: the one that may have been meant. Kept while the names that are defined stay the same."""
+    """For undefined names: the one that may have been meant. Kept while names are defined in the same order."""
 
     @property
     def is_plain(self) -> bool:
@@ -175,7 +175,10 @@ class _Revision:
         for name in touched:
             is_result = found.defined.get(name, -1) >= 0 or name in found.repeated
             _put(found.unused, name, is_result and name not in found.uses)
-        found.hints = {name: near for name, near in old.hints.items() if name not in touched} if gone == fresh else {}
+        if gone == fresh and self._defines_in_order():
+            found.hints = {name: near for name, near in old.hints.items() if name not in touched}
+        else:
+            found.hints = {}
         return found
 
     def _count(self, statement: Statement, by: int) -> list[str]:
@@ -215,6 +218,14 @@ class _Revision:
         """Whether what defines a name, and is still there, comes after a statement of the new body."""
         place = self.edit.new_index(self.old.defined[name])
         return place is None or place >= index
+
+    def _defines_in_order(self) -> bool:
+        """Whether each hunk defines the same names in the same order as what it replaces."""
+        before, after = self.old.function.body, self.found.function.body
+        return all(
+            _defined(before[hunk.first : hunk.end]) == _defined(after[hunk.new_first : hunk.new_end])
+            for hunk in self.edit.hunks
+        )
 
     def _in_place(self) -> set[str]:
         """The names that the same hunk took away and brought back."""

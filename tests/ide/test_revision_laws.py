@@ -86,6 +86,17 @@ def test_every_version_is_as_if_read_again(program, steps):
             good = text if fresh.simulation is not None else good
 
 
+def test_the_name_that_may_have_been_meant_follows_the_order_of_definitions():
+    """A definition moves behind a use of a name that nothing defines, by two hunks that define the same names."""
+    text = PROGRAMS[3]
+    document = open_document(text, "x", SETUP)
+    edits = [("copy", 3, 1), ("replace", 0, 0), ("delete", 4291, 0), ("replace", 0, 0), ("swap", 677, 7002)]
+    for version, edit in enumerate(edits):
+        text = edited(text, *edit)
+        document = document.edited(text, version)
+        assert_same(document, open_document(text, "x", SETUP))
+
+
 @pytest.mark.parametrize("bind", [{"B": 4}, {"B": 8, "unknown": 1}])
 def test_bound_sizes_are_kept_through_errors(bind):
     text = "func @main(%x: Tensor[Float32, (B, 8), 1]) {\n  %y = Relu(%x)\n  %z = Exp(%y)\n  return %z\n}\n"
