@@ -49,10 +49,10 @@ class CodeLine:
 
 @dataclass(slots=True, eq=False)
 class RecordedEvent:
-    """A place between lines of code, where an event may be recorded: when what the lines before it make is there.
+    """A position in the generated code where an event may be recorded, which fires when the lines before it are done.
 
-    `coming`: the expression of a value of another stream, whose own event it is instead; `name`: the variable of the
-    event, none where nothing waits for it.
+    `coming`: the expression of a value that another stream produces; its event is used instead. `name`: the event's
+    variable; empty where nothing waits for it.
     """
 
     coming: str = ""
@@ -71,7 +71,7 @@ class EmittedFunction:
     overwritten: tuple[str, ...] = ()
     """Names of the parameters that the function overwrites."""
     streams: tuple[str, ...] = ()
-    """By result: the stream that may still make it when the function returns; empty for none."""
+    """By result: the stream that may still be producing it when the function returns; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +182,12 @@ class _FunctionEmitter:
         """The variable that donates arguments to a callee, if any."""
         self.last = last_uses(instance.function)
         self.coming: dict[str, str] = {}
-        """The streams of values that are not waited for yet."""
+        """The streams that produce values which nothing has waited for yet."""
         self.has_streams = any(stream_of(s) for s in instance.function.body)
         self.ready: dict[str, tuple[RecordedEvent, ...]] = {}
-        """By value that the stream that computes makes, or has waited for: when it is there for other streams."""
+        """By value that the compute stream produces, or has waited for: the event after which other streams may read it."""
         self.last_used: dict[Root, RecordedEvent] = {}
-        """By tensor: the end of the last statement on the stream that computes which uses its memory."""
+        """By tensor: the event after the last statement on the compute stream that uses its memory."""
         self.overwrites: list[str] = []
         """The operands that the current statement overwrites."""
 
@@ -267,11 +267,11 @@ class _FunctionEmitter:
         self._drop(index, statement)
 
     def _coming(self, args: Sequence[Arg]) -> str:
-        """A stream that is making one of these values; empty if none is."""
+        """A stream that still produces one of these values; empty if none does."""
         return next((self.coming[name] for name in names(args) if name in self.coming), "")
 
     def _ends(self, made: Sequence[str], statement: Apply | Call | None = None) -> None:
-        """Note where a statement ends that the stream that computes runs, or where the function begins."""
+        """Note where a statement on the compute stream ends, or where the function begins."""
         if not self.has_streams:
             return
         if statement is not None and _packs(statement):
@@ -314,7 +314,7 @@ class _FunctionEmitter:
         found: EmittedFunction = yield self.rank.of(callee(self.rank.domain, self.instance, call))
         self.communicates |= found.communicates
         texts = [self._passed(call.args[i], vs[i]) for i in found.params]
-        if not call.stream:  # what runs aside may not have read its arguments when the call returns
+        if not call.stream:  # other streams may not have read their arguments when the call returns
             texts = self._donated(index, call, [call.args[i] for i in found.params], texts)
         given = zip((call.results[i] for i in found.results), found.streams, strict=True)
         self.coming.update((name, stream) for name, stream in given if stream and name != DISCARD)
@@ -391,7 +391,7 @@ class _FunctionEmitter:
             self.rows.append(CodeLine(f"del {parts}"))
 
     def _aside(self, statement: Apply | Call, line: Assignment, targets: Sequence[str]) -> str:
-        """The expression of a line that runs on a stream of its own; what it gives is coming."""
+        """The expression of a line that runs on a side stream, which produces its results later."""
         if line.text == NONE:
             return line.text
         self.rank.aside = self.communicates = True
@@ -410,9 +410,9 @@ class _FunctionEmitter:
         return f"{kernel('parts')}({begun}, {len(targets)})" if len(targets) > 1 else begun
 
     def _needed(self, statement: Apply | Call, taken: Sequence[str]) -> list[RecordedEvent]:
-        """What a statement on a stream of its own waits for of the stream that computes.
+        """The events of the compute stream that a statement on a side stream waits for.
 
-        That its operands are made, and where it overwrites one, that nothing computes with that memory any more.
+        Its operands must be there; where it overwrites one, no statement may still use that memory.
         """
         found: dict[RecordedEvent, None] = {}
         for name in names(statement.args):
@@ -443,7 +443,7 @@ class _FunctionEmitter:
         return found
 
     def _wait(self, args: Sequence[Arg]) -> None:
-        """Wait for what other streams make of what the stream that computes is about to use."""
+        """Make the compute stream wait for the values of other streams that it is about to use."""
         for name in dict.fromkeys(names(args)):
             if self.coming.pop(name, ""):
                 text = self.texts[name]
