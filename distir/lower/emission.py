@@ -185,7 +185,7 @@ class _FunctionEmitter:
         """The streams that produce values which nothing has waited for yet."""
         self.has_streams = any(stream_of(s) for s in instance.function.body)
         self.ready: dict[str, tuple[RecordedEvent, ...]] = {}
-        """By value that the compute stream produces, or has waited for: the event after which other streams may read it."""
+        """By value that the compute stream produces, or waited for: the event after which other streams may read it."""
         self.last_used: dict[Root, RecordedEvent] = {}
         """By tensor: the event after the last statement on the compute stream that uses its memory."""
         self.overwrites: list[str] = []
