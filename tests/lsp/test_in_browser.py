@@ -19,19 +19,19 @@ async def main():
         heard.append(json.loads(text))
         come.set()
     take = serve(send)
-    def say(method, params, id=None):
-        take(json.dumps({{"jsonrpc": "2.0", "method": method, "params": params}} | ({{}} if id is None else {{"id": id}})))
+    def say(method, params, **id):
+        take(json.dumps({{"jsonrpc": "2.0", "method": method, "params": params, **id}}))
     async def until(wanted):
         while not (found := [m for m in heard if wanted(m)]):
             come.clear()
             await asyncio.wait_for(come.wait(), 60)
         return found[-1]
-    say("initialize", {{"capabilities": {{}}, "processId": None, "rootUri": None}}, 1)
+    say("initialize", {{"capabilities": {{}}, "processId": None, "rootUri": None}}, id=1)
     await until(lambda m: m.get("id") == 1)
     say("initialized", {{}})
     say("textDocument/didOpen", {{"textDocument": {{"uri": URI, "languageId": "distir", "version": 1, "text": TEXT}}}})
     await until(lambda m: m.get("method") in ("textDocument/publishDiagnostics", "window/showMessage"))
-    say("distir/status", {{"textDocument": {{"uri": URI}}}}, 2)
+    say("distir/status", {{"textDocument": {{"uri": URI}}}}, id=2)
     found = await until(lambda m: m.get("id") == 2)
     messages = [m["params"]["message"] for m in heard if m.get("method") == "window/showMessage"]
     print(json.dumps([found.get("result", {{}}).get("latency_s"), messages]))
