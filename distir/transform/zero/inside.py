@@ -69,7 +69,8 @@ class WeightsInside:
             function = self.module.functions[name]
             held = {p.name: of for p, of in zip(function.params, helds, strict=True) if of is not None}
             body = _Body(self, function, held, ()).rewritten()
-            params = [replace(p, type=self.partitioned.type(p.type, held.get(p.name))) for p in function.params]
+            left = [p for p in function.params if self.partitioned.remains(held.get(p.name))]
+            params = [replace(p, type=self.partitioned.type(p.type, held.get(p.name))) for p in left]
             own = fresh(name, self.taken)
             self.made[name, key] = replace(
                 function, name=own, params=tuple(params), body=tuple(body), result_types=None
@@ -121,13 +122,17 @@ class _Body:
             return statement
         match statement:
             case Apply(op="MakeTuple"):
-                self.held[statement.results[0]] = tuple(self._held(arg) for arg in statement.args)
+                self.held[statement.results[0]] = packed = tuple(self._held(arg) for arg in statement.args)
+                if not self.owner.partitioned.remains(packed):
+                    return None
                 return replace(statement, args=self._remaining(statement.args), claims=())
             case Apply(op="UnpackTuple"):
                 held = self.held[used[0]]
                 assert isinstance(held, tuple)
                 made = list(zip(statement.results, held, strict=True))
                 self.held |= {name: of for name, of in made if name != DISCARD and of is not None}
+                if not self.owner.partitioned.remains(held):
+                    return None
                 kept = tuple(name for name, of in made if self.owner.partitioned.remains(of))
                 return replace(statement, results=kept, claims=())
             case Apply(op="Cast") if self._narrows(statement, used[0]):
@@ -139,7 +144,9 @@ class _Body:
             case Call() if any(isinstance(self._held(arg), tuple) for arg in statement.args):
                 helds = [of if isinstance(of := self._held(arg), tuple) else None for arg in statement.args]
                 self._use(index, [name for name in used if isinstance(self.held[name], Slot)])
-                return replace(statement, function=self.owner.taking(statement.function, helds).name)
+                left = zip(statement.args, helds, strict=True)
+                args = tuple(arg for arg, of in left if self.owner.partitioned.remains(of))
+                return replace(statement, function=self.owner.taking(statement.function, helds).name, args=args)
             case _:
                 if isinstance(statement, Return) or any(isinstance(self.held[name], tuple) for name in used):
                     raise needed_whole(self.function, index, used[0])

@@ -40,7 +40,9 @@ class Partitioned:
     partitions: Sequence[Partition]
 
     def remains(self, held: Held | None) -> bool:
-        """Whether anything is left of a value: of a copy whose weight another replica owns, nothing is."""
+        """Whether anything is left of a value: of a copy whose weight another replica owns, or a tuple of such, nothing."""
+        if isinstance(held, tuple) and held:
+            return any(map(self.remains, held))
         if not isinstance(held, Slot):
             return True
         partition = self.partitions[held.weight]
