@@ -40,7 +40,7 @@ class Partitioned:
     partitions: Sequence[Partition]
 
     def remains(self, held: Held | None) -> bool:
-        """Whether anything is left of a value: of a copy whose weight another replica owns, or a tuple of such, nothing."""
+        """Whether anything is left of a value: nothing, of what another replica owns, or of a tuple of such."""
         if isinstance(held, tuple) and held:
             return any(map(self.remains, held))
         if not isinstance(held, Slot):
