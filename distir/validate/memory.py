@@ -38,8 +38,8 @@ class MemoryParts:
         """Those of the program, and what is like them."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
-    def told(self, use: HeldMemory) -> int:
-        """The peak as a framework tells it."""
+    def peak(self, use: HeldMemory) -> int:
+        """The peak as a framework reports it."""
         return self.tensors + self.workspace + (self.reserved if use.peak == "reserved" else 0)
 
     @property
@@ -49,11 +49,11 @@ class MemoryParts:
 
 
 def memory_of(program: RunProgram, simulation: Simulation) -> tuple[int, bool]:
-    """Bytes of the peak as the framework tells it, and whether every device has what it needs."""
+    """Bytes of the peak as the framework reports it, and whether every device has what it needs."""
     use, found = program.memory, parts_by_device(program, simulation)
-    told = found[max(found)].told(use) if use.of == "last" else max(parts.told(use) for parts in found.values())
+    peak = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
     has = simulation.memory_uses
-    return told, all(parts.needed <= has[device].capacity_bytes for device, parts in found.items())
+    return peak, all(parts.needed <= has[device].capacity_bytes for device, parts in found.items())
 
 
 def parts_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:

@@ -38,9 +38,9 @@ def test_the_parts_of_a_device_are_its_tensors_and_what_is_beside_them():
 def test_a_framework_that_logs_on_its_last_rank_tells_of_the_stage_with_the_logits():
     one = run(tp=1, pp=2, gpus=4, vocab=20000, seq=512)
     found = parts(one)
-    assert predict(one).peak_memory_bytes == found[max(found)].told(plan_of(one).memory)
+    assert predict(one).peak_memory_bytes == found[max(found)].peak(plan_of(one).memory)
     other = replace(one, framework="vtrain")
-    assert predict(other).peak_memory_bytes == max(p.told(plan_of(other).memory) for p in parts(other).values())
+    assert predict(other).peak_memory_bytes == max(p.peak(plan_of(other).memory) for p in parts(other).values())
 
 
 def test_a_tied_embedding_has_gradients_and_state_on_the_last_stage_too():
