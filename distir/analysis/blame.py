@@ -1,4 +1,4 @@
-"""What a call is blamed for that its function does not check: which argument, and in which words."""
+"""Errors inside a callee, as the call reports them: which argument they are attributed to, and the message."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from distir.diagnostics import Span
 from distir.ir import Function, Site, names, operands, results
 
 UNFIT = "does not check for these arguments"
-"""What is said of a call, before the reason."""
+"""The beginning of the message at a call, before the reason."""
 
 
 def argument_to_blame(function: Function, site: Site | Span | None) -> int | None:
-    """The parameter that what is wrong at a site of a function comes from: the nearest one along its data.
+    """The parameter that an error at a site of a function is attributed to: the nearest one along the data flow.
 
     None where none leads there.
     """

@@ -1,4 +1,4 @@
-"""Checking a module: what is wrong in it, and all that was found on the way, for a first or a later version of it."""
+"""Checking a module: its diagnostics, types and instances, from scratch or from those of an earlier version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distir.ir.per_thread import kept_per_thread
 from distir.ops import Value
 
 MOST_ADVISED = 100
-"""Of more diagnostics, what would mend the statement is looked for in the first ones."""
+"""Repairs are looked for in this many diagnostics, the first ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """How much memory the reference executor needs for a program, derived from types before anything is computed.
 
 The executor keeps every value until its function returns, as Algorithm 1 does. What ops need while they run is not
-counted, nor what views share with their operands: an estimate from below, right where results are large.
+counted, nor is what views share with their operands: a lower bound, tight where results are large.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Streams that statements name in vain: what they do runs on no stream. Knows ops, and types where they are known."""
+"""Statements that name a stream on which they run nothing. Depends on ops, and on types where they are known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distir.ops import OPS, Value, type_of
 
 
 def idle_streams(function: Function, values: Mapping[str, Value]) -> Iterator[Diagnostic]:
-    """The statements of a function that name a stream and do nothing there. `values`: what is known of its own."""
+    """The statements of a function that name a stream and run nothing on it. `values`: the known values of its names."""
     for index, statement in enumerate(function.body):
         if isinstance(statement, Apply) and statement.stream and statement.op in OPS:
             why = _why_nothing(statement, values)

@@ -1,7 +1,7 @@
-"""What mends a statement whose operands are on different devices, or of different element types: `Send` and `Cast`.
+"""Repairs of statements whose operands are on different devices or of different element types: `Send`, `Cast`.
 
-Tried out, not guessed: a repair is one with which what was wrong is wrong no more. The help of a diagnostic and the
-editor's quick fixes come from here, so they say the same.
+A repair is offered only if the statement checks with it. The help of a diagnostic and the editor's quick fixes both
+come from here, so they agree.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def mistake_of(domain: Checker, diagnostic: Diagnostic) -> Mistake | None:
 
 
 def advised(domain: Checker, diagnostic: Diagnostic) -> Diagnostic:
-    """A diagnostic whose help is the first repair there is, and whose place is what that repairs."""
+    """The diagnostic with the first repair as its help, placed at the operand that the repair changes."""
     if diagnostic.code not in (*MISPLACED, *MISTYPED) or (found := mistake_of(domain, diagnostic)) is None:
         return diagnostic
     sending = next(iter(sendings(found)), None)

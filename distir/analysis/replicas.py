@@ -1,8 +1,8 @@
-"""Calls that differ in their devices alone: one of them is interpreted, the others follow by renaming.
+"""Calls that differ only in their devices: one is interpreted, the others are derived by renaming devices.
 
-Data parallelism calls a stage once per replica. What such a call gives is what it gives elsewhere, on other devices,
-as long as neither the function nor what it calls names a device. Renaming keeps the order of devices, since ops list
-theirs in order. Knows values and devices; no ops' rules, and nothing of what is wrong in a program.
+Data parallelism calls a stage once per replica. If neither the function nor its callees name a device, the result on
+one set of devices gives that on any other. Renaming preserves the order of devices, because ops list theirs in order.
+Depends on values and devices; not on rules of ops, and not on diagnostics.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Key = tuple[str, tuple[Value, ...]]
 
 @dataclass(slots=True)
 class Replicas:
-    """The instances of a module's functions that others, on other devices, follow from."""
+    """Instances of a module's functions, from which those on other devices are derived."""
 
     module: Module
     _named: dict[str, bool] = field(default_factory=dict[str, bool])
     _origins: dict[Key, tuple[Instance, Devices]] = field(default_factory=dict[Key, tuple[Instance, Devices]])
 
     def names_devices(self, name: str) -> bool:
-        """Whether a function, or one that it calls, names a device; on a cycle of calls, yes."""
+        """Whether a function or one of its callees names a device; true on a cycle of calls."""
         known = self._named.get(name)
         return finish(self._names_devices(name)) if known is None else known
 
@@ -45,7 +45,7 @@ class Replicas:
         return self._named[name]
 
     def key(self, name: str, vs: Sequence[Value]) -> tuple[Key, Devices] | None:
-        """What calls that differ in their devices alone have in common, and the devices of this one.
+        """A key shared by the calls that differ only in their devices, and the devices of this call.
 
         None where the devices make a difference, or there are none.
         """
@@ -55,7 +55,7 @@ class Replicas:
         return ((name, canonical_devices(devices)(tuple(vs))), devices) if devices else None
 
     def following(self, name: str, vs: Sequence[Value]) -> Instance | None:
-        """The instance for these arguments by one on other devices; None where there is none."""
+        """The instance for these arguments, derived from one on other devices; None if there is none."""
         found = self.key(name, vs)
         if found is None or found[0] not in self._origins:
             return None
@@ -63,7 +63,7 @@ class Replicas:
         return Replica.of(origin, renaming(devices, found[1]))
 
     def add(self, name: str, vs: Sequence[Value], instance: Instance) -> None:
-        """Let others follow from an instance, in which nothing is wrong."""
+        """Derive others from this instance, which has no errors."""
         found = self.key(name, vs)
         if found is not None:
             self._origins.setdefault(found[0], (instance, found[1]))
