@@ -11,7 +11,7 @@ from distir.ops import OPS, Value, type_of
 
 
 def idle_streams(function: Function, values: Mapping[str, Value]) -> Iterator[Diagnostic]:
-    """The statements of a function that name a stream and run nothing on it. `values`: the known values of its names."""
+    """The statements of a function that name a stream and run nothing on it. `values`: its known values."""
     for index, statement in enumerate(function.body):
         if isinstance(statement, Apply) and statement.stream and statement.op in OPS:
             why = _why_nothing(statement, values)
