@@ -1,4 +1,4 @@
-"""What blocks of statements need of the machine, whatever the time and memory they take: groups that talk, arithmetic.
+"""Requirements of blocks of statements on the machine, besides time and memory: process groups, element types.
 
 A third figure of a block beside clocks and memory, and as composable: the union over its steps, each once.
 """
