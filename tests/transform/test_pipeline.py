@@ -429,7 +429,8 @@ def test_balance_by_cost_makes_the_slowest_stage_as_fast_as_can_be(amounts, devi
     made, equal = (pipeline(module, devices, 8, balance=balance) for balance in ("cost", "uniform"))
     if layers_of(made, devices) == layers_of(equal, devices):
         return  # equally many layers are as fast, or faster: filling and draining count, too
-    assert simulated(made).latency_s <= simulated(equal).latency_s
+    # by the rates of another machine than that for which the cut was made: sends of nanoseconds may differ
+    assert simulated(made).latency_s <= simulated(equal).latency_s * (1 + 1e-9)
     busiest = max(use.busy_s for use in simulated(made).devices.values()) / 8
     cuts = itertools.combinations(range(1, len(amounts)), devices - 1)
     runs = ([sum(amounts[a:b]) for a, b in itertools.pairwise([0, *cut, len(amounts)])] for cut in cuts)
