@@ -444,7 +444,8 @@ inWindow("a search runs in the background; a configuration opens as a program", 
   await window.command("DistIR: Search Configurations");
   await window.pick("Devices");
   await window.enter("4", ": Devices");
-  await window.pick("Microbatches");
+  await window.row("Devices").waitFor(); // the form is back
+  await window.pick("Microbatches", { typed: true });
   await window.enter("4", ": Microbatches");
   const told = window.message(/Searching configurations of sequential\.dir/); // with its counts for moments only
   await window.pick("Search on");
