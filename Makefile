@@ -45,9 +45,8 @@ check: $(VENV)/.test ## the tests, on all cores
 extension: $(VENV)/.test ## the VS Code extension's tests, in a real VS Code where chromium can be had
 	DISTIR_PYTHON=$(abspath $(BIN))/python sh vscode-extension/test.sh
 
-test-all: test ## the same, and what takes longer: every strategy of every model, more random programs
-	DISTIR_TEST_ALL=1 $(BIN)/pytest --numprocesses auto --dist worksteal tests/transform tests/search/test_extrapolation.py tests/search/test_whole.py tests/hardening/test_depth.py tests/cli/test_ends.py
-	DISTIR_TEST_ALL=1 DISTIR_TEST_LAUNCHES=500 $(BIN)/pytest tests/lower
+test-all: lint types extension ## the same, and what takes longer: every strategy of every model, more random programs
+	DISTIR_TEST_ALL=1 DISTIR_TEST_LAUNCHES=500 $(BIN)/pytest --numprocesses auto --dist worksteal
 	DISTIR_TEST_PROGRAMS=1000 $(BIN)/pytest --numprocesses auto tests/simulate/test_simulation_laws.py tests/simulate/test_hosts_and_streams.py tests/transform/test_random_chains.py
 
 zoo: $(VENV)/.test ## every family of models through every strategy, verified: writes docs/reference/models.md

@@ -15,6 +15,7 @@ from distir.api import (
     check_text,
     format,  # noqa: A004 - a verb here
     import_onnx,
+    import_stablehlo,
     import_torch,
     parse,
     run,
@@ -57,6 +58,7 @@ __all__ = [
     "check_text",
     "format",
     "import_onnx",
+    "import_stablehlo",
     "import_torch",
     "models",
     "op",

@@ -108,7 +108,7 @@ def search(
     model: Module | str,
     devices: int | None = None,
     hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
-    batch_sizes: Sequence[int] = (),
+    batch_sizes: int | Sequence[int] = (),
     *,
     space: Space | None = None,
     method: Method = "grid",
@@ -118,9 +118,10 @@ def search(
 ) -> Table:
     """Try every D/T/P/K for a sequential program, or for a model of the paper by name, on `devices` devices.
 
-    The default for `devices` is all devices of the machine. `batch_sizes` bind the batch dimension of the program's
-    `{batch}` parameters; `space` sets the other dimensions of the search. With `fuse` the ops of each distributed
-    program are fused into kernels, as by the step `fuse`. Returns rows with the columns of `distir search --csv`:
+    The default for `devices` is all devices of the machine. `batch_sizes`, one or several, bind the batch dimension of
+    the program's `{batch}` parameters; `space` sets the other dimensions of the search. With `fuse` the ops of each
+    distributed program are fused into kernels, as by the step `fuse`. Returns rows with the columns of
+    `distir search --csv`:
     seconds, examples per second, bytes; `table.best` is the fastest that fits in memory. An infeasible configuration
     is a row with its reason. Raises search.SpaceError (a ValueError) for an empty space,
     models.ModelError for an unknown name, ProgramError for a program with errors, cost.HardwareError for an unknown or
@@ -136,7 +137,8 @@ def search(
 
     module, name = (named(model), model) if isinstance(model, str) else (model, "")
     machine = cost.load(hardware) if isinstance(hardware, (str, os.PathLike)) else hardware
-    chosen = space or Space(machine.devices if devices is None else devices, tuple(batch_sizes))
+    sizes = (batch_sizes,) if isinstance(batch_sizes, int) else tuple(batch_sizes)
+    chosen = space or Space(machine.devices if devices is None else devices, sizes)
     chosen = replace(chosen, fuse=True) if fuse else chosen
     return search(module, chosen, machine, model=name, method=method, bind=bind, workers=workers or Workers())
 
@@ -159,6 +161,26 @@ def import_onnx(
     from distir.importers import import_onnx
 
     return import_onnx(path, weights, batch=batch, bind=bind, outline=outline)
+
+
+def import_stablehlo(
+    path: str | os.PathLike[str],
+    *,
+    params: Sequence[str] = (),
+    batch: Mapping[str, int] | None = None,
+    outline: bool = True,
+    distribute: bool = True,
+) -> Imported:
+    """Import StableHLO as MLIR text, as `jax.jit(f).lower(...).as_text(debug_info=True)` of JAX gives it.
+
+    Arguments are parameters; `params` names those that are `{param}`, by patterns as of files (by default those that
+    jax calls `params`), `batch` those that carry the batch, with the axis. With Shardy's annotations the program is
+    that of all devices of the mesh, unless `distribute` is false. `module.notes` says what is not as annotated. Raises
+    importers.ImportRefused (a ValueError), with line and column, OSError for an unreadable file.
+    """
+    from distir.importers import import_stablehlo
+
+    return import_stablehlo(path, params=params, batch=batch, outline=outline, distribute=distribute)
 
 
 def import_torch(

@@ -7,6 +7,7 @@ import sys
 import pytest
 from command_line import distir
 from hypothesis import HealthCheck, settings
+from thorough import ALL
 
 __all__ = ["distir"]  # a fixture of all tests
 
@@ -27,6 +28,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser):
     parser.addoption("--bless", action="store_true", help="write golden files anew from what is found")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not ALL:
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 @pytest.hookimpl(wrapper=True)

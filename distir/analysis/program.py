@@ -80,6 +80,11 @@ class Program:
             return span
         return Span(start + known[1].start, start + known[1].end)
 
+    def place(self, site: Site) -> str | None:
+        """The file and the line of a statement, as `program.dir:12`; None for what is not in the text."""
+        span = self.syntax.source_map(site)
+        return None if span is None else f"{self.source.path}:{self.source.position(span.start)[0]}"
+
     def edited(self, text: str) -> Program:
         """The next version of the text."""
         analysis = self.__dict__.get("analysis", self.earlier)

@@ -17,9 +17,13 @@ import typer
 
 from distir import __version__
 from distir.cli import output, streams
+from distir.cli.advise import advise
 from distir.cli.arguments import UsageError, call, complaint
+from distir.cli.bisect import bisect
 from distir.cli.calibrate import calibrate
 from distir.cli.check import check
+from distir.cli.compare import compare
+from distir.cli.dap import dap
 from distir.cli.diff import diff
 from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware
 from distir.cli.explain import explain
@@ -55,6 +59,9 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     transform,
     prove,
     diff,
+    bisect,
+    advise,
+    compare,
     search,
     goodput,
     project,
@@ -69,6 +76,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     explain,
     hardware,
     lsp,
+    dap,
     mcp,
 )
 """In the order of the help. A command is called as its function; its docstring is its help and shows an example."""

@@ -71,11 +71,12 @@ def diff(
         distir diff program.dir measured.json --hardware here.toml
     """
     from distir.cli import conditions, differing, traces
+    from distir.traces.events import is_trace
 
     asked = conditions.parsed(fail_if or ())
     if as_json and markdown:
         raise Refused("expected either `--json` or `--markdown`, found both")
-    if any(map(traces.is_trace, (first, second))):
+    if any(map(is_trace, (first, second))):
         if picture is not None:
             raise Refused("`--picture` shows programs, not traces", "open a trace in ui.perfetto.dev")
         runs = [_run(file, hardware, nodes, function, bind or ()) for file in (first, second)]
@@ -156,8 +157,9 @@ def _draw(found: ProgramComparison, out: str) -> None:
 def _run(file: str, hardware: str | None, nodes: str | None, function: str | None, bind: Sequence[str]) -> TracedRun:
     """A trace as it is, a program as it is simulated. Raises Refused, and Wrong for a program with errors."""
     from distir.cli import traces
+    from distir.traces.events import is_trace
 
-    if traces.is_trace(file):
+    if is_trace(file):
         return traces.read_trace(file)
     config = settings(file)
     machine = simulating.machine(hardware, config, nodes)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from distir.cli import options, output, simulating
+from distir.cli import configurations, options, output, simulating
 from distir.cli.endings import Refused, judged
 from distir.cli.files import replace_file, shown
-from distir.cli.programs import settings, sound_program
+from distir.cli.programs import fold_on_one_core, settings, sound_program
 from distir.diagnostics.spelling import nearest
 
 if TYPE_CHECKING:
@@ -18,14 +19,43 @@ if TYPE_CHECKING:
     from distir.ir import Function
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for of a program: the options, of which each format takes some."""
+
+    file: str
+    program: Program
+    entry: Function
+    out: str | None
+    comms: bool
+    hardware: str | None
+    nodes: str | None
+    bind: list[str] | None
+
+
 def export(
-    kind: Annotated[str, typer.Argument(metavar="torch-csv", help="The format.", show_default=False)],
-    file: options.File,
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", help="torch-csv, chakra, or a framework's configuration.", show_default=False),
+    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .dir program; the CSV of a search; a configuration.")],
     comms: Annotated[
-        bool, typer.Option("--comms", help="Write sends, receives and what FSDP does for stages too (compute_comms).")
+        bool,
+        typer.Option("--comms", help="torch-csv: sends, receives and what FSDP does for stages too (compute_comms)."),
     ] = False,
+    hardware: options.HardwareName = None,
+    nodes: options.Nodes = None,
     function: options.FunctionName = None,
-    out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="Write the file here.")] = None,
+    bind: options.Bindings = None,
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="OUT", help="Write here: a file, or chakra's folder.")
+    ] = None,
+    row: Annotated[int, typer.Option(metavar="N", min=1, help="Of a search: which of the rows that fit.")] = 1,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model, where the file does not say.")] = None,
+    gpus: Annotated[int | None, typer.Option(metavar="N", min=1, help="The GPUs, where it does not say.")] = None,
+    sequence: Annotated[
+        int | None, typer.Option("--seq", metavar="TOKENS", min=1, help="The sequence length, where it does not say.")
+    ] = None,
 ) -> int:
     """Write what another program reads.
 
@@ -33,38 +63,91 @@ def export(
     `_PipelineScheduleRuntime._load_csv` of torch.distributed.pipelining loads it, in the format compute_only, or
     compute_comms with --comms. Replicas and shards run the same line. `pp schedule=FILE.csv` reads such a file.
 
+    chakra: execution traces in the schema of MLCommons Chakra, trace.R.et for each rank R in the folder OUT, with
+    communicators in comm_groups.json, as ASTRA-sim runs them; with times as simulated on the hardware.
+
+    torchtitan, torchtitan-python, megatron, megatron-bridge, nemo, deepspeed, fsdp2: the configuration of that
+    framework, from a row of a search's CSV or from a configuration of another framework.
+
     For example:
+
+        distir export megatron rows.csv --row 1
 
         distir export torch-csv pipeline.dir -o schedule.csv
 
         distir transform pp=4 schedule=schedule.csv model.dir -o pipeline.dir
+
+        distir export chakra pipeline.dir -o traces --hardware dgx-a100
     """
-    if kind not in FORMATS:
-        near = nearest(kind, FORMATS)
-        known = ", ".join(f"`{name}`" for name in FORMATS)
+    if kind not in (*FORMATS, *configurations.NAMES):
+        every = (*FORMATS, *configurations.NAMES)
+        near = nearest(kind, every)
+        known = ", ".join(f"`{name}`" for name in every)
         raise Refused(f"there is no export to `{kind}`", f"did you mean `{near}`?" if near else f"there is {known}")
+    given = {"--comms": comms, "--hardware": hardware, "--nodes": nodes, "--bind": bind}
+    for flag, value in given.items():
+        if value and flag not in TAKEN.get(kind, ()):
+            raise Refused(f"`{flag}`: an export to `{kind}` takes none")
+    if kind in configurations.NAMES:
+        _put(configurations.export_job(kind, file, row, gpus, model, sequence), out)
+        return 0
+    fold_on_one_core()
     program = sound_program(file)
     entry = simulating.entry(program, function, settings(file))
-    with output.progress(f"exporting {shown(file)}"), judged(program):
-        text = FORMATS[kind](program, entry, comms)
+    FORMATS[kind](Request(file, program, entry, out, comms, hardware, nodes, bind))
+    return 0
+
+
+def _put(text: str, out: str | None) -> None:
     if out is None:
         output.write(text)
     else:
         replace_file(out, text.encode())
         output.tell_terminal(f"wrote {out}")
-    return 0
 
 
-def _torch_csv(program: Program, entry: Function, comms: bool) -> str:
+def _torch_csv(asked: Request) -> None:
     from distir.transform.pipeline import torch_csv
     from distir.transform.pipeline.played import played
 
-    found = played(program.module, entry.name)
-    if any(len(devices) > 1 for devices in found.devices):
-        ranks = "; ".join(f"{rank}: {', '.join(map(str, devices))}" for rank, devices in enumerate(found.devices))
-        output.tell(f"devices by rank of the pipeline: {ranks}")
-    return torch_csv.write(found.order, torch_csv.FORMATS[comms])
+    with output.progress(f"exporting {shown(asked.file)}"), judged(asked.program):
+        found = played(asked.program.module, asked.entry.name)
+        if any(len(devices) > 1 for devices in found.devices):
+            ranks = "; ".join(f"{rank}: {', '.join(map(str, devices))}" for rank, devices in enumerate(found.devices))
+            output.tell(f"devices by rank of the pipeline: {ranks}")
+        text = torch_csv.write(found.order, torch_csv.FORMATS[asked.comms])
+    _put(text, asked.out)
 
 
-FORMATS: Mapping[str, Callable[[Program, Function, bool], str]] = {"torch-csv": _torch_csv}
-"""By name: from a program and its entry function to a text."""
+def _chakra(asked: Request) -> None:
+    from distir.simulate.chakra import ChakraError, write
+
+    if asked.out is None:
+        raise Refused("an export to `chakra` is a folder of files", "name it: `-o traces`")
+    config = settings(asked.file)
+    machine = simulating.machine(asked.hardware, config, asked.nodes)
+    bound = simulating.binding(asked.bind or (), config, asked.entry)
+    with output.progress(f"exporting {shown(asked.file)}"):
+        simulation = simulating.simulation(asked.program, machine, asked.entry, bound)
+        try:
+            with judged(asked.program):
+                written = write(simulation, asked.out)
+        except ImportError as error:
+            raise Refused(str(error)) from None
+        except ChakraError as error:
+            raise Refused(str(error), error.help) from None
+        except OSError as error:
+            raise Refused(f"cannot write `{asked.out}`: {error.strerror or error}") from None
+    for pattern, count in written.unsupported.items():
+        output.complain("warning", f"ASTRA-sim does not run a {pattern}, of which there are {count} nodes")
+    ranks, first = len(written.devices), written.devices[0] if written.devices else 0
+    numbered = "" if written.devices == tuple(range(ranks)) else f" (rank 0 is device {first})"
+    said = f"{ranks} ranks{numbered}, {written.nodes:,} nodes, {written.groups} communicators"
+    output.tell_terminal(f"wrote {asked.out}: {said}; times are those of {machine}")
+
+
+FORMATS: Final[Mapping[str, Callable[[Request], None]]] = {"torch-csv": _torch_csv, "chakra": _chakra}
+"""By name: what writes a program in it."""
+
+TAKEN: Final[Mapping[str, tuple[str, ...]]] = {"torch-csv": ("--comms",), "chakra": ("--hardware", "--nodes", "--bind")}
+"""By format: the options that not all have, and it has."""

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distir.cli import output
+from distir.cli import configurations, options, output
 from distir.cli.endings import Refused
 from distir.cli.files import SUFFIX, replace_file, replacing
+from distir.diagnostics.spelling import nearest
 from distir.files.reading import advice, why_not
 
 if TYPE_CHECKING:
     from distir.importers import Imported
 
+MODELS = ("onnx", "torch", "hf", "stablehlo")
+"""Formats of models."""
+
 
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="onnx|torch|hf", help="The model's format.")],
+    kind: Annotated[str, typer.Argument(metavar="FORMAT", help="onnx, torch, hf, stablehlo, trace, or a framework's.")],
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="An ONNX file; a Python module:function; a config.json or a family.")
+        str,
+        typer.Argument(metavar="SOURCE", help="A file; of torch a Python module:function; of hf a config or a family."),
     ],
     out: Annotated[
         str | None,
@@ -45,8 +50,9 @@ def import_(
     dropout: Annotated[bool, typer.Option("--dropout", help="torch: keep dropout, from the parameter %seed.")] = False,
     layers: Annotated[int | None, typer.Option(metavar="N", min=1, help="hf: the number of layers.")] = None,
     sequence: Annotated[
-        int, typer.Option("--seq", metavar="TOKENS", min=1, help="hf: the sequence length in tokens.")
-    ] = 128,
+        int | None,
+        typer.Option("--seq", metavar="TOKENS", min=1, help="hf, frameworks: the tokens of a sequence. [default: 128]"),
+    ] = None,
     dtype: Annotated[
         str, typer.Option(metavar="TYPE", help="hf: the element type of weights, such as bfloat16.")
     ] = "float32",
@@ -56,8 +62,26 @@ def import_(
     ] = None,
     mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="hf: add labels as an input, and return the loss.")] = False,
+    hardware: options.HardwareName = None,
+    gpus: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="frameworks: how many GPUs, if the job does not say.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="frameworks: the model, if the job does not say.")
+    ] = None,
+    params: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="stablehlo: arguments that are weights, such as 'state.params.*'."),
+    ] = None,
+    one_device: Annotated[
+        bool, typer.Option("--one-device", help="stablehlo: leave Shardy's annotations out.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="stablehlo: compare the distributed program with that on one device.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="trace: write one JSON document instead of text.")] = False,
 ) -> int:
-    """Import a model from ONNX or PyTorch.
+    """Import a model, the job of a training framework, or a profile.
 
     Weights become {param} parameters. Their data is written beside the program, as OUT.safetensors; give it to run with
     --inputs. Without --output the program goes to standard output, without weights.
@@ -68,7 +92,17 @@ def import_(
     For a model of transformers (hf), name its config.json, or its family (llama) for the default configuration; its
     weights are random, or missing with --no-weights. Nothing is downloaded.
 
+    For a job of torchtitan (TOML), megatron (a script or its arguments), megatron-bridge or nemo (YAML), deepspeed
+    (JSON) or fsdp2 (as `distir export` writes it), one line says whether it fits on --hardware, and how fast it is;
+    what is not simulated follows. --output writes its program.
+
+    A trace is a file that torch.profiler has written (.json, .json.gz), or a folder with one for each rank. Shows the
+    time of steps, what is busy and idle, communication, and the longest ops; with --output OUT.csv, writes each op.
+    `distir compare` puts it beside a simulated program.
+
     For example:
+
+        distir import torchtitan job.toml --hardware dgx-h100 --gpus 64
 
         distir import onnx gpt2.onnx -o gpt2.dir
 
@@ -79,26 +113,80 @@ def import_(
         distir import torch my_models:small_gpt2 -o gpt2.dir
 
         distir import hf config.json --layers 4 --seq 4096 --no-weights
+
+        distir import stablehlo step.mlir --verify -o step.dir
+
+        distir import trace traces/
     """
-    if kind not in ("onnx", "torch", "hf"):
-        ways = "`distir import onnx FILE`, `distir import torch m:f` or `distir import hf CONFIG.json`"
-        raise Refused(f"there is no importer for `{kind}`", ways)
+    of_jax = {"--params": params, "--one-device": one_device, "--verify": verify}
+    if kind != "stablehlo" and (unfit := next((flag for flag, given in of_jax.items() if given), None)):
+        raise Refused(f"`{unfit}` is for StableHLO", "write `distir import stablehlo FILE.mlir`")
+    if kind == "trace":
+        from distir.cli.tracing import show_trace
+
+        return show_trace(source, out, as_json)
+    if as_json:
+        raise Refused("`--json` is for traces", "without `--output`, the program goes to standard output")
+    if kind in configurations.NAMES:
+        return configurations.import_job(kind, source, hardware, gpus, model, sequence, out)
+    if kind not in MODELS:
+        near = nearest(kind, (*MODELS, "trace", *configurations.NAMES))
+        ways = "`distir import onnx FILE`, `distir import torch m:f` or `distir import torchtitan JOB.toml`"
+        raise Refused(f"there is no importer for `{kind}`", f"did you mean `{near}`?" if near else ways)
+    of_jobs = {"--hardware": hardware, "--gpus": gpus, "--model": model}
+    if unfit := next((flag for flag, given in of_jobs.items() if given is not None), None):
+        raise Refused(f"`{unfit}` is for jobs of training frameworks", "give the program it to `distir simulate`")
     weights = out is not None and not no_weights
+    original = None
     with output.progress(f"importing {source}"):
         if kind == "hf":
             of_torch = {"--batch": batch, "--bind": bind, "--training": training, "--dropout": dropout}
             unfit = next((flag for flag, given in of_torch.items() if given), None)
             if unfit is not None:
                 raise Refused(f"`{unfit}` is not for models of transformers", "their batch is `B`; see `--labels`")
-            shape = (sequence, layers, _settings(settings), dtype, mask, labels)
+            shape = (sequence or 128, layers, _settings(settings), dtype, mask, labels)
             imported = _told(kind, lambda: _of_configuration(source, weights, shape, not no_outline))
+        elif kind == "stablehlo":
+            other = {
+                "--bind": bind,
+                "--training": training,
+                "--dropout": dropout,
+                "--layers": layers,
+                "--set": settings,
+                "--mask": mask,
+                "--labels": labels,
+            }
+            unfit = next((flag for flag, given in other.items() if given), None)
+            if unfit is not None:
+                raise Refused(f"`{unfit}` is not for StableHLO", "its sizes and ops are those of the file")
+            axes = _numbers("batch", batch)
+            imported = _told(kind, lambda: _of_jax(source, params, axes, not no_outline, not one_device))
+            if verify:
+                original = _told(kind, lambda: _of_jax(source, params, axes, not no_outline, False))
         else:
             sizes = (_numbers("batch", batch), _numbers("bind", bind))
             imported = _told(kind, lambda: _imported(kind, source, weights, *sizes, no_outline, training, dropout))
-        _write(imported, out, weights, os.path.basename(source) if kind == "onnx" else source)
+        _write(imported, out, weights, os.path.basename(source) if kind in ("onnx", "stablehlo") else source)
     for note in imported.notes:
         output.complain("warning", note)
-    return 0
+    return 0 if original is None else _verified(original, imported)
+
+
+def _verified(original: Imported, imported: Imported) -> int:
+    from distir.cli import memory
+    from distir.cli.verifying import verified
+
+    entry, most = original.entry(), memory.allowed(None)
+    assert entry is not None
+    memory.refuse_inputs(entry.params, {}, most)
+    with output.progress("running both programs"), memory.within(most):
+        return verified(original, imported, (), 0, {}, most)
+
+
+def _of_jax(source: str, params: list[str] | None, batch: dict[str, int], outline: bool, distribute: bool) -> Imported:
+    from distir.importers import import_stablehlo
+
+    return import_stablehlo(source, params=params or (), batch=batch, outline=outline, distribute=distribute)
 
 
 def _imported(

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distir.cli import named, options, output, searching, simulating
+from distir.cli import named, options, output, searching
 from distir.cli.endings import REFUSED, Refused
 from distir.cli.forms import Label
+from distir.cli.search_space import Tries, integers
+from distir.cli.search_subject import TRAINING, SearchedModel, SearchedOn, in_fp8, is_forward, subject_on
 from distir.files.reading import why_not
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distir.config import Config
     from distir.cost.price import Price
-    from distir.ir import Constant, Module
     from distir.search import Log, Row, Search, Space, Subject, Table
     from distir.search.proving import ProofOfRow
 
 METHODS = ("grid", "bounded", "anneal")
-DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
-"""The options that say which degrees are tried."""
-
-TRAINING = "grad optimizer=adamw precision=mixed"
-"""The steps that make a forward pass the training step that `--global-batch` means."""
-
 BUDGET = 64
 """How many configurations of a training step are simulated, unless an option says."""
 
@@ -37,11 +31,6 @@ STEPS, FEW_STEPS = 200, 8
 
 PER_DEVICE = 16
 """Sequences of a step for each device, where no option says how many."""
-
-ALIASES = {"ulysses": "a2a", "all-gather": "allgather", "all-to-all": "a2a"}
-"""Other words for kinds of context parallelism."""
-
-NUMBERS = "comma-separated numbers, such as 128,256"
 
 
 @named.takes_model_options
@@ -276,7 +265,7 @@ def search(
     ] = "10min",
     export: Annotated[
         str | None,
-        typer.Option(metavar="megatron|deepspeed|torchtitan", help="Write a row as options for another framework."),
+        typer.Option(metavar="FORMAT", help="Write a row as the configuration of a framework: see `distir export`."),
     ] = None,
     row: Annotated[int, typer.Option(metavar="N", min=1, help="--export: which of the listed rows.")] = 1,
     apply: Annotated[
@@ -295,12 +284,13 @@ def search(
 
     Tries data (D), tensor (T) and pipeline (P) parallelism, experts over devices (EP, a part of D, for models that have
     experts), microbatches (K) and batch sizes. Configurations that do not fit into the devices' memory are recorded but
-    not ranked; infeasible ones are rows with a reason. `bounded`
-    skips configurations that lower bounds exclude and finds the grid's best; `anneal` starts from it and tries stages
-    of unequal size. With --csv, --resume continues an interrupted search.
+    not ranked; infeasible ones are rows with a reason. `bounded` skips configurations that lower bounds exclude and
+    finds the grid's best; `anneal` starts from the best and changes one choice at a time, the layers of a stage among
+    them. With --csv, --resume continues an interrupted search.
 
     `distir model --list` has the names of models, whose sizes can be overridden. They are forward passes, but for the
-    paper's MLPs: --apply 'grad optimizer=adamw precision=mixed' makes one a training step first.
+    paper's MLPs. Without --batch-size and --apply one becomes a training step (grad optimizer=adamw precision=mixed),
+    of which all that it and the hardware admit is searched, best first; --global-batch says its batch.
 
     For example:
 
@@ -317,20 +307,19 @@ def search(
     from dataclasses import replace
 
     from distir.search import SpaceError, Table
-    from distir.search.export import ExportError
     from distir.search.log import LogError
     from distir.search.plot import PlotError, check_suffix
 
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
     asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard, "etp": etp}
-    trained = global_batch is not None or (batch_size is None and apply is None and _is_forward(model))
+    trained = global_batch is not None or (batch_size is None and apply is None and is_forward(model))
     if trained:
         if batch_size is not None:
             raise Refused("`--global-batch` excludes `--batch-size`", "both are the batch of a step")
         asked["batch"] = global_batch
-        apply = TRAINING if apply is None and _is_forward(model) else apply
-    apply = apply if fp8 is None else f"{_in_fp8(fp8, _On(hardware, nodes, None, False))} {apply or ''}".strip()
-    chosen_model = _Model(model, of, apply)
+        apply = TRAINING if apply is None and is_forward(model) else apply
+    apply = apply if fp8 is None else f"{in_fp8(fp8, SearchedOn(hardware, nodes, None, False))} {apply or ''}".strip()
+    chosen_model = SearchedModel(model, of, apply)
     try:
         for path in plot or ():
             check_suffix(path)
@@ -339,10 +328,10 @@ def search(
         wanted = searching.Wanted(top, _front(pareto), _tokens(tokens), _price(price), power)
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
-        sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
+        sizes = {name: integers(text, name) for name, text in asked.items() if text is not None}
         hot = trained if sustained is None else sustained
-        subject = _subject_on(
-            chosen_model, _On(hardware, nodes, max_memory, hot), bind or (), "batch" in sizes or trained
+        subject = subject_on(
+            chosen_model, SearchedOn(hardware, nodes, max_memory, hot), bind or (), "batch" in sizes or trained
         )
         count = subject.hardware.devices if devices is None else devices
         if trained and "batch" not in sizes:
@@ -350,7 +339,7 @@ def search(
             said = f"the batch of a step is not stated: {sizes['batch'][0]}, {PER_DEVICE} for each device"
             output.tell(f"{said}; `--global-batch N` says another")
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, cp_experts, skew)
-        space = _Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
+        space = Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
         few = BUDGET if budget is None and trained and method in (None, "anneal") else budget
         long = steps or (STEPS if few is None or method == "anneal" else FEW_STEPS)
         chosen = _search(subject, space, method or ("anneal" if trained else "grid"), jobs, backend, long, seed)
@@ -367,7 +356,7 @@ def search(
         _pictures(table, chosen, plot or ())
         if export is not None:
             return _exported(table, export, row)
-    except (SpaceError, LogError, PlotError, ExportError) as error:
+    except (SpaceError, LogError, PlotError) as error:
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
     wanted = wanted._replace(explain=trained if explain is None else explain, training=trained)
@@ -419,194 +408,9 @@ def _price(text: str | None) -> Price | None:
         raise Refused(f"`--price`: {error}", "such as 2.5USD/h") from None
 
 
-class _Tries(NamedTuple):
-    """What the options say is tried; None where one says nothing."""
-
-    sizes: dict[str, tuple[int, ...]]
-    schedule: str | None
-    sums: str
-    checkpoint: str | None
-    balance: str | None
-    cp_kind: str | None
-    sequence: bool | None
-    fuse: bool | None
-    overlap: bool | None
-    cp_experts: bool | None
-    skew: float | None
-    fix: Any
-    all_divisors: bool
-
-    def space(self, subject: Subject, devices: int, trained: bool) -> Space:
-        """The space: all that a training step admits, or the paper's, but for what is said. Raises Refused."""
-        from dataclasses import replace
-
-        from distir.search import Space
-        from distir.search.whole import whole
-
-        batches = self.sizes.get("batch", ())
-        if trained and all(size > 0 for size in batches):
-            space = whole(subject, devices, batches)
-        else:
-            space = Space(devices, batches)
-        held = self._held({} if self.all_divisors else space.fixed)
-        return replace(space, **self._counts(held, space), **self._axes(), fixed=held, all_divisors=self.all_divisors)
-
-    def _axes(self) -> dict[str, Any]:
-        """By field of a space: what is said."""
-        sizes, found = self.sizes, dict[str, Any]()
-        if bad := [stage for stage in sizes.get("zero", ()) if stage not in (0, 1, 2, 3)]:
-            raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
-        for name, flag in (("ep", "ep"), ("cp", "cp"), ("virtual", "virtual"), ("shard", "shard")):
-            if name in sizes and min(sizes[name]) < 1:
-                raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[name])}")
-        if self.skew and self.skew < 1:
-            raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {self.skew:g}")
-        if bad := [n for n in sizes.get("etp", ()) if n not in (0, 1)]:
-            raise Refused(f"`--etp` expected 0 (experts split over shards) or 1 (whole in each), found {bad[0]}")
-        fields = {"ep": "experts", "cp": "context", "etp": "etp"}
-        fields |= {name: name for name in ("virtual", "shard", "zero")}
-        found |= {field: sizes[name] for name, field in fields.items() if name in sizes}
-        found["sums"] = _words(self.sums, "sums")
-        if self.schedule is not None:
-            found["schedules"] = _words(self.schedule, "schedule")
-        if self.cp_kind is not None:
-            found["kinds"] = _words(self.cp_kind, "cp-kind")
-        if self.balance is not None:
-            found["balance"] = _words(self.balance, "balance")
-        if self.checkpoint is not None:
-            found |= _recomputed(self.checkpoint)
-        switches = {"sequence": self.sequence, "overlap": self.overlap, "cp_experts": self.cp_experts}
-        for name, asked in switches.items():
-            if asked is not None:
-                found[name] = (False, True) if asked else (False,)
-        found |= {} if self.fuse is None else {"fuse": self.fuse}
-        return found | ({} if self.skew is None else {"skew": self.skew})
-
-    def _held(self, usual: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """The degrees that are restricted."""
-        held = dict(_held(text) for text in self.fix)
-        for axis, flag in DEGREES.items():
-            if axis in self.sizes:
-                if axis in held:
-                    raise Refused(f"`--{flag}` excludes `--fix {axis}=`", "both say what is tried")
-                if min(self.sizes[axis]) < 1:
-                    raise Refused(f"`--{flag}` expected degrees from 1, found {min(self.sizes[axis])}")
-                held[axis] = self.sizes[axis]
-        return {**usual, **held}
-
-    def _counts(self, held: dict[str, tuple[int, ...]], space: Space) -> dict[str, Any]:
-        """How many microbatches are tried, or of which sizes; takes K out of what is held."""
-        sizes = self.sizes
-        stated = "K" in held or sizes.keys() & {"K", "accumulate"}
-        counts = held.pop("K", sizes.get("K", space.microbatches))
-        accumulate = sizes.get("accumulate", (1,) if stated else space.accumulate)
-        if of_each := sizes.get("micro", ()):
-            counts = accumulate = _counts(sizes.get("batch", ()), of_each, bool(stated))
-        if min(counts) < 1:
-            raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
-        if min(accumulate) < 1:
-            raise Refused(f"`--accumulate` expected 1 or more, found {min(accumulate)}")
-        own = of_each or (() if stated else space.micro_batches)
-        return {"microbatches": counts, "accumulate": accumulate, "micro_batches": own}
-
-
-def _recomputed(text: str) -> dict[str, Any]:
-    """Fields of a space for what `--checkpoint` says. Raises Refused."""
-    from distir.diagnostics import suggestion
-    from distir.search.plan import RECOMPUTED
-
-    whether, what = dict[bool, None](), dict[str, None]()
-    for part in text.replace("both", "off,on").split(","):
-        word = part.strip()
-        name, colon, layers = word.partition(":")
-        if word in ("off", "on"):
-            whether[word == "on"] = None
-            what |= {"": None} if word == "on" else {}
-        elif name in RECOMPUTED and (not colon or (layers.isdigit() and int(layers))):
-            whether[True] = None
-            what["" if word == "full" else word] = None
-        else:
-            known = ("off", "on", "both", *RECOMPUTED)
-            hint = "of so many layers: as in full:16" if name in known else suggestion(name, known)
-            raise Refused(f"`--checkpoint` expected some of {', '.join(known)}, found `{word}`", hint)
-    return {"checkpoint": tuple(whether), "recompute": tuple(what) or ("",)}
-
-
-def _words(text: str, option: str) -> tuple[str, ...]:
-    """Comma-separated words of an option. Raises Refused for one that there is not, with the nearest."""
-    from distir.diagnostics import suggestion
-    from distir.ops.attention import CONTEXTS
-    from distir.search.plan import BALANCES
-    from distir.transform.pipeline import SCHEDULES, SUMS
-
-    known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS, "balance": BALANCES}[option]
-    found = tuple(dict.fromkeys(ALIASES.get(word := part.strip(), word) for part in text.split(",")))
-    for word in found:
-        if word not in known and option == "schedule":
-            raise Refused(f"there is no schedule `{word}`", suggestion(word, known))
-        if word not in known:
-            some = ", ".join(known[:-1])
-            raise Refused(f"`--{option}` expected {some} or {known[-1]}, found `{word}`", suggestion(word, known))
-    return found
-
-
 def _usual_batch(devices: int) -> int:
     """The batch of a training step where none is stated."""
     return PER_DEVICE * devices
-
-
-def _is_forward(model: str) -> bool:
-    """Whether a model is one that DistIR has by name, as a forward pass."""
-    return not model.endswith(".dir") and model != "-" and not model.startswith("mlp")
-
-
-def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:
-    """The numbers of microbatches that microbatches of these sizes may have, over any number of replicas."""
-    if counted:
-        raise Refused("`--micro-batch` excludes `--microbatches` and `--accumulate`", "K is batch / (D * micro-batch)")
-    if not batches:
-        raise Refused("`--micro-batch` needs `--batch-size`", "K is batch / (D * micro-batch)")
-    if min(sizes) < 1:
-        raise Refused(f"`--micro-batch` expected 1 or more, found {min(sizes)}")
-    most = {batch // size for batch in batches for size in sizes if batch > 0 and batch % size == 0}
-    if not most:
-        found = ", ".join(map(str, sizes))
-        raise Refused(
-            f"`--micro-batch` expected sizes that divide the batch {', '.join(map(str, batches))}, found {found}"
-        )
-    return tuple(sorted({k for total in most for k in range(1, total + 1) if total % k == 0}))
-
-
-def _held(text: str) -> tuple[str, tuple[int, ...]]:
-    name, equals, values = text.partition("=")
-    if not equals or name not in ("D", "T", "P", "K"):
-        raise Refused(f"`--fix` expected D, T, P or K with numbers, as in D=2,4, found `{text}`")
-    return name, _integers(values, f"fix {name}=")
-
-
-def _integers(text: str, name: str) -> tuple[int, ...]:
-    flag = {"K": "microbatches", "micro": "micro-batch", "batch": "batch-size", **DEGREES}.get(name, name)
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        raise Refused(f"`--{flag}` expected {NUMBERS}, found `{text}`") from None
-
-
-class _Model(NamedTuple):
-    """What is searched for: a program or a model, with its options, and steps that come first."""
-
-    name: str
-    options: named.ModelOptions
-    steps: str | None
-
-    @property
-    def title(self) -> str:
-        """The name of the subject."""
-        of = self.options.given
-        given = [f"{name}={value}" for name, value in of.items() if name != "dtype"]
-        given += [self.options.dtype] if self.options.dtype else []
-        said = f"{self.name} ({', '.join(given)})" if given else self.name
-        return " ".join([*said.split(), *((self.steps or "").split())])
 
 
 def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str, steps: int, seed: int) -> Search:
@@ -617,108 +421,10 @@ def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str
     return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
 
 
-def _in_fp8(scaling: str, on: _On) -> str:
-    """The step that has products in 8-bit floats. Raises Refused where the hardware has none."""
-    from pathlib import Path
-
-    from distir.config import find
-    from distir.ir import DTYPES
-    from distir.transform.float8 import SCALINGS
-
-    if scaling not in SCALINGS:
-        raise Refused(f"`--fp8` expected {' or '.join(SCALINGS)}, found `{scaling}`")
-    machine = simulating.machine(on.hardware, find(Path()), on.nodes).hardware
-    if any(kind.rates[DTYPES["Float8E4M3FN"]].instead for kind in machine.kinds.distinct):
-        raise Refused(f"`--fp8`: `{machine.name}` has no arithmetic of 8-bit floats", "`dgx-h100` has, and later ones")
-    return f"fp8={scaling}"
-
-
-class _On(NamedTuple):
-    """On what it runs: hardware, its number of nodes, the most memory to use, and whether it is busy for minutes."""
-
-    hardware: str | None
-    nodes: str | None
-    max_memory: str | None
-    sustained: bool
-
-
-def _subject_on(model: _Model, on: _On, bind: Any, batch_given: bool) -> Subject:
-    """The program on the machine."""
-    from distir.search import Subject
-
-    module, config, bound = _subject(model, bind, batch_given)
-    machine = simulating.machine(on.hardware, config, on.nodes).hardware
-    if on.sustained:
-        machine = machine.sustained()
-    if on.max_memory is not None:
-        machine = machine.with_memory(_bytes(on.max_memory))
-    return Subject(model.title, module, machine, tuple(sorted(bound.items())))
-
-
-def _bytes(text: str) -> int:
-    from distir.cost.units import UnitError, parse_bytes
-
-    try:
-        return parse_bytes(text)
-    except UnitError as error:
-        raise Refused(f"`--max-memory`: {error}", "such as 70GB") from None
-
-
-def _subject(model: _Model, bind: Any, batch_given: bool) -> tuple[Module, Config, dict[str, Constant]]:
-    """The program, its settings, and the sizes of all its dimensions but the batch."""
-    from distir.cli.programs import settings, sound_program
-    from distir.config import find
-
-    if not model.name.endswith(".dir") and model.name != "-":
-        from pathlib import Path
-
-        module = named.made(model.name, model.options, None)
-        return _applied(module, model.steps), find(Path()), {}
-    given = model.options.given
-    if given:
-        option = f"--{next(iter(given)).replace('_', '-')}"
-        raise Refused(f"`{option}` is for a model by its name, and `{model.name}` is a program", "write it into it")
-    program, config = sound_program(model.name), settings(model.name)
-    entry = simulating.entry(program, None, config)
-    bound = simulating.binding(bind, config, entry)
-    module = program.module
-    if batch_given:
-        from distir.search.subject import batch_dimension
-
-        bound.pop(batch_dimension(entry) or "", None)
-    if module.entry() is not entry:
-        raise Refused(
-            f"`@{entry.name}` is neither the last function nor `@main`", "name the function to search `@main`"
-        )
-    return _applied(module, model.steps), config, bound
-
-
-def _applied(module: Module, steps: str | None) -> Module:
-    """The program after the steps that come before the search. Raises Refused."""
-    if steps is None:
-        return module
-    from distir.diagnostics import ProgramError
-    from distir.transform import StepError, transform
-
-    words = steps.split()
-    if stated := next((word for word in words if word.partition("=")[0] == "accumulate"), None):
-        # The search would not know how large the microbatches are.
-        raise Refused(f"`--apply`: `{stated}` is what a search tries itself", "give it `--accumulate N,N`")
-    try:
-        return transform(module, *words)
-    except StepError as error:
-        raise Refused(f"`--apply`: {error}", "`distir transform --list` names the steps") from None
-    except ProgramError as error:
-        first = error.diagnostics[0]
-        raise Refused(f"`--apply`: {first.message} ({first.code.number})", first.help) from None
-
-
 def _check_export(name: str) -> None:
-    from distir.search.export import EXPORTERS, export
-    from distir.search.rows import Row
+    from distir.cli.configurations import known_format
 
-    if name not in EXPORTERS:
-        export(Row("", None, 1, 1, 1, 1, None, None, None, fits=False), name)
+    known_format(name)
 
 
 @contextmanager
@@ -843,12 +549,12 @@ def _rewritten(csv: str, rows: list[Row]) -> None:
 
 
 def _exported(table: Table, framework: str, row: int) -> int:
-    from distir.search.export import export
+    from distir.cli.configurations import text_of_row
 
     ranked = table.ranked
     if len(ranked) < row:
         raise Refused(f"there is no row {row}: {len(ranked)} configurations fit in memory")
-    output.write(export(ranked[row - 1], framework))
+    output.write(text_of_row(ranked[row - 1], framework))
     return 0
 
 

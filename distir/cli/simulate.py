@@ -15,7 +15,6 @@ from distir.diagnostics import Report, terminal
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
-    from distir.ir import Site
     from distir.simulate import Simulation
 
 
@@ -111,15 +110,9 @@ def simulate(
 def _export(program: Program, simulation: Simulation, trace: str | None, html: str | None) -> None:
     if trace is not None:
         with judged(program):
-            write_with(trace, lambda path: simulation.to_chrome_trace(path, lambda site: _place(program, site)))
+            write_with(trace, lambda path: simulation.to_chrome_trace(path, program.place))
     if html is not None:
         from distir.cli.files import replace_file
         from distir.simulate.page import timeline_page
 
         replace_file(html, timeline_page(simulation, program.source, program.syntax.source_map).encode())
-
-
-def _place(program: Program, site: Site) -> str | None:
-    """Where a statement stands, as `program.dir:12`."""
-    span = program.syntax.source_map(site)
-    return None if span is None else f"{program.source.path}:{program.source.position(span.start)[0]}"

@@ -7,7 +7,6 @@ with those of the simulated one. Times are in seconds.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +14,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from distir.cli.conditions import TIMED, Condition, Judged
 from distir.cli.endings import Refused
-from distir.cli.files import read_bytes, shown
+from distir.cli.files import shown
 from distir.cli.output import table
 from distir.cost import show_seconds
-from distir.files.reading import TRACE
+from distir.files.reading import advice, why_not
+from distir.traces.events import TraceError, read_events
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
     from distir.simulate import Simulation
 
-SUFFIX = ".json"
 DISCARDED = "_"
 
+_DEVICE = re.compile(r"device (\d+)")
 _RESULTS = re.compile(r"(?:%[\w.-]+|_)(?:\s*:[^=]*)?")
 
 
@@ -103,24 +103,28 @@ class Beside:
         return sum(row.first for row in own), sum(row.second for row in own)
 
 
-def is_trace(path: str) -> bool:
-    """Whether a file is named as a trace."""
-    return path.endswith(SUFFIX)
-
-
 def read_trace(path: str) -> TracedRun:
     """The run in a trace. Raises Refused."""
     wanted = f"`{shown(path)}`: expected a trace, as `distir launch --trace` and `distir simulate --trace` write it"
     try:
-        document: Any = json.loads(read_bytes(path, TRACE))
-        records = document["traceEvents"]
-        slices = [r for r in records if r["ph"] == "X" and "statement" in r["args"]]
-        found = [_piece(record) for record in slices]
+        slices, names = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
+        for record in read_events(path, {}):
+            if record["ph"] == "M":
+                names.append(record)
+            elif record["ph"] == "X" and "statement" in record.get("args", ()):
+                slices.append(record)
+        devices = _devices(names)
+        found = [_piece(record, devices[record["pid"]]) for record in slices]
         measured = {bool(record["args"].get("measured")) for record in slices}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except TraceError as error:
+        raise Refused(f"{wanted}: {error}", error.help) from None
+    except OSError as error:
+        raise Refused(f"cannot read `{shown(path)}`: {why_not(error)}", advice(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(f"{wanted}, found {_said(error)}") from None
     if len(measured) != 1:
-        raise Refused(f"{wanted}, found one without ops" if not measured else wanted)
+        hint = None if measured else "`distir compare` takes traces of `torch.profiler`"
+        raise Refused(f"{wanted}, found one without ops" if not measured else wanted, hint)
     return TracedRun(shown(path), measured.pop(), _by_device(found))
 
 
@@ -227,7 +231,16 @@ def as_markdown(beside: Beside, top: int) -> str:
 # Reading.
 
 
-def _piece(record: Mapping[str, Any]) -> TracedOp:
+def _devices(records: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """By process: the device that its name says."""
+    found: dict[int, int] = {}
+    for record in records:
+        if record["name"] == "process_name" and (named := _DEVICE.fullmatch(record["args"]["name"])):
+            found[record["pid"]] = int(named[1])
+    return found
+
+
+def _piece(record: Mapping[str, Any], device: int) -> TracedOp:
     arguments = record["args"]
     head, _, _ = cast("str", arguments["statement"]).partition(" = ")
     names = (name.partition(":")[0].strip() for name in _RESULTS.findall(head))
@@ -236,7 +249,7 @@ def _piece(record: Mapping[str, Any]) -> TracedOp:
     place = str(arguments.get("place", "")).rpartition(":")[2]
     line = int(place) if place.isdecimal() else None
     seconds = float(arguments["duration_us"]) / 1e6
-    return TracedOp(int(record["tid"]) - 1, function, str(record["name"]), results, line, record["ts"] / 1e6, seconds)
+    return TracedOp(device, function, str(record["name"]), results, line, record["ts"] / 1e6, seconds)
 
 
 def _by_device(found: Iterable[TracedOp]) -> dict[int, list[TracedOp]]:
@@ -247,7 +260,10 @@ def _by_device(found: Iterable[TracedOp]) -> dict[int, list[TracedOp]]:
 
 
 def _said(error: Exception) -> str:
-    return f"no {error}" if isinstance(error, KeyError) else "something else"
+    if isinstance(error, KeyError):
+        missing = error.args[0]
+        return f"no device of the process {missing}" if isinstance(missing, int) else f"no {error}"
+    return "something else"
 
 
 # Matching.

@@ -80,13 +80,15 @@ def transform(
         _proved(program, applied, bind or ())
     if not verify:
         return 0
+    from distir.cli.verifying import verified
+
     entry = simulating.entry(program, None, settings(file))
     sizes = simulating.binding(bind or (), settings(file), entry)
     most = memory.allowed(max_memory)
     numbers = {n: v for n, v in sizes.items() if isinstance(v, int)}
     memory.refuse_inputs(entry.params, numbers, most)
     with output.progress("running both programs"), memory.within(most):
-        return _verified(program.module, result, steps, seed, numbers, most)
+        return verified(program.module, result, steps, seed, numbers, most)
 
 
 def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
@@ -148,27 +150,6 @@ def _proved(program: Program, applied: Sequence[tuple[str, Module]], bind: Seque
             raise Wrong([Report(shown.source, shown.located(found.diagnostics(module)[:MOST]))])
     if found is not None:
         tell(found)
-
-
-def _verified(
-    original: Module, result: Module, words: Sequence[str], seed: int, sizes: dict[str, int], most: int | None
-) -> int:
-    from distir.analysis import InputError, TooLargeError
-    from distir.cli.verifying import Verdict, tell
-    from distir.diagnostics import ProgramError
-    from distir.transform import VerifyError, reference
-    from distir.transform import verify as compare
-
-    try:
-        found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
-    except (VerifyError, InputError) as error:
-        raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
-    except ProgramError as error:  # of either program: its places may not be the text's
-        first = error.diagnostics[0]
-        raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
-    verdicts = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
-    tell(verdicts, "both programs give the same results", "the programs give different results")
-    return 0 if found.equal else 1
 
 
 def _text(module: Module) -> str:

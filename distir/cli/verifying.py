@@ -16,7 +16,7 @@ from distir.cli.endings import Refused
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
-    from distir.ir import Function
+    from distir.ir import Function, Module
 
 SHOWN = 20
 """How many results that are wrong are described."""
@@ -50,6 +50,30 @@ def tell(verdicts: Sequence[Verdict], agree: str, differ: str) -> None:
     lines = [f"  %{v.name}: {v.difference}" for v in wrong[:SHOWN]]
     lines += [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
     output.complain("error", "\n".join([f"{differ}: {len(wrong)} of {len(verdicts)}", *lines]))
+
+
+def verified(
+    original: Module, result: Module, words: Sequence[str], seed: int, sizes: Mapping[str, int], most: int | None
+) -> int:
+    """Run a program, and what these steps made of it, on random inputs; say whether they agree. Gives the exit code.
+
+    Raises Refused where they cannot be compared.
+    """
+    from distir.analysis import InputError, TooLargeError
+    from distir.diagnostics import ProgramError
+    from distir.transform import VerifyError, reference
+    from distir.transform import verify as compare
+
+    try:
+        found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
+    except (VerifyError, InputError) as error:
+        raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
+    except ProgramError as error:  # of either program: its places may not be the text's
+        first = error.diagnostics[0]
+        raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
+    found_out = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
+    tell(found_out, "both programs give the same results", "the programs give different results")
+    return 0 if found.equal else 1
 
 
 def verdicts(

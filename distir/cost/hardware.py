@@ -338,7 +338,7 @@ class Hardware:
                     best, latency = seconds, ranks.startup + spent.latency
         uncertainty = max((link.uncertainty for level in self.levels for link in level.links.values()), default=0.0)
         bound: Bound = "latency" if latency >= best - latency else "link"
-        level = self._meeting(positions) if any(level.corrections for level in self.levels) else None
+        level = self.meeting(positions) if any(level.corrections for level in self.levels) else None
         if level is not None and not self._forwards(communication):
             best *= level.correction(communication.pattern, len(set(positions)), communication.nbytes)
         return Cost(best, bound, uncertainty)
@@ -356,7 +356,7 @@ class Hardware:
         """Whether links have figures of the kernels that do this: of those that forward tokens."""
         return communication.routed is not None and any("forwarded" in level.links for level in self.levels)
 
-    def _meeting(self, positions: tuple[int, ...]) -> Level | None:
+    def meeting(self, positions: tuple[int, ...]) -> Level | None:
         """The level that joins these devices, where they meet in it alone."""
         devices = set(positions)
         around = (b for b in self._blocks[positions[0]] if devices <= set(b.devices))
@@ -367,7 +367,7 @@ class Hardware:
         """What the pattern itself was measured to take, where the devices meet in one level that has such figures."""
         if not any(level.times for level in self.levels):
             return None
-        level = self._meeting(positions)
+        level = self.meeting(positions)
         times = None if level is None else level.times.get(communication.pattern)
         devices = set(positions)
         if times is None or len(devices) < 2:

@@ -36,12 +36,12 @@ SETTINGS = FileKind("a settings file", 1 << 20, "take out what is not a setting"
 PROFILE = FileKind("a hardware profile", 4 << 20, "take out what is not a figure of the machine")
 ROWS = FileKind("the CSV of a search", 1 << 30, "begin a new file, without `--resume`")
 SCHEDULE = FileKind("a pipeline schedule", 64 << 20, "use fewer microbatches")
-TRACE = FileKind("a trace", 1 << 30, "trace fewer runs, or a smaller program")
 MODEL = FileKind(
     "a protobuf file",
     (1 << 31) - 1,  # protobuf reads no larger message
     "save the model with external data (`onnx.save(..., save_as_external_data=True)`)",
 )
+MLIR = FileKind("a file of StableHLO", 256 << 20, "let large constants be arguments of the function")
 REPORT = FileKind("what a rank reports", 1 << 30, "run it fewer times")
 OURS = FileKind("a file of DistIR or of the system", 64 << 20, "install DistIR again")
 

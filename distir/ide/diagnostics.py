@@ -14,13 +14,16 @@ from distir.analysis.revision import Change, change
 from distir.diagnostics import Diagnostic, Note, Span
 from distir.diagnostics.codes import lints, proofs
 from distir.diagnostics.codes import simulation as codes
+from distir.ide.advice.core import Advice, Advised
 from distir.ide.document import Document
 from distir.ide.proofs import Proved
 from distir.ide.staleness import stale
 from distir.ir import Site
 
 FADED = {lints.UNUSED_VALUE.number}
-NOT_WRONG = {code.number for code in (codes.MOSTLY_IDLE, codes.UNBOUND, codes.UNPLACED, codes.UNKNOWN_COST)}
+NOT_WRONG = {
+    code.number for code in (codes.MOSTLY_IDLE, codes.UNBOUND, codes.UNPLACED, codes.UNKNOWN_COST, codes.FASTER)
+}
 """What `distir check` does not complain of: facts about performance, and why a program cannot be simulated alone."""
 
 
@@ -51,11 +54,16 @@ class Finding:
         return self.diagnostic.site if isinstance(self.diagnostic.site, Span) else Span(0, 0)
 
 
-def findings(document: Document, earlier: Document | None = None, proved: Proved | None = None) -> list[Finding]:
+def findings(
+    document: Document,
+    earlier: Document | None = None,
+    proved: Proved | None = None,
+    advised: Advised | None = None,
+) -> list[Finding]:
     """All findings, in the order of the text.
 
     Simulates and proves nothing: where the document has not been simulated, those of `earlier`, which has, are kept;
-    where `proved` is of another version, what it says of statements that are still there.
+    where `proved` is of another version, what it says of statements that are still there. `advised`: of this version.
     """
     found = [_finding(d) for d in document.program.diagnostics]
     if document.is_simulated:
@@ -68,7 +76,15 @@ def findings(document: Document, earlier: Document | None = None, proved: Proved
     if proved is not None:
         kept = _kept(proved.unlocated, proved.document, document)
         found += map(_finding, document.program.located(kept))
+    if advised is not None:
+        found += (_finding(possible(advice)) for advice in advised.about_places())
     return sorted(found, key=lambda f: f.span.start)
+
+
+def possible(advice: Advice) -> Diagnostic:
+    """Advice as a finding at its place."""
+    gain = f"{advice.speedup:.3g}× possible here: {advice.title}"
+    return Diagnostic(codes.FASTER, advice.span, gain, (Note(advice.assurance.in_words),))
 
 
 def _notices(document: Document) -> tuple[Diagnostic, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distir.diagnostics import Span
+from distir.ide.hover_devices import about_device
 from distir.ide.hover_functions import about_function
 from distir.ide.hover_ops import about_attribute, about_op
 from distir.ide.hover_streams import about_stream
@@ -51,6 +52,8 @@ def about(view: View, target: Target) -> str | None:
             return about_function(view, target.name, (function, target.index) if target.index is not None else None)
         case "op" if target.index is not None:
             return about_op(view, function, target.index)
+        case "device":
+            return about_device(view, int(target.name))
         case "mark":
             return KERNEL_SAYS
         case "attribute" if target.index is not None:

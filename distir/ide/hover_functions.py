@@ -9,7 +9,7 @@ from distir.cost import show_bytes, show_seconds
 from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import line_of
 from distir.ide.instances import CallSite, View
-from distir.ide.markdown import block, code, counted, items, listed, paragraphs
+from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
 from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Call, Function
 from distir.simulate.composition import compositions
@@ -128,7 +128,7 @@ def _callers(view: View, function: Function) -> str:
     shown = view.shown(function.name)
     lines: list[str] = []
     for number, site in enumerate(sites[:CALLS_SHOWN], 1):
-        where = f"call {number} by {code('@' + site.caller)}, line {line_of(view, site.caller, site.index)}"
+        where = f"call {number} by {code('@' + site.caller)}, {line_link(line_of(view, site.caller, site.index))}"
         is_shown = (
             len(sites) > 1
             and view.is_current

@@ -8,7 +8,7 @@ from distir.cost import Hardware, show_bytes, show_seconds
 from distir.ide.compact import in_full
 from distir.ide.hover_values import line_of, shown_for
 from distir.ide.instances import View
-from distir.ide.markdown import block, code, items, listed, paragraphs
+from distir.ide.markdown import block, code, items, line_link, listed, paragraphs
 from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import DISCARD, Apply, Call, Constant, Function
 from distir.ops import OPS, REQUIRED, Op, type_of
@@ -109,7 +109,7 @@ def event_in_words(view: View, timeline: TimelineIndex, number: int) -> str:
     there = view.document.program.module.functions.get(function.name)
     where = f" of {code('@' + function.name)}"
     if view.is_current and there is function:
-        where += f", line {line_of(view, function.name, index)}"
+        where += f", {line_link(line_of(view, function.name, index))}"
     return f"{code(event.label)} ({code(event.effect.op)}{where})"
 
 

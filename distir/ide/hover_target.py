@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,16 +14,17 @@ from distir.ir import Apply, results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
 from distir.syntax.statements import Words
-from distir.syntax.tokens import FUNCTION, IDENT, KERNEL, ON, VALUE, spans
+from distir.syntax.tokens import FUNCTION, IDENT, INT, KERNEL, ON, VALUE, spans
 
-TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "word"]
+TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "device", "word"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A word and what it is there. `name`: without `%` and `@`; `index`: the statement, None in a function's head.
+    """A word and what it is there.
 
-    `before`: of a value, the statement that uses it, or for a result the one after that which makes it.
+    `name`: without `%` and `@`, of a device its number; `index`: the statement, None in a function's head. `before`: of
+    a value, the statement that uses it, or for a result the one after that which makes it.
     """
 
     kind: TargetKind
@@ -48,8 +51,10 @@ def target_at(syntax: Syntax, offset: int) -> Target | None:
     kind = _kind(piece, number, written, index)
     token = piece.tokens[number]
     place = Span(whole.start + span[0], whole.start + span[1])
-    if kind not in ("value", "function"):
+    if kind not in ("value", "function", "device"):
         return Target(kind, token, place, written, index)
+    if kind == "device":
+        return Target(kind, token.lstrip("D"), place, written, index)
     name = token.lstrip("%@")
     return Target(kind, name, place, written, index, _before(piece, number, name, written, index))
 
@@ -79,7 +84,7 @@ def _word(piece: Words, offset: int) -> tuple[int | None, tuple[int, int]]:
     for number, span in enumerate(spans(piece.text)):
         if span[0] > offset:
             break
-        if offset <= span[1] and piece.kinds[number] in (VALUE, FUNCTION, IDENT):
+        if offset <= span[1] and piece.kinds[number] in (VALUE, FUNCTION, IDENT, INT):
             if offset < span[1]:
                 return number, span
             ended = number, span
@@ -94,6 +99,8 @@ def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None)
             return "function"
         case _:
             pass
+    if _is_device(piece, number):
+        return "device"
     if number and piece.kinds[number - 1] == ON:
         return "stream"
     if index is None and _is_mark(piece, number):
@@ -107,6 +114,40 @@ def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None)
         if following == "=" and is_argument:
             return "attribute"
     return "word"
+
+
+def _is_device(piece: Words, number: int) -> bool:
+    """Whether a word names a device: `2` in `Tensor[t, s, 2]`, `Float32[2]` and `device = 2`, or `D2` as a type."""
+    tokens, before = piece.tokens, piece.tokens[number - 1] if number else ""
+    if piece.kinds[number] == IDENT:
+        return before == ":" and _DEVICE.fullmatch(tokens[number]) is not None
+    if piece.kinds[number] != INT or number + 1 >= len(tokens):
+        return False
+    if before == "=":
+        return number > 1 and tokens[number - 2] == "device"
+    opening, commas = _bracket(tokens, number)
+    if tokens[number + 1] != "]" or opening < 2 or tokens[opening] != "[":
+        return False
+    is_type = tokens[opening - 2] in (":", "->", "[", "(", ",") and tokens[opening - 1] != tokens[opening - 2]
+    return is_type and commas == (2 if tokens[opening - 1] == "Tensor" else 0)
+
+
+_DEVICE = re.compile(r"D\d+")
+
+
+def _bracket(tokens: Sequence[str], number: int) -> tuple[int, int]:
+    """The bracket that a word is in directly, and how many of its commas stand before the word."""
+    depth = commas = 0
+    for place in range(number - 1, -1, -1):
+        if tokens[place] in (")", "]", "}"):
+            depth += 1
+        elif tokens[place] in ("(", "[", "{"):
+            if not depth:
+                return place, commas
+            depth -= 1
+        elif tokens[place] == "," and not depth:
+            commas += 1
+    return -1, commas
 
 
 def _is_mark(piece: Words, number: int) -> bool:

@@ -9,7 +9,7 @@ from distir.diagnostics import Source
 from distir.ide.compact import in_full
 from distir.ide.hover_dims import DimensionOrigin, origin
 from distir.ide.instances import View
-from distir.ide.markdown import block, code, counted, items, listed, paragraphs
+from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
 from distir.ide.mentions import last_mentioned
 from distir.ide.trail import defining_statement
 from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
@@ -69,8 +69,8 @@ def shown_for(view: View, function: Function) -> str:
     if view.is_current:
         number = next((i for i, s in enumerate(sites) if (s.caller, s.index) == (caller.name, index)), None)
         if number is not None:
-            line = line_of(view, caller.name, index)
-            return f"*for call {number + 1} of {len(sites)}, by {code('@' + caller.name)}, line {line}*"
+            line = line_link(line_of(view, caller.name, index))
+            return f"*for call {number + 1} of {len(sites)}, by {code('@' + caller.name)}, {line}*"
     return f"*for one of {counted(len(sites), 'call')}, by {code('@' + caller.name)}*"
 
 
@@ -159,7 +159,7 @@ def _statement(view: View, function: Function, index: int) -> str:
             said = "a statement that cannot be read"
         case _:
             said = code("return")
-    return f"{said}, line {line_of(view, function.name, index)}"
+    return f"{said}, {line_link(line_of(view, function.name, index))}"
 
 
 def _known(value: Value) -> str:
@@ -192,7 +192,7 @@ def _shape(view: View, function: Function, name: str, value: Value, made: int | 
 
 def _from(view: View, function: Function, name: str, come: DimensionOrigin) -> str:
     where = f" of {code('@' + come.function.name)}" if come.function is not function else ""
-    line = f"line {line_of(view, come.function.name, come.index, come.name)}"
+    line = line_link(line_of(view, come.function.name, come.index, come.name))
     if not come.is_end:
         return f"is carried from dimension {come.axis} of {code('%' + come.name)}{where}, {line}, and further back"
     if come.index is None:

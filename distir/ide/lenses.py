@@ -8,6 +8,7 @@ from typing import Literal
 
 from distir.cost import show_bytes, show_seconds
 from distir.diagnostics import Span
+from distir.ide.advice.core import Advised
 from distir.ide.document import Document
 from distir.ide.hover_functions import idle_share
 from distir.ide.hover_values import line_of
@@ -17,10 +18,10 @@ from distir.ide.staleness import MARK
 from distir.ir import Function
 from distir.simulate.simulation import Simulation
 
-LensKind = Literal["cost", "calls", "timeline", "compare", "hardware"]
+LensKind = Literal["cost", "calls", "timeline", "compare", "hardware", "advice"]
 
 OF_EVERY_FUNCTION: tuple[LensKind, ...] = ("cost", "calls")
-OF_THE_ENTRY: tuple[LensKind, ...] = ("cost", "timeline", "compare", "hardware")
+OF_THE_ENTRY: tuple[LensKind, ...] = ("cost", "timeline", "compare", "hardware", "advice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +42,25 @@ class Text:
     arguments: Sequence[object] = ()
 
 
-def lenses(document: Document) -> list[Lens]:
-    """All lenses of a text, in order; none above a second function of one name. Needs the parse alone."""
+def lenses(document: Document, advice: bool = False) -> list[Lens]:
+    """All lenses of a text, in order; none above a second function of one name. Needs the parse alone.
+
+    `advice`: whether one of them says what would be faster.
+    """
     entry = document.entry
     found: list[Lens] = []
     for written in document.program.syntax.functions:
         if document.program.module.functions.get(written.function.name) is not written.function:
             continue
         kinds = OF_THE_ENTRY if entry is not None and written.function is entry else OF_EVERY_FUNCTION
-        found += [Lens(written.name, written.function.name, kind) for kind in kinds]
+        found += [Lens(written.name, written.function.name, kind) for kind in kinds if kind != "advice" or advice]
     return found
 
 
-def lens_text(view: View, function_name: str, kind: LensKind, why_not: str | None = None) -> Text:
-    """The current text of a lens. `why_not`: why there is no simulation."""
+def lens_text(
+    view: View, function_name: str, kind: LensKind, why_not: str | None = None, advised: Advised | None = None
+) -> Text:
+    """The current text of a lens. `why_not`: why there is no simulation; `advised`: advice for this version."""
     function = view.document.program.module.functions.get(function_name)
     match kind:
         case "cost":
@@ -67,6 +73,9 @@ def lens_text(view: View, function_name: str, kind: LensKind, why_not: str | Non
             return Text("compare with the file", "distir.compare")
         case "hardware":
             return Text(view.document.setup.hardware.name, "distir.hardware")
+        case "advice":
+            best = advised.fastest if advised is not None else None
+            return Text("advice" if best is None else f"{best.speedup:.3g}× possible", "distir.advice")
 
 
 def _cost(view: View, function: Function, why_not: str | None) -> Text:

@@ -37,6 +37,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def line_link(line: int) -> str:
+    """A line of the text, from 1, as a link within the document: `[line 38](#L38)`; the server gives it an address."""
+    return f"[line {line}](#L{line})"
+
+
 def listed(things: Iterable[object], most: int = 8) -> str:
     """`1, 2, 3`; of many the first ones, and how many there are."""
     shown = [str(thing) for thing in things]

@@ -22,7 +22,8 @@ State = Literal["simulated", "stale", "pending", "on_demand", "failed"]
 class Status:
     """`why`: the reason, if a simulation failed or is on demand. Times in seconds, memory in bytes; `cost` as text.
 
-    `peak_memory_bytes`: of the device that needs most; `overhead_bytes`: what its process holds beside tensors.
+    `peak_memory_bytes`: of the device that needs most; `overhead_bytes`: what its process holds beside tensors;
+    `capacity_bytes`: how much memory it has. `fits`: whether every device has enough.
 
     `stale`: they are of an earlier version or another setup; `stale_why` says of which, and why.
     """
@@ -40,6 +41,8 @@ class Status:
     ops: int | None
     peak_memory_bytes: int | None
     overhead_bytes: int | None
+    capacity_bytes: int | None
+    fits: bool | None
     cost: str | None
     picked: Mapping[str, int]
     stale: bool = False
@@ -55,7 +58,7 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
     errors = sum(d.severity is Severity.ERROR for d in found)
     simulation = simulated.simulation if simulated is not None else None
     statements = sum(len(f.function.body) for f in document.program.syntax.functions)
-    uses = simulation.devices.values() if simulation is not None else ()
+    uses = [*simulation.devices.values()] if simulation is not None else []
     fullest = max(uses, key=lambda use: use.needed_bytes, default=None)
     state: State
     why: str | None = None
@@ -83,6 +86,8 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
         simulation.ops if simulation is not None else None,
         (fullest.peak_memory_bytes if fullest is not None else 0) if simulation is not None else None,
         (fullest.overhead.total if fullest is not None else 0) if simulation is not None else None,
+        fullest.capacity_bytes if fullest is not None else None,
+        all(use.needed_bytes <= use.capacity_bytes for use in uses) if simulation is not None else None,
         str(simulation.cost) if simulation is not None and simulation.cost is not None else None,
         document.setup.picked,
         old is not None,

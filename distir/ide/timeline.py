@@ -38,12 +38,13 @@ def timeline_view(
     most: int = MOST_EVENTS,
     devices: frozenset[int] | None = None,
     columns: bool = False,
+    blocks: bool = False,
 ) -> TimelineView | None:
     """The timeline from one event on, in program order; of certain `devices` alone. None without a simulation.
 
-    `columns`: as a table in place of bars.
+    `columns`: as a table in place of bars. `blocks`: a long one as blocks, all of it.
     """
     simulation = document.simulation
     if simulation is None:
         return None
-    return timeline_of(simulation, document.program.syntax.source_map, first_event, most, devices, columns)
+    return timeline_of(simulation, document.program.syntax.source_map, first_event, most, devices, columns, blocks)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PID = 1
+from distir.simulate.trace import microseconds, named_process, named_thread, process_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +68,19 @@ def busy(found: Sequence[Slice]) -> dict[int, dict[str, float]]:
 
 
 def chrome_trace(found: Sequence[Slice], title: str) -> str:
-    """The timeline as a Chrome trace: a thread per device, times in microseconds."""
-    records: list[dict[str, Any]] = [{"ph": "M", "pid": PID, "tid": 0, "name": "process_name", "args": {"name": title}}]
+    """The timeline as a Chrome trace: a process per device, with one thread; times in microseconds."""
+    records: list[dict[str, Any]] = []
     for device in sorted({piece.device for piece in found}):
-        thread = {"ph": "M", "pid": PID, "tid": device + 1}
-        records.append(thread | {"name": "thread_name", "args": {"name": f"device {device}"}})
-        records.append(thread | {"name": "thread_sort_index", "args": {"sort_index": device}})
+        records += named_process(device)
+        records += named_thread(_lane(device), "compute", 0)
     records += map(_record, found)
     lines = ",\n".join(json.dumps(record, separators=(",", ":")) for record in records)
-    return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{lines}\n]}}\n'
+    head = f'"displayTimeUnit": "ns", "otherData": {json.dumps({"title": title})}'
+    return f'{{{head}, "traceEvents": [\n{lines}\n]}}\n'
+
+
+def _lane(device: int) -> dict[str, Any]:
+    return {"pid": process_of(device), "tid": process_of(device)}
 
 
 def _record(piece: Slice) -> dict[str, Any]:
@@ -93,12 +97,12 @@ def _record(piece: Slice) -> dict[str, Any]:
         arguments["calls"] = " › ".join(steps)
     if piece.ready > piece.arrived:
         arguments["waited_us"] = (piece.ready - piece.arrived) * 1e6
+    start, end = round(piece.ready * 1e9), round(piece.end * 1e9)
     return {
         "ph": "X",
-        "pid": PID,
-        "tid": piece.device + 1,
-        "ts": round(piece.ready * 1e9) / 1000,
-        "dur": round(piece.seconds * 1e9) / 1000,
+        **_lane(piece.device),
+        "ts": microseconds(start),
+        "dur": microseconds(end - start),
         "name": statement["op"],
         "cat": "communication" if statement["communication"] else "compute",
         "args": arguments,

@@ -1,18 +1,19 @@
-"""Collectives of a representative device. The other devices of its group hold equal values and take equal times.
+"""Ops of a representative device. The other devices of its group execute the same statements and take equal times.
 
 In data and tensor parallelism all devices of a group execute the same ops on tensors of the same shapes (SPMD). A
 program of one representative is short, whatever the size of the group, and takes the same time and memory on that
 device. A collective states the size of its group: `size` devices, `stride` apart, the first of which is the
-representative.
+representative. To simulation their operands are equal. To proofs a device's place in its groups is unknown: it may be
+any, and `Split[stride = …]` and `GroupConstant` say what depends on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import Shape, TensorType
+from distir.ir import Attributes, Constant, Dense, External, Shape, TensorType, Type
 from distir.ops.communication import (
     MPIAllgather,
     MPIAllreduce,
@@ -21,10 +22,15 @@ from distir.ops.communication import (
     MPIShift,
     exchanged_layout,
 )
+from distir.ops.constant import ConstantOp
 from distir.ops.core import Op, op
 from distir.ops.layout import Layout
-from distir.ops.numeric import Array
+from distir.ops.numeric import Array, np
+from distir.ops.specs import HOST_RESULTS
 from distir.ops.unify import Reject
+
+if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
 
 REPRESENTATIVE = "it represents a whole group of devices, whose gradients may differ"
 """Why the ops of this family have no gradient."""
@@ -122,6 +128,123 @@ def GroupShift(x: Array, *, size: int, stride: int = 1, by: int = 1) -> Array:
     return MPIShift.body(*[x] * size, by=by)[0]
 
 
+@op(
+    "Tensor[t, (*a, n@axis, *b), d] -> Tensor[t, (*a, n / size, *b), d]",
+    flops=0,
+    bytes=lambda t, elements, **_: 2 * t * elements,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=REPRESENTATIVE,
+)
+def GroupPart(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Array:
+    """Each device's own part of `size` equal ones along `axis`, in the order of the devices, `stride` apart.
+
+    %y = GroupPart[size = 2, axis = 0](%x: Tensor[Float32, (4, 3), 1])
+    """
+    return np.split(x, size, axis=axis)[0]
+
+
+@GroupPart.pieces
+def _(p: Pieces, x: Piece, *, size: int, stride: int, axis: int) -> list[Piece]:
+    parts = [p.split(member, axis, size)[rank] for rank, member in enumerate(p.members(x, size, stride))]
+    return [p.of_members(parts, stride)]
+
+
+@GroupPart.checks
+def _(x: TensorType, *, size: int, stride: int, axis: int) -> None:
+    _check("GroupPart", size, stride)
+
+
+@op(
+    "Tensor[t:number, s, d] -> Tensor[t, s, d]",
+    view=True,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=REPRESENTATIVE,
+)
+def GroupFirst(x: Array, *, size: int, stride: int = 1) -> Array:
+    """The operand on the first of `size` devices, `stride` apart, and zeros on the others: so their sum has it once.
+
+    %y = GroupFirst[size = 2](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return x
+
+
+@GroupFirst.pieces
+def _(p: Pieces, x: Piece, *, size: int, stride: int) -> list[Piece]:
+    return [p.addend_of_each(x, "GroupFirst", size, stride)]
+
+
+@GroupFirst.checks
+def _(x: TensorType, *, size: int, stride: int) -> None:
+    _check("GroupFirst", size, stride)
+
+
+@op("-> Tensor[_, _, host]", view=True, foldable=False, non_differentiable=HOST_RESULTS)
+def GroupConstant(*, values: Constant, stride: int = 1) -> Array:
+    """A constant of which each device of a group, `stride` apart, has its own value; the result is the first one's.
+
+    %c = GroupConstant[values = [0, 8], stride = 2]()
+    """
+    return ConstantOp.body(value=_values(values)[0])
+
+
+@GroupConstant.types
+def _(*, values: Constant, stride: int) -> list[Type]:
+    held = _values(values)
+    _check("GroupConstant", len(held), stride)
+    found = [ConstantOp.rules["types"](value=value)[0] for value in held]
+    if len(set(found)) > 1:
+        raise Reject(type_codes.BAD_VALUE, "`GroupConstant` expected values of one type and shape", "values")
+    return found[:1]
+
+
+@GroupConstant.partial
+def _(*, values: Constant, stride: int) -> Dense | External:
+    return ConstantOp.rules["partial"](value=_values(values)[0])
+
+
+def _values(values: Constant) -> tuple[Constant, ...]:
+    if not isinstance(values, tuple) or not values:
+        raise Reject(type_codes.BAD_VALUE, "`GroupConstant` expected a list, of a value for each device", "values")
+    return values
+
+
+@GroupAllreduce.pieces
+def _(p: Pieces, x: Piece, *, size: int, stride: int) -> list[Piece]:
+    return [p.group_sum(x, size, stride)]
+
+
+@GroupAllgather.pieces
+def _(p: Pieces, x: Piece, *, size: int, stride: int, axis: int) -> list[Piece]:
+    return [p.joined(p.members(x, size, stride), axis)]
+
+
+@GroupReduceScatter.pieces
+def _(p: Pieces, x: Piece, *, size: int, stride: int, axis: int) -> list[Piece]:
+    return [p.of_members(p.split(p.group_sum(x, size, stride), axis, size), stride)]
+
+
+@GroupAlltoall.pieces
+def _(p: Pieces, x: Piece, *, size: int, stride: int, split_axis: int, concat_axis: int, **_: object) -> list[Piece]:
+    members = p.members(x, size, stride)
+    return [
+        p.of_members(MPIAlltoall.rules["pieces"](p, *members, split_axis=split_axis, concat_axis=concat_axis), stride)
+    ]
+
+
+@GroupShift.pieces
+def _(p: Pieces, x: Piece, *, size: int, stride: int, by: int) -> list[Piece]:
+    return [p.of_members(MPIShift.rules["pieces"](p, *p.members(x, size, stride), by=by), stride)]
+
+
+@GroupConstant.pieces
+def _(p: Pieces, *, values: Constant, stride: int) -> list[Piece]:
+    return [p.constant_of_members(_values(values), stride)]
+
+
 @GroupShift.checks
 def _(x: TensorType, *, size: int, stride: int, by: int) -> None:
     _check("GroupShift", size, stride)
@@ -171,5 +294,23 @@ GROUPED: Final[dict[str, Op]] = {
 }
 """Collective -> its op on a representative device."""
 
-REPRESENTATIVE_OPS: Final = frozenset(op.name for op in GROUPED.values())
+REPRESENTATIVE_OPS: Final = frozenset(
+    (*(op.name for op in GROUPED.values()), GroupConstant.name, GroupFirst.name, GroupPart.name, "GroupPartView")
+)
 """The names of the ops on representative devices."""
+
+
+def represented(op: str, attrs: Attributes) -> tuple[int, int] | None:
+    """The size and the stride of the group whose representative a statement is of; None for other statements."""
+    stride = attrs.get("stride", 1 if op in REPRESENTATIVE_OPS else 0)
+    if not isinstance(stride, int) or not stride:
+        return None
+    if op == GroupConstant.name:
+        values = attrs.get("values")
+        return len(values) if isinstance(values, tuple) else 1, stride
+    size = attrs.get("size") if op in REPRESENTATIVE_OPS else attrs.get("num_outputs") if op in CUTS else None
+    return (size, stride) if isinstance(size, int) else None
+
+
+CUTS: Final = frozenset(("Split", "SplitView"))
+"""Ops of which a representative has its own part, with `stride`."""

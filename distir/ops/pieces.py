@@ -171,6 +171,26 @@ class Pieces(Protocol):
         """`x` where indices are in a part, and else zero; None for other conditions."""
         ...
 
+    def members(self, x: Piece, size: int, stride: int) -> list[Piece]:
+        """What each device of a group has, so many devices so far apart, where `x` is that of any of them."""
+        ...
+
+    def group_sum(self, x: Piece, size: int, stride: int) -> Piece:
+        """The sum over the devices of a group."""
+        ...
+
+    def addend_of_each(self, x: Piece, sum: str, size: int, stride: int) -> Piece:
+        """Of `x`, that is the sum of what each device of a group has, what a device has; `sum` tells sums apart."""
+        ...
+
+    def of_members(self, pieces: Sequence[Piece], stride: int) -> Piece:
+        """What is these pieces on the devices of a group; nothing is known of it where they have no more in common."""
+        ...
+
+    def constant_of_members(self, values: Sequence[Constant], stride: int) -> Piece:
+        """A constant of which each device of a group has its own value."""
+        ...
+
     def greatest(self, x: Piece, axis: int) -> Piece | None:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         ...
@@ -209,6 +229,14 @@ class Pieces(Protocol):
 
     def some(self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int) -> Piece:
         """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
+        ...
+
+    def greatest_over(self, x: Piece, over: Sequence[tuple[int, Sequence[tuple[int, int]], int]]) -> Piece:
+        """Of greatest elements `x` along axes of something, those over some places alone, of so many of each."""
+        ...
+
+    def is_same(self, x: Piece, other: Piece) -> bool:
+        """Whether two values are the same piece."""
         ...
 
     def share(self, x: Piece, places: Sequence[tuple[int, int]], size: int, complete: Piece | None) -> Piece:

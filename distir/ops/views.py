@@ -12,11 +12,12 @@ from functools import wraps
 from typing import Any
 
 from distir.ops.core import OPS, Op
+from distir.ops.group import GroupPart
 from distir.ops.select import Slice, Split
 from distir.ops.shape import Expand, Transpose
 
 
-def view_of(copy: Op) -> Callable[[Callable[..., Any]], Op]:
+def view_of(copy: Op, family: str = "views") -> Callable[[Callable[..., Any]], Op]:
     """Register an op that means what `copy` means, by the same rules, and aliases its first operand."""
 
     def register(documented: Callable[..., Any]) -> Op:
@@ -27,7 +28,8 @@ def view_of(copy: Op) -> Callable[[Callable[..., Any]], Op]:
         body.__doc__ = documented.__doc__
         name = documented.__name__
         signatures, linear, aliases = copy.signature_texts, copy.linear, copy.aliases
-        defined = Op(name, signatures, body, view="first", linear=linear, aliases=aliases, family="views")
+        same: dict[str, Any] = {"foldable": copy.foldable, "non_differentiable": copy.non_differentiable}
+        defined = Op(name, signatures, body, view="first", linear=linear, aliases=aliases, family=family, **same)
         defined.rules.update(copy.rules)
         OPS.register(name, defined, documented.__module__)
         return defined
@@ -70,5 +72,14 @@ def SliceView() -> None:
     """
 
 
-VIEWS = {"Transpose": "TransposeView", "Expand": "ExpandView", "Split": "SplitView", "Slice": "SliceView"}
+@view_of(GroupPart, family="group")
+def GroupPartView() -> None:
+    """`GroupPart` as a view of its operand.
+
+    %y = GroupPartView[size = 2, axis = 0](%x: Tensor[Float32, (4, 3), 1])
+    """
+
+
+COPIES = ("Transpose", "Expand", "Split", "Slice", "GroupPart")
+VIEWS = {copy: f"{copy}View" for copy in COPIES}
 """By the op that copies: the view."""

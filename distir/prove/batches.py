@@ -42,6 +42,7 @@ class Batches:
 
         The dimension may have others behind it, as tokens of sequences.
         """
+        runs = places.of_first(runs)
         for own, whole, parts in self.given:
             rows = batch_rows(runs, size, whole) if axis == own else None
             for k, part in enumerate(parts if rows else ()):
@@ -97,7 +98,7 @@ def batches(main: Function, given: Sequence[Related]) -> Batches:
     for param, piece in zip(main.params, given, strict=False):
         axis = param.roles.get("batch")
         if isinstance(piece, TermPiece) and isinstance(axis, int) and axis < len(piece.whole):
-            found.setdefault((axis, piece.whole[axis]), {})[piece.runs[axis]] = None
+            found.setdefault((axis, piece.whole[axis]), {})[places.of_first(piece.runs[axis])] = None
             inputs.update(atom for atom, _, _ in piece.terms)
     made: list[tuple[int, int, tuple[Runs, ...]]] = []
     for (axis, size), own in found.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from distir.diagnostics import Diagnostic, Note
@@ -12,6 +12,7 @@ from distir.diagnostics.codes import proofs as codes
 from distir.ir import Apply, Call, DType, Function, Module, Part, Return, Site, TensorType
 from distir.ops import type_of
 from distir.prove import reasons
+from distir.prove import runs as places
 from distir.prove.batches import Batches
 from distir.prove.domain import Frame, MadeBy, Related, Relations, Step
 from distir.prove.pieces import Algebra, TermPiece
@@ -171,7 +172,7 @@ def failure(against: Reference, name: str, returned: int, wanted: TermPiece, fou
         for atom in new:
             if (reason := words.strange(atom)) is not None:
                 return _blamed(against, name, domain.maker(atom), reason)
-    counted = reasons.counted(against.algebra, against.batches, found)
+    counted = reasons.counted(against.algebra, against.batches, of_first(found))
     reason = f"expected {words.of(wanted)}, found {counted or words.of(found)}"
     return Failure(name, None, reason, returned=returned)
 
@@ -180,13 +181,25 @@ def _blamed(against: Reference, name: str, made: MadeBy | None, reason: str) -> 
     """The failure of a statement; where its operands are to blame, in terms of microbatches, replicas and factors."""
     if made is None:
         return Failure(name, None, reason)
-    mixed = reasons.of_microbatches(against.batches, made)
+    calls = tuple([(function, call, of_first(given)) for function, call, given in made.calls])
+    first = replace(made, given=of_first(made.given), calls=calls)
+    mixed = reasons.of_microbatches(against.batches, first)
     if mixed is not None:
         return Failure(name, made, *mixed)
-    counted = reasons.of_addends(against.algebra, against.batches, made)
+    counted = reasons.of_addends(against.algebra, against.batches, first)
     function = against.domains[-1].module.functions[made.function]
     scaled = reasons.of_factors(function, made.statement) if " times `%" in reason else None
     return Failure(name, made, counted or "; ".join(filter(None, (reason, scaled))))
+
+
+def of_first(v: Related) -> Related:
+    """What the device has that is written down, and may represent others."""
+    if isinstance(v, tuple):
+        return tuple(map(of_first, cast("tuple[Related, ...]", v)))
+    if v is None:
+        return None
+    terms = tuple([(atom, c, places.of_first(addends)) for atom, c, addends in v.terms])
+    return replace(v, runs=places.of_first(v.runs), terms=terms)
 
 
 def _reached(piece: TermPiece) -> Iterable[Atom]:

@@ -22,10 +22,12 @@ from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
 from distir.prove import own, owned, shares
 from distir.prove import runs as places
-from distir.prove.greatest import greatest
+from distir.prove.greatest import greatest, greatest_over
+from distir.prove.groups import Groups
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
+from distir.prove.ranks import MeshAxis
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom
@@ -70,6 +72,8 @@ class Relations(Domain):
     """What ops make of operands; of all versions of a program."""
     made: dict[int, tuple[int, MadeBy]] = field(default_factory=dict[int, "tuple[int, MadeBy]"])
     """Which statements of this version make which atoms: from a number to before another one."""
+    mesh: tuple[MeshAxis, ...] = ()
+    """The axes of the groups that devices represent."""
     _function: str = ""
     _frames: tuple[Frame, ...] = ()
     renames: bool = True
@@ -80,6 +84,7 @@ class Relations(Domain):
     def __post_init__(self) -> None:
         self.mixed: Types = Mixed(self.module)
         self.algebra.operand = self._operand
+        self.groups = Groups(self.algebra, self.mesh)
 
     def _operand(self, op: Op, index: int) -> str:
         """What the statement calls an operand of its op; that of another op, in a rule, has the op's name for it."""
@@ -113,7 +118,7 @@ class Relations(Domain):
     def apply(self, op: Apply, vs: tuple[Related, ...]) -> Sequence[Related]:
         """The pieces that an op's results are."""
         self.pause()
-        key = (op.op, op.attrs, vs, len(op.results))
+        key = (op.op, op.attrs, vs, len(op.results), self.mesh)
         known = self.steps.get(key)
         if known is None:
             self.place = self._here(op, vs)
@@ -155,6 +160,8 @@ class Relations(Domain):
         """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
+        if op.family == "group":  # what is known is so of the first device
+            results = list(map(type_of, results))
         if all(isinstance(w, (Dense, Literal)) for w in results):
             return tuple(map(self.algebra.of_value, results))
         try:
@@ -189,11 +196,18 @@ class Relations(Domain):
             found.append(TermPiece(w, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),)))
         return tuple(found)
 
+    def nothing_of(self, pieces: Sequence[TermPiece], stride: int, reason: str) -> TermPiece:
+        """Something of which nothing is known but that devices of a group have these pieces."""
+        first = pieces[0]
+        details = "members", tuple([(x.whole, x.runs, x.terms) for x in pieces]), stride
+        atom = self.algebra.terms.atom("unknown", first.shape, (), details, reason=reason)
+        return replace(first, whole=first.shape, runs=tuple(map(places.full, first.shape)), terms=((atom, 1.0, ()),))
+
     def called(self, call: Call, vs: tuple[Related, ...]) -> Deep[Sequence[Related]]:
         """What the function returns, interpreted once for arguments that are equal but for their terms."""
         key = call.function, vs
         found = self._calls.get(key)
-        if found is None and self.renames:
+        if found is None and self.renames and not (self.mesh and any(map(_may_differ, vs))):
             formals = Formals(self.algebra)
             given = formals.of(vs)
             if given != vs:
@@ -357,6 +371,31 @@ class PieceWriter:
         """`x` where indices are in a part, and else zero; None for other conditions."""
         return own.where(self._algebra, condition, x)
 
+    def members(self, x: TermPiece, size: int, stride: int) -> list[TermPiece]:
+        """What each device of a group has, where `x` is that of any of them."""
+        return self._domain.groups.members(x, size, stride)
+
+    def group_sum(self, x: TermPiece, size: int, stride: int) -> TermPiece:
+        """The sum over the devices of a group."""
+        return self._domain.groups.sum(x, size, stride)
+
+    def addend_of_each(self, x: TermPiece, sum: str, size: int, stride: int) -> TermPiece:
+        """Of `x`, that is the sum of what each device of a group has, what a device has; `sum` tells sums apart."""
+        return self._domain.groups.addend_of_each(x, sum, size, stride)
+
+    def of_members(self, pieces: Sequence[TermPiece], stride: int) -> TermPiece:
+        """What is these pieces on the devices of a group; nothing is known of it where they have no more in common."""
+        try:
+            return self._domain.groups.of_members(pieces, stride)
+        except Unproved as reason:
+            return self._domain.nothing_of(pieces, stride, str(reason))
+
+    def constant_of_members(self, values: Sequence[Constant], stride: int) -> TermPiece:
+        """A constant of which each device of a group has its own value."""
+        if len(set(values)) == 1:
+            return self._algebra.of_value(Literal(values[0]))
+        return self._domain.groups.constant(self._results[0], values, stride)
+
     def greatest(self, x: TermPiece, axis: int) -> TermPiece | None:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
         return greatest(self, self._algebra, x, axis % len(x.whole))
@@ -409,6 +448,14 @@ class PieceWriter:
     def some(self, x: TermPiece, sum: str, places: Runs, size: int) -> TermPiece:
         """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
         return self._algebra.some(x, sum, places, size)
+
+    def greatest_over(self, x: TermPiece, over: Sequence[tuple[int, Runs, int]]) -> TermPiece:
+        """Of greatest elements `x` along axes of something, those over some places alone, of so many of each."""
+        return greatest_over(self._algebra, x, over)
+
+    def is_same(self, x: TermPiece, other: TermPiece) -> bool:
+        """Whether two values are the same piece."""
+        return (x.whole, x.runs, x.terms) == (other.whole, other.runs, other.terms)
 
     def share(self, x: TermPiece, at: Runs, size: int, complete: TermPiece | None) -> TermPiece:
         """What `x` is by some of so many places alone, and by what `complete` has besides."""
@@ -476,6 +523,13 @@ def _typed(x: TermPiece, shape: tuple[int, ...]) -> TensorType:
     found = type_of(x.value)
     assert isinstance(found, TensorType)
     return TensorType(found.dtype, shape, found.device)
+
+
+def _may_differ(v: Related) -> bool:
+    """Whether a value is made of what may be another one on each device, beyond its places."""
+    if isinstance(v, tuple):
+        return any(map(_may_differ, cast("tuple[Related, ...]", v)))
+    return v is not None and any(atom.axes or atom.is_unknown for atom, _, _ in v.terms)
 
 
 def _rests_on_nothing(v: Related) -> bool:

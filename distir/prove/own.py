@@ -10,10 +10,10 @@ of the table of itself where `i` is v, and zero elsewhere; a device has the adde
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
-from distir.prove import runs as places
 from distir.prove.pieces import Addends, Algebra, Term, TermPiece
+from distir.prove.ranks import RANK, Number, rank
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Form, Terms
 
@@ -24,7 +24,7 @@ class OwnPositions:
 
     positions: TermPiece
     """The positions in the whole dimension."""
-    first: int
+    first: Number
     count: int
     size: int
     """Of the dimension."""
@@ -34,7 +34,7 @@ class OwnPositions:
     @property
     def runs(self) -> Runs:
         """The part."""
-        return ((self.first, self.first + self.count),)
+        return run(self.first, self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,16 @@ class _Range:
 
     remainder: Atom
     """The positions, from 0 up."""
-    first: int
+    counted: Form
+    """The same counted from the first of the part."""
+    first: Number
     count: int
     size: int
+
+
+def run(first: Number, count: int) -> Runs:
+    """So many places from the first one."""
+    return cast("Runs", ((first, first + count),))
 
 
 def own(algebra: Algebra, x: TermPiece) -> OwnPositions | None:
@@ -58,7 +65,7 @@ def own(algebra: Algebra, x: TermPiece) -> OwnPositions | None:
         return None
     guard = _only(base.operands[0])
     found = None if guard is None else _range(guard)
-    if guard is None or found is None or base.operands[1] != _counted(algebra.terms, found):
+    if guard is None or found is None or base.operands[1] != found.counted:
         return None
     given = _only(found.remainder.operands[0])
     if given is None or not given.shape == found.remainder.shape == guard.shape == base.shape:
@@ -109,7 +116,7 @@ def where(algebra: Algebra, condition: TermPiece, x: TermPiece) -> TermPiece | N
     terms = algebra.terms
     guard = terms.spread(atom, aligned.whole)
     remainder = terms.spread(terms.reshaped(found.remainder, atom.shape), aligned.whole)
-    at = places.joined([((found.first, found.first + found.count),)])
+    at = run(found.first, found.count)
     made: list[Term] = []
     for inner, c, addends in aligned.terms:
         if inner.kind == "guarded":
@@ -153,14 +160,14 @@ def _range(guard: Atom) -> _Range | None:
         return None
     remainder = [(atom, c) for atom, c in counted if atom.kind == "Mod"]
     rest = tuple([(atom, c) for atom, c in counted if atom.kind != "Mod"])
-    first = _filled(rest) if rest else 0.0
+    first = _first(rest)
     if len(remainder) != 1 or remainder[0][1] != 1.0 or first is None:
         return None
     size = _filled(remainder[0][0].operands[1])
     fmod: Any = dict(remainder[0][0].details.attributes).get("fmod")
-    if size is None or first > 0 or -first + count > size or fmod is None or fmod[-1] is not False:
+    if size is None or first < 0 or first + round(count) > round(size) or fmod is None or fmod[-1] is not False:
         return None
-    return _Range(remainder[0][0], round(-first), round(count), round(size))
+    return _Range(remainder[0][0], counted, first, round(count), round(size))
 
 
 def _filled(form: Form) -> float | None:
@@ -170,9 +177,13 @@ def _filled(form: Form) -> float | None:
     return float(form[0][0].details) * form[0][1]
 
 
-def _counted(terms: Terms, found: _Range) -> Form:
-    """The positions counted from the first."""
-    parts = [(found.remainder, 1.0)]
-    if found.first:
-        parts.append((terms.fill(1.0, found.remainder.shape), float(-found.first)))
-    return tuple(sorted(parts, key=lambda part: part[0]))
+def _first(rest: Form) -> Number | None:
+    """The number whose negative a combination is everywhere, which may depend on the device; None of others."""
+    found: Number = 0
+    for atom, c in rest:
+        inner = atom.operands[0][0][0] if atom.kind == "spread" else atom
+        number = float(inner.details) * c if inner.kind == "fill" else c
+        if inner.kind not in ("fill", RANK) or not number.is_integer():
+            return None
+        found = found - (round(number) if inner.kind == "fill" else round(number) * rank(inner.details))
+    return found

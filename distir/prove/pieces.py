@@ -17,6 +17,7 @@ from distir.ir import Attributes, Dense, External, Literal, TensorType
 from distir.ops import Op, Value, type_of
 from distir.ops.numeric import np
 from distir.prove import runs as places
+from distir.prove.ranks import axes_in
 from distir.prove.runs import Runs
 from distir.prove.terms import DIGITS, Atom, Form, OpDetails, Shape, Terms, Unproved, combined, factor, scaled_out
 
@@ -246,7 +247,7 @@ class Algebra:
         """A constant of the sequential program of this shape that has the elements of another one at these places."""
         numbers = atom.details[1].numbers
         shape = tuple(map(places.length, runs))
-        if shape != atom.shape:
+        if shape != atom.shape or axes_in(runs):
             return None
         for candidate in self.constants.get(whole, ()):
             if candidate.details[0] == atom.details[0] and _at(candidate.details[1].numbers, whole, runs) == numbers:
@@ -271,7 +272,7 @@ class Algebra:
                 self.laws[LINEAR] = None
                 form = factored
             found += [(atom, c, addends) for atom, c in form]
-        return tuple(sorted(found, key=_order))
+        return in_order(found)
 
     def _completed(self, totals: dict[tuple[Atom, Addends], float]) -> dict[tuple[Atom, Addends], float]:
         """Parts of a sum that differ in the addends of one sum alone, as one part; all addends, as the sum."""
@@ -323,7 +324,7 @@ class Algebra:
         if self.sequential and piece.has_all_places and (start, stop) != (0, piece.whole[axis]):
             self.windows.setdefault(key, set()).add((start, stop))
         found = replace(piece, value=value, runs=(*piece.runs[:axis], at, *piece.runs[axis + 1 :]))
-        inside = [w for w in self.windows.get(key, ()) if at and w[0] <= min(at)[0] and max(at)[1] <= w[1]]
+        inside = [w for w in self.windows.get(key, ()) if at and places.are_within(at, *w)]
         inside += self._padded(piece, axis, at)
         return self._windowed(found, axis, *min(inside, key=lambda w: w[1] - w[0])) if inside else found
 
@@ -340,7 +341,7 @@ class Algebra:
                 return []
             first = atom.details[1]
             found.add((first, first + atom.operands[0][0][0].shape[axis]))
-        return [w for w in found if at and w[0] <= min(at)[0] and max(at)[1] <= w[1]]
+        return [w for w in found if at and places.are_within(at, *w)]
 
     def _windowed(self, piece: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
         terms = [
@@ -423,7 +424,7 @@ class Algebra:
             return None
         ((start, _),) = (s for s in starts if s is not None)
         runs = (*piece.runs[:axis], places.shifted(piece.runs[axis], start), *piece.runs[axis + 1 :])
-        return TermPiece(piece.value, sizes.pop(), runs, tuple(sorted(bases, key=_order)))
+        return TermPiece(piece.value, sizes.pop(), runs, in_order(bases))
 
     def transposed(self, value: Value, piece: TermPiece, perm: tuple[int, ...]) -> TermPiece:
         """The dimensions in another order."""
@@ -543,8 +544,14 @@ def _kind(value: Dense | Literal) -> str:
     return found.dtype.name if isinstance(found, TensorType) and found.dtype is not None else "?"
 
 
-def _order(term: Term) -> tuple[int, Addends]:
-    return term[0].number, term[2]
+def in_order(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """Terms in an order in which they are compared."""
+    found = list(terms)
+    try:
+        found.sort(key=lambda term: (term[0].number, term[2]))
+    except Unproved:  # which places come first depends on the device: any order will do
+        found.sort(key=lambda term: (term[0].number, repr(term[2])))
+    return tuple(found)
 
 
 def _with(others: Addends, number: int, at: Runs) -> Addends:

@@ -11,6 +11,7 @@ from distir.analysis.parameters import parameters
 from distir.ir import Apply, Call, Module, TensorType, types
 from distir.ops import Reject, type_of
 from distir.prove import runs as places
+from distir.prove.comparing import of_first
 from distir.prove.domain import Related, value_of, valued
 from distir.prove.pieces import TermPiece
 from distir.prove.proving import FollowedProgram
@@ -40,7 +41,7 @@ class Placements:
     def piece(self, function: str, name: str) -> Related:
         """What a value is; None where nothing is known of it."""
         state = self.states.get(function)
-        return state[name] if state is not None and name in state else None
+        return of_first(state[name]) if state is not None and name in state else None
 
     def of(self, function: str, name: str) -> str | None:
         """A value in words: `rows 0–511 of %h, microbatch 2`. None where there is nothing to say."""

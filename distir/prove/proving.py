@@ -8,14 +8,16 @@ from typing import cast
 
 from distir.analysis.interpreter import State, interpret
 from distir.analysis.parameters import parameters
-from distir.ir import Function, Module, TensorType, TupleType, Type, types
+from distir.ir import HOST, Apply, Function, Module, TensorType, TupleType, Type, types
 from distir.ops import Reject
-from distir.ops.group import REPRESENTATIVE_OPS
+from distir.ops.group import represented
 from distir.prove import runs as places
 from distir.prove.batches import batches
 from distir.prove.comparing import Proof, ProveError, Reference, failure, is_same, leaves
 from distir.prove.domain import Related, Relations, value_of, valued
+from distir.prove.groups import axes_of_atom
 from distir.prove.pieces import Algebra, TermPiece, Unproved, shape_of
+from distir.prove.ranks import MeshAxis, mesh, ranks
 from distir.prove.stated import Stated
 from distir.prove.terms import Terms
 
@@ -47,7 +49,6 @@ def prove(
     up. Raises ProveError where parameters or results do not belong together, or a size is not known, and StatedError
     for placements that cannot be.
     """
-    _refuse_representatives(distributed)
     found = follow(distributed, reference(sequential, sizes, pause), stated, pause).proof
     if found.proved:
         return found
@@ -70,7 +71,7 @@ def reference(
     if entry is None:
         raise ProveError("there is no function to compare")
     domains: list[Relations] = []
-    terms = Terms(lambda: domains[-1].place if domains else None)
+    terms = Terms(lambda: domains[-1].place if domains else None, axes_of_atom)
     algebra = Algebra(terms)
     try:
         given = [_parameter(algebra, p.name, types.substitute(p.type, sizes or {})) for p in entry.params]
@@ -95,18 +96,24 @@ def follow(
     main = distributed.entry()
     if main is None:
         raise ProveError("there is no function to compare")
-    _refuse_representatives(distributed)
     algebra = against.algebra
     algebra.sequential = False
-    domain = Relations(distributed, algebra, pause=pause, steps=against.steps, renames=against.domains[0].renames)
+    domain = Relations(
+        distributed,
+        algebra,
+        pause=pause,
+        steps=against.steps,
+        renames=against.domains[0].renames,
+        mesh=_mesh(distributed, main),
+    )
     against.domains[1:] = [domain]
     found: tuple[Related, ...] = against.given
     names = (f"{main.name}.scatter", main.name, f"{main.name}.gather")
     if stated is not None:
         found = stated.parameters(against, main)
         names = (main.name,)
-    elif names[0] not in distributed.functions and len(found) == len(main.params):
-        found = tuple([_on_device(piece, p.type) for piece, p in zip(found, main.params, strict=True)])
+    elif len((first := distributed.functions.get(names[0], main)).params) == len(found):
+        found = tuple([_on_device(piece, p.type) for piece, p in zip(found, first.params, strict=True)])
     states: dict[str, State] = {}
     for name in names:
         function = distributed.functions.get(name)
@@ -133,11 +140,23 @@ def _proof(against: Reference, main: Function, found: Sequence[Related]) -> Proo
     return Proof(against.results, tuple(failures), tuple(against.algebra.laws))
 
 
-def _refuse_representatives(module: Module) -> None:
-    for function in module:
-        for statement in function.body:
-            if getattr(statement, "op", None) in REPRESENTATIVE_OPS:
-                raise ProveError("one device represents others, whose parts are not there; leave out `representative`")
+def _mesh(module: Module, main: Function) -> tuple[MeshAxis, ...]:
+    """The mesh of the groups that devices represent. Raises ProveError for groups that have devices in common."""
+    statements = [s for function in module for s in function.body if isinstance(s, Apply)]
+    groups = {group for s in statements if (group := represented(s.op, s.attrs)) is not None}
+    try:
+        axes = mesh(groups)
+    except Unproved as reason:
+        raise ProveError(str(reason)) from None
+    named = {device for param in main.params for device in types.devices(param.type)}
+    named |= {device for s in statements if isinstance(device := s.attrs.get("device"), int)} if axes else set()
+    represents: dict[int, int] = {}
+    for device in sorted(named - {HOST}) if axes else ():
+        for own in ranks(axes):
+            other = device + sum(axis.stride * rank for axis, rank in own.items())
+            if represents.setdefault(other, device) != device:
+                raise ProveError(f"devices {represents[other]} and {device} both represent device {other}")
+    return axes
 
 
 def _run(domain: Relations, function: Function, given: Sequence[Related]) -> State:
@@ -167,7 +186,7 @@ def _parameter(algebra: Algebra, name: str, type: Type) -> Related:
 
 
 def _on_device(v: Related, type: Type) -> Related:
-    """A parameter of the sequential program as one of a program without `@main.scatter`: on the device it states."""
+    """A parameter of the sequential program as one of the distributed program's first function: where that has it."""
     if isinstance(v, tuple):
         items = cast("tuple[Related, ...]", v)
         stated = type.items if isinstance(type, TupleType) and len(type.items) == len(items) else (type,) * len(items)

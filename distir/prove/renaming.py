@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from distir.prove.own import guard_of
 from distir.prove.owned import atom_of_rows
-from distir.prove.pieces import Addends, Algebra, Term, TermPiece, Through
+from distir.prove.pieces import Addends, Algebra, Term, TermPiece, Through, in_order
 from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, combined, factor, scaled_out
 
 KEPT = MOVEMENTS | {
@@ -36,7 +36,7 @@ KEPT = MOVEMENTS | {
 SEEN = frozenset({"spread", "fill", "padded"})
 """Kinds of atoms that rules look for in sums."""
 
-CONSTANT = frozenset({"fill", "constant", "external"})
+CONSTANT = frozenset({"fill", "constant", "external", "rank"})
 """Kinds that stay as they are."""
 
 
@@ -81,7 +81,7 @@ class Formals:
                 if addends
                 for formal, d in self._form(((atom, 1.0),))
             ]
-            terms.sort(key=lambda term: (term[0].number, term[2]))
+            return in_order(terms)
         return tuple(terms)
 
     def _form(self, form: Form) -> Form:

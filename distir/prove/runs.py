@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
+
+from distir.prove.ranks import MeshAxis, at
+from distir.prove.terms import Unproved
 
 Runs = tuple[tuple[int, int], ...]
-"""Pairs of first place and the place behind the last."""
+"""Pairs of first place and the place behind the last; both may depend on the device, as `ranks.RankedPlace`."""
 
 
 def full(size: int) -> Runs:
@@ -81,7 +85,7 @@ def merged(outer: tuple[int, Runs], inner: tuple[int, Runs]) -> tuple[int, Runs]
     (n, rows), (m, columns) = outer, inner
     if columns == full(m):
         return n * m, tuple([(start * m, stop * m) for start, stop in rows])
-    return n * m, joined(shifted(columns, i * m) for start, stop in rows for i in range(start, stop))
+    return n * m, joined(shifted(columns, (start + i) * m) for start, stop in rows for i in range(stop - start))
 
 
 def parted(runs: Runs, size: int, inner: int, count: int) -> tuple[Runs, Runs] | None:
@@ -109,6 +113,30 @@ def parted(runs: Runs, size: int, inner: int, count: int) -> tuple[Runs, Runs] |
     if length(columns) != count or any(joined([tuple(own)]) != columns for _, own in rows):
         return None
     return joined([tuple([(row, row + 1) for row, _ in rows])]), columns
+
+
+def are_within(runs: Runs, start: int, stop: int) -> bool:
+    """Whether all of them are from `start` to before `stop`, on whichever device that is represented."""
+    try:
+        return all(start <= first and last <= stop for first, last in runs)
+    except Unproved:
+        return False
+
+
+def of_first(runs: Any) -> Any:
+    """Those of the device that represents others."""
+    return at(runs, _Zero())
+
+
+class _Zero(dict[MeshAxis, int]):
+    """Rank 0 along each axis."""
+
+    def __contains__(self, axis: object) -> bool:
+        return True
+
+    def get(self, axis: MeshAxis, default: Any = None) -> int:
+        """0."""
+        return 0
 
 
 def shown(runs: Runs) -> str:

@@ -63,6 +63,8 @@ class Atom:
     """Whether it is made of a `formal`, that represents any value."""
     is_unknown: bool = False
     """Whether it is made of an `unknown`."""
+    axes: frozenset[Any] = frozenset()
+    """Along which axes of the mesh it is another one for each device (`ranks.py`)."""
 
     def __lt__(self, other: Atom) -> bool:
         return self.number < other.number
@@ -102,6 +104,8 @@ class Terms:
 
     origin: Callable[[], Any] = lambda: None
     """Gives the place at which an atom is being made."""
+    axes: Callable[[str, Any], frozenset[Any]] = lambda _, __: frozenset()
+    """Gives the axes of the mesh that an atom depends on by what distinguishes it."""
     _known: dict[Any, Atom] = field(default_factory=dict[Any, Atom])
 
     def atom(
@@ -119,10 +123,12 @@ class Terms:
         if found is None:
             number = len(self._known)
             is_open = is_unknown = False
+            axes = self.axes(kind, details)
             for form in operands:
                 for inner, _ in form:
                     is_open = is_open or inner.is_open
                     is_unknown = is_unknown or inner.is_unknown
+                    axes = axes | inner.axes if inner.axes else axes
             found = self._known[key] = Atom(
                 number,
                 kind,
@@ -134,6 +140,7 @@ class Terms:
                 reason,
                 is_open or kind == "formal",
                 is_unknown or kind == "unknown",
+                axes,
             )
         return found
 

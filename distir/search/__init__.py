@@ -1,4 +1,4 @@
-"""Searching the space of strategies: grids, bounds, annealing; tables, plots, and other frameworks' options.
+"""Searching the space of strategies: grids, bounds, annealing; tables and plots.
 
 Knows no model and no importer: what is searched for is a sequential program. Names are imported when they are first
 asked for.

@@ -76,10 +76,12 @@ def bounded(
 ) -> Generator[Row]:
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
-    `budget`: how many plans are simulated at each batch size at most.
+    `budget`: how many plans are simulated at each batch size at most. What an earlier search of the subject learnt of
+    stages is forgotten, since it would let this one list fewer rows.
     """
     import numpy as np
 
+    stage_bounds.cache_clear()
     workers = workers.settled(min(budget or len(plans), len(plans)), len(subject.entry.body))
     beam = max(BEAM, workers.jobs)
     for size in batch_sizes:

@@ -63,7 +63,12 @@ def read_rows(path: str, search: str) -> list[Row]:
         return []
 
 
-def _rows(data: bytes, path: str, search: str) -> list[Row]:
+def rows_in(path: str) -> list[Row]:
+    """The rows of a file, of whatever search. Raises LogError for a file that is not the CSV of a search; OSError."""
+    return _rows(read_bytes(path, ROWS), path, None)
+
+
+def _rows(data: bytes, path: str, search: str | None) -> list[Row]:
     try:
         table = rows_of(data, COLUMNS)
     except TableError as why:
@@ -75,7 +80,7 @@ def _rows(data: bytes, path: str, search: str) -> list[Row]:
         raise LogError(f"`{path}` is not the CSV of a search: {why}") from None
     rows = [_row(cells, path, number) for number, cells in enumerate(table, start=2)]
     for number, row in enumerate(rows, start=2):
-        if row.search != search:
+        if search is not None and row.search != search:
             raise LogError(
                 f"line {number} of `{path}` is of another search: of another program, machine or version of DistIR "
                 f"(`{row.model}` on `{row.hardware}`)"

@@ -139,9 +139,13 @@ class Run:
         if child is None or child.caller != (self, statement):
             callee = self.body.steps[statement]
             assert isinstance(callee, Body)
-            clocks = defaultdict(int, self._inside(statement, self.clocks(statement)))
+            clocks = defaultdict(int, self.entering(statement))
             child = self._child = Run(callee, clocks, (self, statement))
         return child
+
+    def entering(self, statement: int) -> Clocks:
+        """The clocks with which a call begins, as it knows them."""
+        return self._inside(statement, self.clocks(statement))
 
     def _inside(self, statement: int, clocks: Clocks) -> Clocks:
         """Clocks as a call knows them."""
@@ -290,8 +294,9 @@ class Descent:
     """The way down from the entry function to events by their numbers. The way last taken is kept."""
 
     def __init__(self, body: Body, clocks: Clocks) -> None:
-        self._root = Run(body, clocks)
-        self._current = self._root
+        self.root = Run(body, clocks)
+        """The run of the entry function."""
+        self._current = self.root
 
     def reach(self, index: int, body: Body, depth: int) -> Run | None:
         """The run of a body, so many calls deep, that the event of a number is in; None if there is none."""
@@ -308,7 +313,7 @@ class Descent:
 
     def at(self, index: int) -> EventPlace:
         """The event of a number. Raises IndexError if there is none."""
-        if not 0 <= index < self._root.body.events:
+        if not 0 <= index < self.root.body.events:
             raise IndexError(f"there is no event {index}")
         current = self._current
         while current.caller is not None and not current.holds(index):
@@ -322,7 +327,7 @@ class Descent:
 
     def critical(self) -> Iterator[int]:
         """The critical path, last event first."""
-        ends, root = self._root.ends, self._root
+        ends, root = self.root.ends, self.root
         latency = max(ends.values(), default=0)
         place = self._before(root, len(root.begins), {device for device, end in ends.items() if end == latency})
         while place is not None:
@@ -358,7 +363,7 @@ class Descent:
     def idle(self) -> Iterator[Idle]:
         """Every time that a device idles before an event, in program order. Calls on one device are passed over."""
         latest: Clocks = {}
-        ways = [(self._root, iter(range(len(self._root.begins))))]
+        ways = [(self.root, iter(range(len(self.root.begins))))]
         while ways:
             current, statements = ways[-1]
             body, first = current.body, current.first

@@ -18,7 +18,7 @@ from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, Arg, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
 from distir.ops.devices import Devices, Renaming, canonical_devices, devices_of, known_work
-from distir.ops.group import REPRESENTATIVE_OPS
+from distir.ops.group import represented
 from distir.simulate.algebra.clocks import Step
 from distir.simulate.algebra.lanes import BLOCKING, occupation
 from distir.simulate.leaves import Leaves
@@ -203,9 +203,8 @@ class Effects:
     def represented(self) -> tuple[tuple[int, int], ...]:
         """The groups that a device of the program may represent: how many devices, and how far apart."""
         bodies = (function.body for function in self.domain.module)
-        stated = {s.attrs for body in bodies for s in body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS}
-        sizes = ((attrs.get("size"), attrs.get("stride", 1)) for attrs in stated)
-        return tuple(sorted({(n, far) for n, far in sizes if isinstance(n, int) and isinstance(far, int)}))
+        stated = {represented(s.op, s.attrs) for body in bodies for s in body if isinstance(s, Apply)}
+        return tuple(sorted(group for group in stated if group is not None))
 
     def shape(self, devices: Devices) -> tuple[object, ...]:
         """What costs depend on, of the devices and of those that they represent; they fit on the machine."""

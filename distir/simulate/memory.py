@@ -6,12 +6,12 @@ Computed only on request; peaks alone come from `Body.memory`, which costs one v
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from distir.ir import Function, results
 from distir.ir.roles import described
-from distir.simulate.body import Body
+from distir.simulate.body import Body, events_of
 from distir.simulate.effects import Effect
 from distir.simulate.timeline import Timeline
 
@@ -20,7 +20,8 @@ from distir.simulate.timeline import Timeline
 class Live:
     """A value in memory: its size, and the statement that made it (None: a parameter of the entry function).
 
-    `role`: what a parameter is, in words, if it says so.
+    `role`: what a parameter is, in words, if it says so. `event`: the number of the op that made it; None for a
+    parameter, and for an op that takes no time.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Live:
     function: str
     index: int | None
     role: str = ""
+    event: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,29 @@ class MemoryProfile:
                 use -= residents.give(body, index)
             index += 1
 
+    def during(self, memory: int, event: int) -> list[Live]:
+        """What is live in a memory while an event's op runs, largest first. Raises IndexError if there is none."""
+        body = self.timeline.body
+        if not 0 <= event < body.events:
+            raise IndexError(f"there is no event {event}")
+        residents = _Residents(self, memory)
+        index = 0
+        while True:
+            step = body.steps[index]
+            if isinstance(step, Body):
+                following = residents.first + body.first_events[index + 1]
+                if event < following:
+                    residents.enter(body, index)
+                    body, index = step, 0
+                    continue
+                residents.pass_over(body, index, step)
+            elif step is not None:
+                residents.take(body, index)
+                if step.devices and residents.first + body.first_events[index] == event:
+                    return residents.shown()
+                residents.give(body, index)
+            index += 1
+
     def parameters(self, memory: int) -> list[Live]:
         """What the program finds in a memory, largest first."""
         return _Residents(self, memory).shown()
@@ -127,9 +152,12 @@ class _Residents:
         self.profile = profile
         self.memory = memory
         sizes = profile.entry_sizes
-        self.live: dict[int, tuple[Body | None, int]] = {
-            i: (None, i) for i, (place, _) in enumerate(sizes) if place == memory
+        self.live: dict[int, tuple[Body | None, int, int]] = {
+            i: (None, i, 0) for i, (place, _) in enumerate(sizes) if place == memory
         }
+        """What made a value: the body, its storage there, and the number of that body's first event."""
+        self.first = 0
+        """The number of the current body's first event."""
         self.local: dict[int, int] = {i: i for i in self.live}
         self.next_key = len(sizes)
         self._made: dict[int, dict[int, Maker]] = {}
@@ -138,7 +166,7 @@ class _Residents:
         """An op starts: how many bytes it takes."""
         taken = 0
         for storage in body.taken[index]:
-            taken += self._new(storage, body, storage)
+            taken += self._new(storage, body, storage, self.first)
         for new, old in body.moved.get(index, ()):
             if old in self.local:
                 self.local[new] = self.local.pop(old)
@@ -155,6 +183,7 @@ class _Residents:
 
     def enter(self, body: Body, index: int) -> None:
         """A call begins."""
+        self.first += body.first_events[index]
         self.local = {i: self.local[s] for i, s in enumerate(body.arguments[index]) if s in self.local}
 
     def pass_over(self, body: Body, index: int, callee: Body) -> None:
@@ -167,7 +196,7 @@ class _Residents:
         for theirs, mine in body.created[index]:
             if theirs not in inherited:
                 if theirs in callee.live_out:
-                    self._new(mine, callee, theirs)
+                    self._new(mine, callee, theirs, self.first + body.first_events[index])
             elif ours[inherited[theirs]] in self.local:
                 self.local[mine] = self.local.pop(ours[inherited[theirs]])
 
@@ -175,15 +204,15 @@ class _Residents:
         """What is live, largest first."""
         entry = self.profile.timeline.body.instance.function
         roles = {p.name: described(p) for p in entry.params}
-        found = [self._named(body, storage, roles) for body, storage in self.live.values()]
+        found = [self._named(body, storage, first, roles) for body, storage, first in self.live.values()]
         return sorted(found, key=lambda value: -value.nbytes)
 
-    def _new(self, local: int, maker: Body, storage: int) -> int:
+    def _new(self, local: int, maker: Body, storage: int, first: int) -> int:
         place, size = maker.sizes[storage]
         if place != self.memory:
             return 0
         self.local[local] = self.next_key
-        self.live[self.next_key] = (maker, storage)
+        self.live[self.next_key] = (maker, storage, first)
         self.next_key += 1
         return size
 
@@ -193,7 +222,7 @@ class _Residents:
             self._made[id(body)] = _makers(body)
         return self._made[id(body)]
 
-    def _named(self, body: Body | None, storage: int, roles: Mapping[str, str]) -> Live:
+    def _named(self, body: Body | None, storage: int, first: int, roles: Mapping[str, str]) -> Live:
         if body is None:
             size = self.profile.entry_sizes[storage][1]
             name = self.profile.entry_names[storage]
@@ -202,8 +231,10 @@ class _Residents:
         size = body.sizes[storage][1]
         while True:
             index, storage, callee = self._makers(body)[storage]
+            first += body.first_events[index]
             if callee is None:
-                return Live(_result(body, index, storage), size, body.instance.function.name, index)
+                event = first if events_of(body.steps[index]) else None
+                return Live(_result(body, index, storage), size, body.instance.function.name, index, event=event)
             body = callee
 
 

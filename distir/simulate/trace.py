@@ -1,18 +1,22 @@
 """The timeline as a Chrome trace, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-One process with a thread per device; ops as slices, the calls that lead to them as slices around these, memory as
-counters, transfers as arrows. Slices say their phase and microbatch, as far as the program does (`phases`); a call says
-those that all of its ops on the device have in common. Owns the file format (Google, "Trace Event Format"); knows
-nothing of positions in texts but what `locate` tells.
+A process per device, with a thread for each of its streams and its host, and one for the passes: forward, backward,
+weights, optimizer, each with its microbatch. Ops are slices, in slices of the calls that lead to them; transfers are
+arrows, memory is a counter of the process. Slices say their phase and microbatch, as far as the program does
+(`phases`); a call says those that all of its ops on the device have in common. Owns the file format (Google, "Trace
+Event Format", as Perfetto's importer src/trace_processor/importers/json reads it); knows nothing of positions in texts
+but what `locate` tells.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +29,6 @@ from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
 from distir.syntax import print_statement
 
-PID = 1
 INWARDS = ("gather", "reduce")
 """Patterns that end at their root; all others with a root begin there."""
 
@@ -66,7 +69,8 @@ def write_chrome_trace(traced: Traced, path: str | os.PathLike[str], locate: Loc
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as file:
-            file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+            file.write(f'{{"displayTimeUnit": "ns", "otherData": {json.dumps({"title": traced.title})}, ')
+            file.write('"traceEvents": [\n')
             separator = ""
             for record in _records(traced, locate):
                 file.write(separator)
@@ -78,43 +82,136 @@ def write_chrome_trace(traced: Traced, path: str | os.PathLike[str], locate: Loc
         draft.unlink(missing_ok=True)
 
 
+def process_of(device: int) -> int:
+    """The number of a device's process, and of the thread of its compute stream: viewers take 0 for the idle one."""
+    return device + 1
+
+
+def named_process(device: int) -> list[Record]:
+    """What names a device's process, and puts it in order."""
+    head: Record = {"ph": "M", "pid": process_of(device), "tid": process_of(device)}
+    return [
+        head | {"name": "process_name", "args": {"name": f"device {device}"}},
+        head | {"name": "process_sort_index", "args": {"sort_index": device}},
+    ]
+
+
+def named_thread(lane: Record, name: str, position: int) -> list[Record]:
+    """What names a thread, of which `lane` has `pid` and `tid`, and puts it in order within its process."""
+    return [
+        {"ph": "M"} | lane | {"name": "thread_name", "args": {"name": name}},
+        {"ph": "M"} | lane | {"name": "thread_sort_index", "args": {"sort_index": position}},
+    ]
+
+
+def microseconds(moment: int) -> float:
+    """Whole nanoseconds in microseconds: the least float not below, for Perfetto drops what is beyond nanoseconds."""
+    found = moment / 1000
+    return found if int(found * 1000) == moment else math.nextafter(found, math.inf)
+
+
 def _records(traced: Traced, locate: Locate | None) -> Iterator[Record]:
-    yield from _threads(traced)
-    yield from _slices(traced.timeline, traced.phases, locate)
+    lanes, passes = _Lanes(traced.timeline), _Passes()
+    for device in traced.memories:
+        yield from named_process(device)
+        yield from lanes.named(device)
+    yield from _slices(traced.timeline, traced.phases, locate, lanes, passes)
+    yield from passes.records(lanes)
     yield from _counters(traced)
 
 
-def _threads(traced: Traced) -> Iterator[Record]:
-    yield {"ph": "M", "pid": PID, "tid": 0, "name": "process_name", "args": {"name": traced.title}}
-    threads = _Threads(traced.timeline)
-    for device in traced.memories:
-        for stream in {device: None} | dict.fromkeys(traced.timeline.streams.get(device, ())):
-            thread = {"ph": "M", "pid": PID, "tid": threads.of(stream)}
-            name = f"device {device}" if isinstance(stream, int) else f"device {device}, {stream.stream}"
-            yield thread | {"name": "thread_name", "args": {"name": name}}
-            yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
-        if traced.timeline.has_hosts:
-            thread = {"ph": "M", "pid": PID, "tid": threads.of_host(device)}
-            yield thread | {"name": "thread_name", "args": {"name": f"host of device {device}"}}
-            yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
+class _Lanes:
+    """The threads of devices, no two of which have the same number, of whichever process."""
 
-
-class _Threads:
-    """The numbers of threads: viewers take 0 for the idle thread, then come the devices, then their other streams."""
+    PASSES, COMPUTE, STREAMS, HOST = 0, 1, 2, 1000
+    """Where threads stand within a process."""
 
     def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
         first = max(timeline.streams, default=0) + 2
         others = [s for own in timeline.streams.values() for s in own if not isinstance(s, int)]
         self._others = {stream: first + number for number, stream in enumerate(others)}
         self._hosts = first + len(others)
+        self._passes = self._hosts + first
 
-    def of(self, stream: Clock) -> int:
-        """The thread of a stream."""
-        return stream + 1 if isinstance(stream, int) else self._others[stream]
+    def of(self, device: int, stream: Clock) -> Record:
+        """The process and the thread of a stream."""
+        return {
+            "pid": process_of(device),
+            "tid": process_of(stream) if isinstance(stream, int) else self._others[stream],
+        }
 
-    def of_host(self, device: int) -> int:
-        """The thread of a device's host."""
-        return self._hosts + device
+    def of_host(self, device: int) -> Record:
+        """Those of a device's host."""
+        return {"pid": process_of(device), "tid": self._hosts + device}
+
+    def of_passes(self, device: int) -> Record:
+        """Those of a device's passes."""
+        return {"pid": process_of(device), "tid": self._passes + device}
+
+    def named(self, device: int) -> Iterator[Record]:
+        """What names the threads of a device's streams and its host."""
+        yield from named_thread(self.of(device, device), "compute", self.COMPUTE)
+        others = [stream for stream in self._timeline.streams.get(device, ()) if not isinstance(stream, int)]
+        for position, stream in enumerate(others, self.STREAMS):
+            yield from named_thread(self.of(device, stream), f"stream {stream.stream}", position)
+        if self._timeline.has_hosts:
+            yield from named_thread(self.of_host(device), "host", self.HOST)
+
+
+LETTERS = {"forward": "F", "backward": "B", "weights": "W"}
+"""How passes of microbatches are written, as in drawings of schedules."""
+
+
+@dataclass(slots=True)
+class _Pass:
+    """Ops in a row on a device's compute stream, of one phase and microbatch."""
+
+    phase: str | None
+    microbatch: int | None
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """As in drawings of schedules: F 1, B 1, W 1, optimizer."""
+        if self.phase is None:
+            return f"microbatch {self.microbatch}"
+        return self.phase if self.microbatch is None else f"{LETTERS.get(self.phase, self.phase)} {self.microbatch}"
+
+
+class _Passes:
+    """The passes of each device, as far as the program says what its ops belong to."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, list[_Pass]] = {}
+
+    def add(self, device: int, place: Record, computes: bool, start: int, end: int) -> None:
+        """The next op on a device's compute stream: of the current pass, or the first of another one if it computes."""
+        phase, microbatch = place["phase"], place["microbatch"]
+        own = self._found.get(device)
+        # what adds to sums is of several microbatches, and of the pass that it is in
+        if own and own[-1].phase == phase and microbatch in (own[-1].microbatch, None):
+            own[-1].end = end
+        elif computes and (phase is not None or microbatch is not None):
+            self._found.setdefault(device, []).append(_Pass(phase, microbatch, start, end))
+
+    def records(self, lanes: _Lanes) -> Iterator[Record]:
+        """All passes as slices, on a thread of each device that has some."""
+        for device, own in self._found.items():
+            lane = lanes.of_passes(device)
+            yield from named_thread(lane, "passes", lanes.PASSES)
+            for piece in own:
+                said = {"phase": piece.phase, "microbatch": piece.microbatch}
+                yield _slice(lane, piece.start, piece.end) | {
+                    "name": piece.name,
+                    "cat": f"pass,{piece.phase or 'microbatch'}",
+                    "args": {name: value for name, value in said.items() if value is not None},
+                }
+
+
+def _slice(lane: Record, start: int, end: int) -> Record:
+    return {"ph": "X"} | lane | {"ts": microseconds(start), "dur": microseconds(end - start)}
 
 
 @dataclass(slots=True)
@@ -127,35 +224,38 @@ class _Open:
     end: int
     common: dict[str, Any]
 
-    def closed(self, thread: int) -> Record:
+    def closed(self, lane: Record) -> Record:
         """The end of the slice."""
         common = {name: value for name, value in self.common.items() if value is not None}
-        end: Record = {"ph": "E", "pid": PID, "tid": thread, "ts": self.end / 1000}
+        end: Record = {"ph": "E"} | lane | {"ts": microseconds(self.end)}
         return end | {"name": self.name, "cat": "call", "args": common}
 
 
-def _enter(open_calls: list[_Open], event: Event, thread: int, start: int) -> Iterator[Record]:
+def _enter(open_calls: list[_Open], event: Event, lane: Record, start: int) -> Iterator[Record]:
     """End the slices of calls that the event is not in, and begin those that it is the first of."""
     calls = tuple(index for _, index in event.path[:-1])
     while open_calls and calls[: len(open_calls[-1].calls)] != open_calls[-1].calls:
-        yield open_calls.pop().closed(thread)
+        yield open_calls.pop().closed(lane)
     for depth in range(len(open_calls), len(calls)):
         name = f"@{event.path[depth + 1][0].name}"
         open_calls.append(_Open(name, calls[: depth + 1], start, {}))
-        yield {
-            "ph": "B",
-            "pid": PID,
-            "tid": thread,
-            "ts": start / 1000,
-            "name": name,
-            "cat": "call",
-            "args": {"calls": call_path(event.path[: depth + 2])},
-        }
+        yield (
+            {"ph": "B"}
+            | lane
+            | {
+                "ts": microseconds(start),
+                "name": name,
+                "cat": "call",
+                "args": {"calls": call_path(event.path[: depth + 2])},
+            }
+        )
 
 
-def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterator[Record]:
-    inside: dict[int, list[_Open]] = {}
-    placed, threads = Placing(phases), _Threads(timeline)
+def _slices(
+    timeline: Timeline, phases: Phases, locate: Locate | None, lanes: _Lanes, passes: _Passes
+) -> Iterator[Record]:
+    inside: dict[int, tuple[Record, list[_Open]]] = {}
+    placed, flows = Placing(phases), count(1)
 
     @lru_cache(_RECENT)
     def described(function: str, index: int, statement: Any) -> Record:
@@ -189,42 +289,40 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
         known = {name: value for name, value in place.items() if value is not None}
         arguments |= known
         category += f",{known['phase']}" if "phase" in known else ""
-        own_threads = [threads.of(stream) for stream in event.place.streams]
-        for thread in own_threads:
-            own = inside.setdefault(thread, [])
-            yield from _enter(own, event, thread, start)
+        own_lanes = {device: lanes.of(device, stream) for device, stream in _streams(event)}
+        for lane in own_lanes.values():
+            _, own = inside.setdefault(lane["tid"], (lane, []))
+            yield from _enter(own, event, lane, start)
             for call in own:
                 call.end = end
                 for name, value in place.items():
                     if value is not None or name != "microbatch":  # a pass may add to sums, which are of several
                         call.common[name] = value if call.common.get(name, value) == value else None
-            yield {
-                "ph": "X",
-                "pid": PID,
-                "tid": thread,
-                "ts": start / 1000,
-                "dur": (end - start) / 1000,
+            yield _slice(lane, start, end) | {
                 "name": event.op,
                 "cat": f"{category},critical" if is_critical else category,
                 "args": arguments,
             }
         for device, begins, ends in event.place.issued if timeline.has_hosts else ():
             begun = nanoseconds(to_seconds(begins))
-            yield {
-                "ph": "X",
-                "pid": PID,
-                "tid": threads.of_host(device),
-                "ts": begun / 1000,
-                "dur": (nanoseconds(to_seconds(ends)) - begun) / 1000,
+            yield _slice(lanes.of_host(device), begun, nanoseconds(to_seconds(ends))) | {
                 "name": event.op,
                 "cat": "issue",
                 "args": {"issues": event.label},
             }
+        for device, stream in _streams(event):
+            if isinstance(stream, int):
+                passes.add(device, place, event.effect.work.communication is None, start, end)
         if end > start:
-            yield from _arrows(event, dict(zip(event.effect.devices, own_threads, strict=True)), start, end)
-    for thread, own in inside.items():
+            yield from _arrows(event, own_lanes, start, end, flows)
+    for lane, own in inside.values():
         for call in reversed(own):
-            yield call.closed(thread)
+            yield call.closed(lane)
+
+
+def _streams(event: Event) -> Iterator[tuple[int, Clock]]:
+    """By device, the stream of it that an event occupies."""
+    return zip(event.effect.devices, event.place.streams, strict=True)
 
 
 class Placing:
@@ -274,8 +372,11 @@ def _waited(timeline: Timeline, wait: Wait) -> Record:
     return {"device": wait.device, "us": wait.seconds * 1e6, "for": said}
 
 
-def _arrows(event: Event, threads: Mapping[int, int], start: int, end: int) -> Iterator[Record]:
-    """What flows between the slices of one transfer: from or to its root, or once through all of its devices."""
+def _arrows(event: Event, lanes: Mapping[int, Record], start: int, end: int, flows: Iterator[int]) -> Iterator[Record]:
+    """What flows between the slices of one transfer: from or to its root, or once through all of its devices.
+
+    `flows` numbers them: Perfetto shows only those whose `id` is a number.
+    """
     communication, devices = event.effect.work.communication, event.effect.devices
     if communication is None or len(devices) < 2:
         return
@@ -287,18 +388,20 @@ def _arrows(event: Event, threads: Mapping[int, int], start: int, end: int) -> I
         inwards = communication.pattern in INWARDS
         routes = [(other, root) if inwards else (root, other) for other in others]
     last = (start + end) // 2  # an arrow must end while the slice is there, and not before it began
-    for number, route in enumerate(routes):
+    for route in routes:
+        number = next(flows)
         for device in route:
             phase = "s" if device == route[0] else "f" if device == route[-1] else "t"
-            arrow: Record = {
-                "ph": phase,
-                "pid": PID,
-                "tid": threads[device],
-                "ts": (start if phase == "s" else last) / 1000,
-                "id": f"{event.index}.{number}",
-                "name": communication.pattern,
-                "cat": "communication",
-            }
+            arrow: Record = (
+                {"ph": phase}
+                | lanes[device]
+                | {
+                    "ts": microseconds(start if phase == "s" else last),
+                    "id": number,
+                    "name": communication.pattern,
+                    "cat": "communication",
+                }
+            )
             yield arrow | {"bp": "e"} if phase == "f" else arrow
 
 
@@ -307,10 +410,10 @@ def _counters(traced: Traced) -> Iterator[Record]:
     for memory, moment, nbytes in _memory_steps(traced.memory):
         yield {
             "ph": "C",
-            "pid": PID,
-            "tid": 0,
-            "ts": moment / 1000,
-            "name": f"memory of device {devices[memory]}",
+            "pid": process_of(devices[memory]),
+            "tid": process_of(devices[memory]),
+            "ts": microseconds(moment),
+            "name": "memory",
             "args": {"bytes": nbytes},
         }
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distir.transform.pipeline.step import stage_shares
     from distir.transform.sharding.shares import Shares
     from distir.transform.sharding.steps import tensor_shares
-    from distir.transform.steps import Application, Option, Step, StepError, listening, step
+    from distir.transform.steps import Application, Option, Step, StepError, always, doubling, listening, step
     from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
 _HOMES = {
@@ -29,7 +29,16 @@ _HOMES = {
     "distir.transform.pipeline.step": ("stage_shares",),
     "distir.transform.sharding.shares": ("Shares",),
     "distir.transform.sharding.steps": ("tensor_shares",),
-    "distir.transform.steps": ("Application", "Option", "Step", "StepError", "listening", "step"),
+    "distir.transform.steps": (
+        "Application",
+        "Option",
+        "Step",
+        "StepError",
+        "always",
+        "doubling",
+        "listening",
+        "step",
+    ),
     "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
@@ -49,7 +58,9 @@ __all__ = [
     "Task",
     "Verification",
     "VerifyError",
+    "always",
     "difference",
+    "doubling",
     "listening",
     "parse_steps",
     "reference",

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from distir.ir import DISCARD, Apply, Arg, Call, Module, Return, Statement
 from distir.transform.dead_code import with_results
-from distir.transform.steps import step
+from distir.transform.steps import always, step
 
 
-@step
+@step(tries=always("cse"))
 def cse(module: Module) -> Module:
     """Common subexpression elimination: replace an op or call by an earlier one with the same operands.
 

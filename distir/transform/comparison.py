@@ -107,15 +107,16 @@ _FIGURES: Mapping[str, Callable[[Side], str]] = {
 def difference(left: Simulation, right: Simulation) -> Difference:
     """Compare two simulations. Events are the same where function, op and result have the same names."""
     if left.timeline().is_long or right.timeline().is_long:
-        return Difference(_side(left), _side(right), None, (None, None), (left, right))
+        return Difference(side_of(left), side_of(right), None, (None, None), (left, right))
     paths = [_critical_path(side) for side in (left, right)]
     pairs = list(zip(*paths, strict=False))
     shared = next((i for i, (a, b) in enumerate(pairs) if _key(a) != _key(b)), len(pairs))
     first, second = (path[shared] if shared < len(path) else None for path in paths)
-    return Difference(_side(left), _side(right), shared, (first, second), (left, right))
+    return Difference(side_of(left), side_of(right), shared, (first, second), (left, right))
 
 
-def _side(simulation: Simulation) -> Side:
+def side_of(simulation: Simulation) -> Side:
+    """What one simulated program costs."""
     volume: dict[str, int] = {}
     messages: dict[str, int] = {}
     op_counts: dict[str, int] = {}

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
 from distir.transform.entry import entry_names
-from distir.transform.steps import step
+from distir.transform.steps import always, step
 
 T = TypeVar("T")
 
 
-@step(after=("inline", "fold"))
+@step(after=("inline", "fold"), tries=always("dce"))
 def dce(module: Module) -> Module:
     """Dead code elimination: remove statements, results and parameters that no result of the entry needs."""
     while True:

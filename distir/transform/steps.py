@@ -14,6 +14,10 @@ Behind which others a step comes, and to which words an option is limited, stand
 
     @step(after=("grad", "checkpoint"), choices={"schedule": SCHEDULES})
 
+So does what `distir advise` tries with it on a program, in the words of `distir transform`:
+
+    @step(tries=doubling("tp={}"))
+
 A step may consist of *parts*, of which its value chooses some: each is registered by itself, with a docstring and
 options of its own, which the step hands on as keywords that it does not name:
 
@@ -38,6 +42,21 @@ from distir.ir.registry import Registry
 from distir.transform.checking import check_result
 
 Transform = Callable[..., Module]
+
+
+Tries = Callable[[int], Iterable[str]]
+"""What to try with a step, each as the words of `distir transform`, on a machine that has room for so many times the
+devices of the program. What does not apply to a program is refused by the step itself."""
+
+
+def always(*words: str) -> Tries:
+    """The same on every machine: what leaves the program on its devices."""
+    return lambda room: words
+
+
+def doubling(words: str) -> Tries:
+    """On 2, 4, 8, … times as many devices, as far as there is room: `words` have `{}` for the number."""
+    return lambda room: [words.format(1 << power) for power in range(1, room.bit_length())]
 
 
 class StepError(ValueError):
@@ -81,7 +100,8 @@ class StepPart:
 class Step:
     """One transform by name. `after`: the steps behind which it comes, where both are applied.
 
-    `own`: the options that the transform itself names.
+    `own`: the options that the transform itself names. `tries`: what advice tries with it; nothing where it changes
+    what a program computes.
     """
 
     name: str
@@ -90,6 +110,7 @@ class Step:
     own: Mapping[str, Option]
     after: tuple[str, ...] = ()
     parts: Mapping[str, StepPart] = field(default_factory=dict[str, StepPart])
+    tries: Tries = field(default=always(), repr=False)
 
     @property
     def options(self) -> Mapping[str, Option]:
@@ -150,6 +171,7 @@ def step(
     after: Sequence[str] = (),
     choices: Mapping[str, Collection[str]] | None = None,
     parts: Mapping[str, StepPart] | None = None,
+    tries: Tries = ...,
 ) -> Callable[[Transform], Transform]: ...
 
 
@@ -160,11 +182,12 @@ def step(
     after: Sequence[str] = (),
     choices: Mapping[str, Collection[str]] | None = None,
     parts: Mapping[str, StepPart] | None = None,
+    tries: Tries = always(),  # noqa: B008 - a function
 ) -> Transform | Callable[[Transform], Transform]:
     """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value.
 
     `after`: the steps behind which this one comes; `choices`: by parameter, the words that it is limited to; `parts`:
-    what it consists of, perhaps a registry, whose options it takes too.
+    what it consists of, perhaps a registry, whose options it takes too; `tries`: what advice tries with it.
     """
     limited = choices or {}
 
@@ -176,7 +199,7 @@ def step(
         if unknown:
             raise TypeError(f"`choices` of `{transform.__name__}`: it has no parameter `{min(unknown)}`")
         name = transform.__name__
-        found = Step(name, transform, values[0] if values else None, options, tuple(after), parts or {})
+        found = Step(name, transform, values[0] if values else None, options, tuple(after), parts or {}, tries)
         STEPS.register(name, found, transform.__module__)
         return transform
 

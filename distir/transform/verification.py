@@ -28,7 +28,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, DType, Function, Module, TensorType, Type, types
 from distir.ir.roles import is_trained
 from distir.ops import OPS
-from distir.ops.group import REPRESENTATIVE_OPS
+from distir.ops.group import represented
 from distir.transform.entry import entry_of
 from distir.transform.in_float64 import (
     FLOAT32,
@@ -222,7 +222,7 @@ def distributed(
     entry = module.entry(original.name) or entry_of(module)
     scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
     collective = next(
-        (s.op for f in module for s in f.body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS), None
+        (s.op for f in module for s in f.body if isinstance(s, Apply) and represented(s.op, s.attrs)), None
     )
     if collective is not None:
         message = f"one device represents others (`{collective}`), whose parts of parameters and results are not there"

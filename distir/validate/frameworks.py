@@ -325,3 +325,38 @@ MEGATRON_DEEPSPEED = framework(
         waits_for_sends=True,
     )
 )
+
+FSDP2 = framework(
+    replace(
+        TORCHTITAN,
+        name="fsdp2",
+        title="FSDP2 of PyTorch, each op a kernel of its own",
+        sources=(
+            "torch/distributed/fsdp/_fully_shard: weights are gathered, and gradients reduced, beside computation",
+            "what a device holds beside tensors, and attention: as torchtitan, which is built on it",
+        ),
+        kernels="eager",
+        compiled="blocks",
+    )
+)
+
+DEEPSPEED = framework(
+    replace(
+        FSDP2,
+        name="deepspeed",
+        title="DeepSpeed with a model of transformers",
+        sources=(
+            "deepspeed 0.19.8, runtime/bf16_optimizer.py and runtime/zero/stage_1_and_2.py: 16-bit weights and "
+            "gradients, float32 master weights in the optimizer's state",
+            "runtime/zero/config.py: `overlap_comm` is on by default in stage 3 alone",
+            "huggingface/transformers, loss/loss_utils.py: logits are cast to float32 for the loss; attention is "
+            "torch's scaled_dot_product_attention",
+            "what is reserved beyond tensors: as torchtitan (not measured)",
+        ),
+        master="beside",
+        gradients="bf16",
+        sharding="zero0",
+        overlap=(),
+        memory=HeldMemory(peak="reserved", gradients=2, fragmentation=0.14),
+    )
+)

@@ -64,14 +64,18 @@ class Conditions:
 
 @lru_cache(maxsize=64)
 def machine(gpu: str, gpus: int, node_gbps: float | None, conditions: Conditions) -> Hardware:
-    """So many GPUs, whose nodes send `node_gbps` Gbit/s each, or as the profile says. Raises MachineError."""
-    if gpu not in GPUS:
+    """So many GPUs, whose nodes send `node_gbps` Gbit/s each, or as the profile says.
+
+    `gpu`: one of `GPUS`, or a profile, by its name or path. Raises MachineError, and HardwareError for another name.
+    """
+    if gpu in UNPROFILED:
         raise MachineError(f"no profile describes the GPU `{gpu}`")
-    node = cost.load(GPUS[gpu])
+    profile = GPUS.get(gpu, gpu)
+    node = cost.load(profile)
     nodes = math.ceil(gpus / len(node.kinds))
     if nodes > 1 and node.network is None:
         raise MachineError(f"the profile `{node.name}` states no network between nodes")
-    found = cost.load(GPUS[gpu], nodes)
+    found = cost.load(profile, nodes)
     if node_gbps is not None and nodes > 1:
         found = _with_network(found, node_gbps * 1e9 / 8)
     if conditions.links != 1:

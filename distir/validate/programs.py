@@ -19,6 +19,7 @@ from distir.models.sizes import BATCH
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.overlap import overlapped
+from distir.transform.pipeline import SCHEDULES
 from distir.transform.written_out import written_out
 from distir.validate.frameworks import (
     ATTENTION_RATES,
@@ -28,7 +29,7 @@ from distir.validate.frameworks import (
     Framework,
     HeldMemory,
 )
-from distir.validate.machines import BEFORE_HOPPER, POWER_LIMITED, Conditions, machine
+from distir.validate.machines import BEFORE_HOPPER, GPUS, POWER_LIMITED, Conditions, machine
 from distir.validate.runs import MeasuredRun
 
 
@@ -65,6 +66,7 @@ def framework_of(run: MeasuredRun) -> Framework:
         sharding=run.sharding or found.sharding,
         sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
+        loss="apart" if run.loss_parallel and found.loss == "gathered" else found.loss,
         kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
     )
 
@@ -241,8 +243,25 @@ def _function_with_exact_softmax(function: Function) -> Function:
     return replace(function, body=tuple(body))
 
 
-def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgram:
+def schedule_words(run: MeasuredRun, virtual: int) -> list[str]:
+    """Options of the step `dtp`: the schedule of a run's pipeline, and the layers of its stages."""
+    name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
+    known = SCHEDULES.get(name)
+    stages = [f"virtual={virtual}"] if known is None or known.virtual or virtual == 1 else []
+    return [*stages, f"schedule={name}", f"balance={run.stages or 'uniform'}"]
+
+
+def sharding_words(sharding: str) -> list[str]:
+    """The step `zero` of a word such as `zero1`, or `hsdp:8`: stage 3 within groups of 8 replicas."""
+    name, _, group = sharding.partition(":")
+    stage = 3 if name == "hsdp" else int(name[4])
+    return [f"zero={stage}", "partition=split", *([f"shard={group}"] if group else [])] if stage else []
+
+
+def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: Decoder | None = None) -> RunProgram:
     """The program of a run. `conditions`: in the place of those that follow from its framework.
+
+    `described`: the model, where more is known of it than the run says.
 
     Raises UnsupportedError, with the reason, for one that cannot be expressed; MachineError.
     """
@@ -262,15 +281,15 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
         raise UnsupportedError(f"the precision `{run.precision}` cannot be expressed")
     if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused") and not chosen.operators:
         raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
-    if ":" in chosen.sharding:
-        raise UnsupportedError(f"`{chosen.sharding}`: sharding within groups of replicas cannot be expressed")
     rows, left = divmod(run.global_batch, run.dp * micro_batch)
     if left or not rows:
         each = f"micro batches of {micro_batch} on {run.dp} replicas"
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
     hardware = machine(run.gpu, run.gpus, run.node_gbps, conditions or conditions_of(run))
+    profile = hardware.name if run.gpu in GPUS else run.gpu
     padded = chosen.vocabulary * run.tp
-    model = decoder_of(run, -(-run.vocab // padded) * padded)
+    vocabulary = -(-run.vocab // padded) * padded
+    model = decoder_of(run, vocabulary) if described is None else replace(described, vocabulary=vocabulary)
     written = ["Attention"] if chosen.attention in ("unfused", "fused") else []
     # Megatron's softmax kernel takes 16-bit scores: the peaks of its tests have no other copy.
     written += [SOFTMAX] if chosen.attention == "unfused" and chosen.kernels == "eager" else []
@@ -288,20 +307,20 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
     if chosen.recompute != "none":
-        by_operator = chosen.recompute == "selective" and chosen.operators
-        training += [f"checkpoint={by_operator or chosen.recompute}"]
+        what, _, layers = chosen.recompute.partition(":")
+        by_operator = what == "selective" and chosen.operators
+        training += [f"checkpoint={by_operator or what}", *([f"layers={layers}"] if layers else [])]
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp // experts},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
-        steps += [f"virtual={virtual}", "schedule=interleaved" if virtual > 1 else "schedule=1f1b", "balance=uniform"]
-    steps += ["representative=true", "ends=false", f"hardware={hardware.name}"]
+        steps += schedule_words(run, virtual)
+    steps += ["representative=true", "ends=false", f"hardware={profile}"]
     gathers = chosen.loss == "gathered" and (run.tp == 1 or context == 1)
     steps += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     steps += [f"ep={experts}", f"skew={chosen.skew:g}", "representative=true"] if experts > 1 else []
-    stage = int(chosen.sharding[4])
-    steps += [f"zero={stage}", "partition=split"] if stage and run.dp // experts * context > 1 else []
+    steps += sharding_words(chosen.sharding) if run.dp // experts * context > 1 else []
     steps += [f"decompose={LOSS}"] if gathers else []
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels

@@ -31,6 +31,8 @@ class MeasuredRun:
     """A run. Sizes in elements, memory in bytes, times in seconds, bandwidth in Gbit/s; None: not said.
 
     `layers` and the like are those of what ran. `micro_batch` is of one replica; `gpus` are `dp · tp · pp · cp`.
+    `loss_parallel`: whether, with tensor parallelism, each shard computes the loss of its part of the vocabulary.
+    `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
     `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
     that ended out of memory and so has no measurements.
     """
@@ -68,6 +70,7 @@ class MeasuredRun:
     etp: int | None = None
     virtual: int | None = None
     schedule: str = ""
+    stages: str = ""
     sequence_parallel: bool | None = None
     sharding: str = ""
     micro_batch: int | None = None
@@ -79,6 +82,7 @@ class MeasuredRun:
     compile: bool | None = None
     offload: bool | None = None
     async_tp: bool | None = None
+    loss_parallel: bool | None = None
     optimizer: str = ""
     framework: str
     status: str = "ok"
@@ -117,7 +121,7 @@ WORDS = {
     "precision": ("fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"),
     "recompute": ("none", "selective", "full"),
     "attention": ("unfused", "fused", "flash1", "flash"),
-    "schedule": ("1f1b", "interleaved", "gpipe"),
+    "schedule": ("1f1b", "interleaved", "gpipe", "looped-bfs", "zb-h1", "zb-v", "dualpipev"),
     "status": ("ok", "oom"),
 }
 """The words of columns that have few."""

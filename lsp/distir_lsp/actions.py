@@ -14,6 +14,7 @@ from lsprotocol import types
 from distir.diagnostics import Diagnostic, Span
 from distir.ide.actions.core import EXTRACT, FIX_ALL, INLINE, QUICK_FIX, REWRITE, Action
 from distir.ide.document import Document
+from distir_lsp import advice
 from distir_lsp.addresses import address_of
 from distir_lsp.editing import EditRefused, workspace_edit
 from distir_lsp.server import DistirServer
@@ -50,6 +51,8 @@ def register(server: DistirServer) -> None:
             await asyncio.sleep(0)
             if server.document(uri) is not document:
                 return []  # the text has changed meanwhile
+        if _wanted(params.context, QUICK_FIX):
+            found += advice.repairs(server, uri, params.range)
         proved = server.proved(uri)
         if _wanted(params.context, QUICK_FIX) and proved is not None and proved.unlocated:
             from distir.ide.actions.collectives import collectives

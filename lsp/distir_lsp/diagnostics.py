@@ -77,7 +77,8 @@ def as_json(server: DistirServer, found: Open) -> list[dict[str, Any]]:
     if document is None:
         return []
     writer = _Writer(server, found.uri, found.positions)
-    shown = findings(document, found.simulated, found.proved)
+    advised = found.advice() if found.settings.advice == "problems" else None
+    shown = findings(document, found.simulated, found.proved, advised)
     items = [writer.item(finding) for finding in shown[:MOST_SENT]]
     if len(shown) > MOST_SENT:
         message = f"{len(shown) - MOST_SENT} more findings are not shown; `distir check` lists them all"

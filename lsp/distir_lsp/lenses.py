@@ -32,7 +32,7 @@ def register(server: DistirServer) -> None:
             return None
         positions = server.positions(uri)
         texts: list[str] = []
-        for lens in ide.lenses(document):
+        for lens in ide.lenses(document, server.settings(uri).advice != "off"):
             (line, column), (end_line, end_column) = positions.place(lens.span.start), positions.place(lens.span.end)
             texts.append(
                 f'{{"range":{{"start":{{"line":{line},"character":{column}}},'
@@ -45,10 +45,10 @@ def register(server: DistirServer) -> None:
     def resolve(lens: types.CodeLens) -> types.CodeLens:  # pyright: ignore[reportUnusedFunction]
         lens.command = types.Command("…", "")
         match cast("Any", lens.data):
-            case [str(uri), str(function), ("cost" | "calls" | "timeline" | "compare" | "hardware") as kind]:
+            case [str(uri), str(function), ("cost" | "calls" | "timeline" | "compare" | "hardware" | "advice") as kind]:
                 view = view_of(server, uri)
                 if view is not None:
-                    said = ide.lens_text(view, function, kind, _why_not(server, uri))
+                    said = ide.lens_text(view, function, kind, _why_not(server, uri), server.documents[uri].advice())
                     lens.command = types.Command(said.title, said.command, arguments=[uri, *said.arguments])
             case _:  # nothing that we gave
                 pass

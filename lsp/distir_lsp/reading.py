@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any, cast
 
 from lsprotocol import types
@@ -33,7 +34,7 @@ def register(server: DistirServer) -> None:
         said = about(view, positions.offset(params.position))
         if said is None:
             return None
-        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, said.markdown), positions.range(said.span))
+        return types.Hover(_markdown(said.markdown, uri), positions.range(said.span))
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintOptions(resolve_provider=True))
     async def inlay_hints(params: types.InlayHintParams) -> Raw | None:  # pyright: ignore[reportUnusedFunction]
@@ -74,12 +75,25 @@ def register(server: DistirServer) -> None:
             return hint
         said = ide.tooltip(view, function, kind, index, part, count)
         if said is not None:
-            hint.tooltip = types.MarkupContent(types.MarkupKind.Markdown, said)
+            hint.tooltip = _markdown(said, uri)
         edits = ide.inserted(view, function, index, part, count) if kind == "type" else ()
         if edits and version == view.document.version:
             positions = server.positions(uri)
             hint.text_edits = [types.TextEdit(positions.range(edit.span), edit.text) for edit in edits]
         return hint
+
+
+def _markdown(text: str, uri: str) -> types.MarkupContent:
+    """Markdown whose lines of the program are links into the document."""
+    return types.MarkupContent(types.MarkupKind.Markdown, _LINE.sub(rf"[line \1](<{_escaped(uri)}#L\1>)", text))
+
+
+_LINE = re.compile(r"\[line (\d+)\]\(#L\1\)")
+
+
+def _escaped(uri: str) -> str:
+    """An address as the replacement of a pattern, between angle brackets."""
+    return uri.replace("\\", "%5C").replace("<", "%3C").replace(">", "%3E")
 
 
 def refresh(server: DistirServer) -> None:

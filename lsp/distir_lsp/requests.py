@@ -7,11 +7,15 @@ why there is none. What is said comes from `distir.ide`, imported with the first
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from lsprotocol import types
+
 from distir.cost import HardwareError, load
+from distir.diagnostics import ProgramError
 from distir.files.reading import PROGRAM, read_text, why_not
 from distir.ide.document import Document, Setup, open_document
 from distir_lsp import following
@@ -21,6 +25,7 @@ from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
 from distir_lsp.server import DistirServer
+from distir_lsp.settings import settings_for
 
 LONGEST_WAIT_S = 5.0
 """How long a request waits for the simulation of the latest version, before it says that there is none."""
@@ -50,8 +55,9 @@ def register(server: DistirServer) -> None:
         most = max(1, min(_integer(asked, "limit", MOST_EVENTS), 10 * MOST_EVENTS))
         wanted = _devices(asked)
         first, columns = max(0, _integer(asked, "firstEvent", 0)), asked.get("columns") is True
+        blocks = asked.get("blocks") is True
         return await server.aside(
-            lambda: written(shown.answer(timeline_view(shown.document, first, most, wanted, columns)))
+            lambda: written(shown.answer(timeline_view(shown.document, first, most, wanted, columns, blocks)))
         )
 
     async def memory(asked: Mapping[str, Any]) -> Raw:
@@ -59,6 +65,44 @@ def register(server: DistirServer) -> None:
 
         shown = await _simulated(server, _uri(server, asked))
         return await server.aside(lambda: written(shown.answer(memory_view(shown.document))))
+
+    async def line_times(asked: Mapping[str, Any]) -> Raw:
+        from distir.ide.line_times import line_times
+
+        shown = await _simulated(server, _uri(server, asked))
+        return await server.aside(lambda: written(shown.answer(line_times(shown.document, shown.positions.starts))))
+
+    async def diff_times(asked: Mapping[str, Any]) -> Answer:
+        uri = _named(asked)
+        found = server.document(uri)
+        setup = found.setup if found is not None else settings_for(path_of(uri), server.client_settings).setup
+        texts = [_text(asked, "other"), _text(asked, "this") if "this" in asked or found is None else found.text]
+        return await server.aside(lambda: _diff_times(server, path_of(uri), setup, *texts))
+
+    async def go_to(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.call_choice import numbers_on
+        from distir.ide.going import GOALS, goal
+
+        uri = _uri(server, asked)
+        kind = asked.get("to")
+        if kind not in GOALS:
+            raise RequestRefused(f"expected one of {', '.join(GOALS)} as `to`, found `{_shown(kind)}`")
+        shown = await _simulated(server, uri)
+        if shown.stale:
+            raise RequestRefused("the text has changed since it was simulated")
+        offset = server.positions(uri).offset(_position(asked))
+        found = await server.aside(lambda: goal(shown.document, offset, kind))
+        if found is None:
+            raise RequestRefused("there is no further one")
+        _pick(server, uri, numbers_on(shown.document, found.path))
+        return shown.answer(found)
+
+    async def traced(asked: Mapping[str, Any]) -> Answer:
+        path = asked.get("path")
+        if not isinstance(path, str) or not os.path.isabs(path):
+            raise RequestRefused("expected where to write the trace as `path`, an absolute one")
+        shown = await _simulated(server, _uri(server, asked))
+        return await server.aside(lambda: shown.answer(_traced(shown.document, path)))
 
     async def compared(asked: Mapping[str, Any]) -> Answer:
         uri = _uri(server, asked)
@@ -158,6 +202,10 @@ def register(server: DistirServer) -> None:
 
     offer("timeline", timeline)
     offer("memory", memory)
+    offer("lineTimes", line_times)
+    offer("diffTimes", diff_times)
+    offer("goTo", go_to)
+    offer("trace", traced)
     offer("compare", compared)
     offer("rankProgram", ranked)
     offer("status", stands)
@@ -180,6 +228,18 @@ class SimulatedVersion:
         return {**answer_of(self.document, found, self.positions), "stale": self.stale}
 
 
+def _traced(document: Document, path: str) -> Answer:
+    """Write a timeline as a Chrome trace."""
+    assert document.simulation is not None
+    try:
+        document.simulation.to_chrome_trace(path, document.program.place)
+    except OSError as error:
+        raise RequestRefused(f"cannot write `{path}`: {why_not(error)}") from None
+    except ProgramError as error:
+        raise RequestRefused(error.diagnostics[0].message) from None
+    return {"path": path}
+
+
 def _compared(shown: SimulatedVersion, name: str, other: Document, other_positions: Positions) -> Answer:
     from distir.ide.compare import compare
 
@@ -190,6 +250,35 @@ def _compared(shown: SimulatedVersion, name: str, other: Document, other_positio
     answer = shown.answer(replace(found, other_parting=None))
     answer["other_parting"] = as_json(found.other_parting, other_positions)
     return answer
+
+
+def _diff_times(server: DistirServer, path: str, setup: Setup, other: str, this: str) -> Answer:
+    """Where lines of two versions take another time, each version's lines by itself."""
+    from distir.ide.line_times import line_changes
+
+    versions = [open_document(text, path, setup) for text in (other, this)]
+    for document, name in zip(versions, ("the other version", "this version"), strict=True):
+        if document.simulation is None:
+            raise RequestRefused(f"{name} cannot be simulated: {document.unsimulated}")
+    before, after = ((document, Positions(document.text, server.encoding).starts) for document in versions)
+    return {
+        "other": as_json(line_changes(*before, after[0]), None),
+        "this": as_json(line_changes(*after, before[0]), None),
+    }
+
+
+def _text(asked: Mapping[str, Any], name: str) -> str:
+    given = asked.get(name)
+    text = cast("Mapping[str, Any]", given).get("text") if isinstance(given, Mapping) else None
+    if not isinstance(text, str):
+        raise RequestRefused(f"expected `{name}` with a `text`")
+    return text
+
+
+def _position(asked: Mapping[str, Any]) -> types.Position:
+    given = asked.get("position")
+    table: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    return types.Position(max(0, _integer(table, "line", 0)), max(0, _integer(table, "character", 0)))
 
 
 def _transformed(document: Document, function: str, steps: Sequence[str]) -> Answer:

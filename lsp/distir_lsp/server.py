@@ -40,6 +40,7 @@ FEATURES = (
     "navigation",
     "editing",
     "actions",
+    "advice",
 )
 """Modules of this package; each has `register(server)`."""
 
@@ -79,6 +80,10 @@ class DistirServer(LanguageServer):
         self.client_settings = Client()
         self.after_simulation: list[Callable[[str], None]] = []
         """Called with a document's address when its latest version has been simulated."""
+        self.on_edit: list[Callable[[str], None]] = []
+        """Called with a document's address when it is edited or closed: what is under way for it is useless."""
+        self.on_shutdown: list[Callable[[], None]] = []
+        """Called when the server ends."""
         self.reported: set[str] = set()
         """The settings files whose problems have been reported."""
         self.followed: dict[str, following.Followed] = {}
@@ -217,20 +222,25 @@ class DistirServer(LanguageServer):
         found = self.documents.get(document.uri)
         if found is not None:
             found.change(document.version, changes)
-            self._warming.cancel(document.uri)
-            self._proving.cancel(document.uri)
+            self._end_work_on(document.uri)
             self._analysis.start(document.uri, pause_after(found.cost_s))
 
     def closed(self, uri: str) -> None:
         """A document was closed: nothing more is known of it, and nothing said."""
         self._analysis.cancel(uri)
-        self._warming.cancel(uri)
-        self._proving.cancel(uri)
+        self._end_work_on(uri)
         if (task := self._in_any_case.pop(uri, None)) is not None:
             task.cancel()
         if self.documents.pop(uri, None) is not None and not self.is_asked_for_diagnostics:
             cleared = types.PublishDiagnosticsParams(uri, [])
             self.text_document_publish_diagnostics(cleared)
+
+    def _end_work_on(self, uri: str) -> None:
+        """End what is done in the background for a version that is no more."""
+        self._warming.cancel(uri)
+        self._proving.cancel(uri)
+        for notify in self.on_edit:
+            notify(uri)
 
     def settings_changed(self) -> None:
         """Check all documents under the current settings."""
@@ -241,6 +251,8 @@ class DistirServer(LanguageServer):
         """End, whatever is under way."""
         self._background.close()
         self._proofs.close()
+        for close in self.on_shutdown:
+            close()
         super().shutdown()
 
     def report_server_error(self, error: Exception, source: Any) -> None:
@@ -254,6 +266,13 @@ class DistirServer(LanguageServer):
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
         finally:
             self._reporting = False
+
+    def findings_changed(self, found: Open) -> None:
+        """Send the findings of a document anew, or have the client ask for them."""
+        found.stamp += 1
+        self._show(found)
+        if self.is_asked_for_diagnostics:
+            self.workspace_diagnostic_refresh(None)
 
     # ---- what is done by itself
 
@@ -386,10 +405,7 @@ class DistirServer(LanguageServer):
             found.proved = await self._proofs.run(
                 lambda pause: found.prover.prove(document, sequential, calls_shown(document), pause)
             )
-        found.stamp += 1
-        self._show(found)
-        if self.is_asked_for_diagnostics:
-            self.workspace_diagnostic_refresh(None)
+        self.findings_changed(found)
         if found.settings.hints.placements:
             self._refresh(uri)
 

@@ -25,6 +25,9 @@ from distir.simulate.setup import SetupError, constants, limits
 if TYPE_CHECKING:
     from distir_lsp.server import DistirServer
 
+ADVICE = ("off", "lens", "problems")
+"""How unrequested advice is shown: not at all, above the entry function, or also as information findings."""
+
 SIMULATED_AT_MOST = 200_000
 """Statements of the longest program that is simulated without being asked to."""
 READ_AT_MOST = 20_000_000
@@ -41,6 +44,8 @@ class Client:
     bind: Mapping[str, int | str] = field(default_factory=dict[str, "int | str"])
     budget: Budget = field(default_factory=Budget)
     hints: Mapping[str, bool | int] = field(default_factory=dict[str, "bool | int"])
+    advice: str = "lens"
+    """One of `ADVICE`."""
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     trouble: tuple[str, ...] = ()
@@ -56,6 +61,7 @@ class Settings:
     hints: Hints = field(default_factory=Hints)
     sequential: SequentialFile | None = None
     """The program that this one is proved against."""
+    advice: str = "lens"
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     reports: tuple[Report, ...] = ()
@@ -77,6 +83,7 @@ def client(given: Any) -> Client:
         bind=_bind(_table(table.get("bind")), trouble),
         budget=Budget(_text(budget, "max_latency", trouble), _text(budget, "max_memory", trouble)),
         hints=_hints(_table(table.get("hints")), trouble),
+        advice=_word(table, "advice", ADVICE, trouble) or "lens",
         simulated_at_most=_count(simulation, "limit", SIMULATED_AT_MOST, trouble),
         read_at_most=_count(table, "readLimit", READ_AT_MOST, trouble),
         trouble=tuple(trouble),
@@ -118,6 +125,7 @@ def settings_for(path: str, given: Client | None = None) -> Settings:
         machine=machine,
         hints=replace(found.hints, **given.hints),
         sequential=_sequential(path, found, reports),
+        advice=given.advice,
         simulated_at_most=given.simulated_at_most,
         read_at_most=given.read_at_most,
         reports=tuple(reports),
@@ -239,6 +247,14 @@ def _text(table: Mapping[str, Any], name: str, trouble: list[str]) -> str | None
     if isinstance(value, str):
         return value
     trouble.append(f"`distir` settings: expected a text as `{name}`, found `{value}`")
+    return None
+
+
+def _word(table: Mapping[str, Any], name: str, words: tuple[str, ...], trouble: list[str]) -> str | None:
+    value = _text(table, name, trouble)
+    if value is None or value in words:
+        return value
+    trouble.append(f"`distir` settings: expected one of {', '.join(words)} as `{name}`, found `{value}`")
     return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lsprotocol import types
 
+from distir.ide.advice.core import Advised
 from distir.ide.document import Document, open_document
 from distir.ide.proofs import Proved, Prover
 from distir.simulate.revision import go_on
@@ -34,6 +35,8 @@ class Open:
     simulated: Document | None = None
     proved: Proved | None = None
     """The last version that was compared with the sequential program."""
+    advised: Advised | None = None
+    """Advice for a version of the text, perhaps an earlier one."""
     prover: Prover = field(default_factory=Prover)
     cost_s: float = 0.0
     """How long the last analysis took, with its simulation, in seconds of this thread's CPU time."""
@@ -78,6 +81,13 @@ class Open:
         known.version = self.version
         self._document = known
         return known
+
+    def advice(self) -> Advised | None:
+        """Advice for this version of the text, under these settings; None where there is none yet."""
+        found = self.advised
+        if found is None or found.document.text != self.text or found.document.setup is not self.settings.setup:
+            return None
+        return found
 
     def give_up(self) -> None:
         """Checking this version takes too long: it is left alone until the next one."""

@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 from cli_samples import PATIENCE_S, PIPELINE, SMALL
+from thorough import ALL, also
 
 COMMAND = "import sys, os; {}from distir_start import {}; sys.exit({}())"
 TELLS = """import distir_start as start; fill = start._fill_descriptors
@@ -17,7 +18,7 @@ start._fill_descriptors = lambda: (fill(), os.write(2, b"up\\n"))
 """
 """Before that it is Python itself that starts, and does what it does about an interrupt."""
 
-MOMENTS = range(0, 20, 1 if os.environ.get("DISTIR_TEST_ALL") == "1" else 2)
+MOMENTS = range(0, 20, 1 if ALL else 2)
 """When a command is interrupted, in sixteenths of what it takes: beyond its end too, should it take longer now."""
 
 BY_SIGNAL = -signal.SIGINT
@@ -40,7 +41,9 @@ def ended(process):
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("given", [("check",), ("simulate", "--bind", "B=8"), ("run", "--bind", "B=8"), ("transform",)])
+@pytest.mark.parametrize(
+    "given", [("check",), ("run", "--bind", "B=8"), *also(("simulate", "--bind", "B=8"), ("transform",))]
+)
 def test_an_interrupt_at_any_moment_ends_with_130_and_no_traceback(file, given):
     path = file("a.dir", PIPELINE)
     command = ("transform", "inline", path) if given == ("transform",) else (given[0], path, *given[1:])
@@ -135,8 +138,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored(file):
 
 CALLS = """\
 check PATH|fmt --check PATH|show PATH|simulate PATH|run PATH|transform inline PATH|--version|--help|diff PATH PATH
-diff --markdown PATH PATH|model mlp-1b|ops|ops Add|explain DIR301|hardware|hardware --json|check -|fmt -|lsp|nothing
-search mlp-1b --batch-size 64"""
+diff --markdown PATH PATH|model mlp-1b|ops Add|explain DIR301|hardware|hardware --json|check -|fmt -|lsp|nothing"""
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +159,7 @@ def plain(tmp_path_factory):
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
-@pytest.mark.parametrize("call", re.split(r"[|\n]", CALLS))
+@pytest.mark.parametrize("call", [*re.split(r"[|\n]", CALLS), *also("search mlp-1b --batch-size 64", "ops")])
 def test_streams_that_are_closed(file, plain, call, closed):
     path = file("a.dir", SMALL)
     given = [str(path) if word == "PATH" else word for word in call.split()]

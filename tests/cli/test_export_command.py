@@ -1,5 +1,7 @@
 """`distir export`: what it writes, and what it refuses."""
 
+import json
+
 import pytest
 
 MODEL = """
@@ -66,3 +68,47 @@ def test_a_bad_file_is_one_message_with_line_and_column(distir, file):
     assert ended.code == 2
     (error,) = [line for line in ended.err.splitlines() if line.startswith("error")]
     assert "bad.csv`, line 2, column 5: expected an action" in error
+
+
+def test_execution_traces_are_written_into_a_folder(distir, pipeline, tmp_path):
+    program = pipeline("dp=4")
+    ended = distir("export", "chakra", program, "-o", tmp_path / "traces", "--hardware", "dgx-a100")
+    assert ended.code == 0, ended.err
+    assert {path.name for path in (tmp_path / "traces").iterdir()} == {
+        *(f"trace.{rank}.et" for rank in range(4)),
+        "comm_groups.json",
+    }
+    assert json.loads((tmp_path / "traces" / "comm_groups.json").read_text()) == {"1": [0, 1, 2, 3]}
+
+
+def test_what_of_execution_traces_is_refused(distir, file, pipeline, tmp_path):
+    model = file("model.dir", MODEL)
+    for words, said in {
+        (): "is a folder of files",
+        ("-o", tmp_path / "out", "--comms"): "`--comms`: an export to `chakra` takes none",
+        ("-o", tmp_path / "out", "--bind", "B=4"): "has no dimension or host value `B`",
+        ("-o", tmp_path / "out", "--hardware", "dgx-a10"): "unknown hardware `dgx-a10`",
+        ("-o", model): "cannot write",
+    }.items():
+        ended = distir("export", "chakra", model, *words)
+        assert ended.code == 2, words
+        assert said in ended.err
+        assert len(ended.err.splitlines()) <= 3
+    ended = distir("export", "torch-csv", pipeline("pp=2", "microbatches=2"), "--hardware", "dgx-a100")
+    assert (ended.code, "`--hardware`: an export to `torch-csv` takes none" in ended.err) == (2, True)
+    assert not (tmp_path / "out").exists()
+    stands = pipeline("dtp=2,1,1", "representative=true")
+    ended = distir("export", "chakra", stands, "-o", tmp_path / "out")
+    assert (ended.code, "without `representative=true`" in ended.err) == (2, True)
+
+
+def test_nodes_that_astra_sim_does_not_run_are_named(distir, file, tmp_path):
+    text = """
+func @main(%x: Tensor[Float32, (4, 8), 0], %y: Tensor[Float32, (4, 8), 1]) {
+  %a = MPIReduce[root = 1](%x, %y)
+  return %a
+}
+"""
+    ended = distir("export", "chakra", file("reduce.dir", text), "-o", tmp_path / "out")
+    assert ended.code == 0
+    assert "warning: ASTRA-sim does not run a reduce, of which there are 2 nodes" in ended.err

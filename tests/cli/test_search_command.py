@@ -164,7 +164,8 @@ def test_pictures(distir, model, tmp_path, suffix):
     [
         ("megatron", "--tensor-model-parallel-size 2"),
         ("deepspeed", '"autotp_size": 2'),
-        ("torchtitan", "config.parallelism.tensor_parallel_degree = 2"),
+        ("torchtitan", "tensor_parallel_degree = 2"),
+        ("torchtitan-python", "config.parallelism.tensor_parallel_degree = 2"),
     ],
 )
 def test_a_row_for_another_framework(distir, model, tmp_path, framework, expected):

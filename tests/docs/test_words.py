@@ -76,7 +76,7 @@ READ = [
     *(ROOT / "examples").rglob("*.md"),
     ROOT / "vscode-extension" / "README.md",
     *(ROOT / "vscode-extension" / "walkthrough").glob("*.md"),
-    *(ROOT / "lsp" / "distir_lsp").rglob("*.py"),
+    *(ROOT / "lsp").rglob("*.py"),
     *(ROOT / "vscode-extension" / "src").rglob("*.ts"),
     *(ROOT / "vscode-extension" / "timeline" / "src").rglob("*.ts"),
     *(path for room in ROOMS for path in (ROOT / "distir" / room).rglob("*.py")),

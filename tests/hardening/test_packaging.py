@@ -40,11 +40,11 @@ def wheel(built):
 def test_a_wheel_holds_all_of_the_packages_and_nothing_else(wheel):
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     expected = set()
-    for package in (ROOT / "distir", ROOT / "distir_start", ROOT / "lsp" / "distir_lsp"):
+    for package in (ROOT / "distir", ROOT / "distir_start", ROOT / "lsp" / "distir_lsp", ROOT / "lsp" / "distir_dap"):
         files = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         expected |= {path.relative_to(package.parent).as_posix() for path in files}
     assert names == expected
-    assert {"distir/py.typed", "distir_lsp/py.typed", "distir/syntax/dir.lark"} <= names
+    assert {"distir/py.typed", "distir_lsp/py.typed", "distir_dap/py.typed", "distir/syntax/dir.lark"} <= names
 
 
 def test_what_a_wheel_says_of_itself(wheel):

@@ -87,10 +87,10 @@ def test_hover_tells_the_definitions_of_one_name_apart():
     view = View(opened(text), None)
     made = [hover(view, start).markdown.partition("made by ")[2].partition("\n")[0] for start in places]
     assert [said.partition(" ·")[0] for said in made] == [
-        "`Relu`, line 2",
-        "`Add`, line 3",
-        "`Relu`, line 2",
-        "`Add`, line 3",
+        "`Relu`, [line 2](#L2)",
+        "`Add`, [line 3](#L3)",
+        "`Relu`, [line 2](#L2)",
+        "`Add`, [line 3](#L3)",
     ]
 
 

@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 from command_line import distir as command
+from thorough import ALL, also, also_together
 
 import distir
 from distir.importers import ImportRefused, import_hf, import_torch, pytorch
@@ -58,7 +59,7 @@ DECODERS = {
 EXPERT_MODELS = ("Mixtral", "GptOss", "DeepseekV3")
 
 
-@pytest.mark.parametrize("name", EXPERT_MODELS)
+@pytest.mark.parametrize("name", ["Mixtral", *also("GptOss", "DeepseekV3")])
 def test_experts_are_sorted_by_sequence_so_that_devices_share_the_batch(name):
     imported = import_torch(made(name, DECODERS[name]), (tokens(4),), dynamic_batch=True)
     for op in ("Dispatch", "Permute", "Unpermute"):
@@ -82,7 +83,7 @@ def ops(module, name):
     return [s for function in module for s in function.body if isinstance(s, Apply) and s.op == name]
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", ["Llama", "Gemma2", "Mixtral", "GptOss", "DeepseekV3", *also("Mistral", "Qwen3")])
 def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(name):
     model, ids = made(name, DECODERS[name]), tokens()
     imported = import_torch(model, (ids,), dynamic_batch=True)
@@ -119,7 +120,10 @@ ROUTERS = {
 """Settings of models with experts, and what is stated of their routers beside the number of the chosen."""
 
 
-NARROW = [(name, "bfloat16") for name in ("Mixtral", "Qwen3Moe", "GptOss", "DeepseekV3")]
+NARROW = [
+    ("Mixtral", "bfloat16"),
+    *also_together(*((name, "bfloat16") for name in ("Qwen3Moe", "GptOss", "DeepseekV3"))),
+]
 
 
 @pytest.mark.parametrize(("name", "dtype"), [*((name, "float32") for name in ROUTERS), *NARROW])
@@ -330,8 +334,11 @@ TRAINED = {
 """Models with experts: with losses that balance them, with biases."""
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("name", TRAINED)
+STEPS = [(name, dynamic) for name in TRAINED for dynamic in (False, True)]
+OFTEN = [("Mixtral", True), ("GptOss", False)]
+
+
+@pytest.mark.parametrize(("name", "dynamic"), [*OFTEN, *also_together(*(step for step in STEPS if step not in OFTEN))])
 def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_experts(name, dynamic):
     model, ids = made(name, {**DECODER, **TRAINED[name]}, 1), tokens(5)
     example = tokens() if dynamic else ids
@@ -376,7 +383,7 @@ def test_the_model_is_afterwards_as_it_was():
     assert vars(model.config) == before
 
 
-@pytest.mark.parametrize("name", ["Llama", "Gemma2", "DeepseekV3", "Bert"])
+@pytest.mark.parametrize("name", ["Bert", *also("Llama", "Gemma2", "DeepseekV3")])
 def test_many_layers_come_in_by_the_first_ones_of_each_kind(name, monkeypatch):
     """The same program, in values and in its parameters, as with all layers exported."""
     model, ids = made(name, {**DECODERS.get(name, COMMON)}, layers=9), tokens()
@@ -523,7 +530,6 @@ THROUGH_TRAINING = {
     "Mamba": {"vocab_size": 96, "hidden_size": 64},
 }
 """Settings of models that are trained with Float32 weights alone, which were not written with this in mind."""
-ALL = bool(os.environ.get("DISTIR_TEST_ALL"))
 
 
 @pytest.mark.parametrize("name", THROUGH_TRAINING if ALL else ["CodeGen"])

@@ -1,7 +1,5 @@
 """Models of which some layers have attention, and others a state that is carried along the sequence."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -42,7 +40,7 @@ HYBRIDS = {
     "Jamba": {"num_experts": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8},
     "Qwen3Next": {**EXPERTS, **LINEAR, "head_dim": 16, "num_experts": 4},
 }
-pytestmark = pytest.mark.skipif(not os.environ.get("DISTIR_TEST_ALL"), reason="half a minute; DISTIR_TEST_ALL=1")
+pytestmark = pytest.mark.thorough
 
 
 def made(name, settings):

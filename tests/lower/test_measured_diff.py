@@ -102,11 +102,20 @@ def test_traces_of_other_programs_are_refused(traces, capsys):
 
 def test_traces_over_other_devices_are_refused(traces, here, capsys):
     document = json.loads((here / "p.json").read_text())
-    document["traceEvents"] = [r for r in document["traceEvents"] if r.get("tid") != 3]
+    document["traceEvents"] = [r for r in document["traceEvents"] if r.get("pid") != 3]
     (here / "one.json").write_text(json.dumps(document))
     code, ended = said(capsys, "p.json", "one.json")
     assert code == 2
     assert "runs on the devices 1, 2, the other on 1" in ended.err
+
+
+def test_processes_that_are_no_devices_are_refused(here, capsys, traces):
+    document = json.loads((here / "p.json").read_text())
+    document["traceEvents"] = [r for r in document["traceEvents"] if r["name"] != "process_name"]
+    (here / "unnamed.json").write_text(json.dumps(document))
+    code, ended = said(capsys, "p.dir", "unnamed.json", "--bind", "B=4")
+    assert code == 2
+    assert "found no device of the process 2" in ended.err
 
 
 @pytest.mark.parametrize("text", ["", "[1", "{}", '{"traceEvents": []}', '{"traceEvents": [1]}', "[" * 10**5])

@@ -160,6 +160,7 @@ class Session:
                     "workspace/configuration": [self.settings],
                     "window/showMessageRequest": self.choice,
                     "window/showDocument": {"success": True},
+                    "workspace/applyEdit": {"applied": True},
                 }
                 result = answers.get(message["method"])
                 self.send({"id": message["id"], "result": result})

@@ -3,13 +3,12 @@
 A key a second for an hour is 3,600 edits. `DISTIR_TEST_ALL=1`: three such hours, and every key is waited for.
 """
 
-import os
 import random
 
 from server_session import Session
+from thorough import ALL
 
-LONG = os.environ.get("DISTIR_TEST_ALL") == "1"
-KEYS = 10_800 if LONG else 3_600
+KEYS = 10_800 if ALL else 3_600
 WARM = KEYS // 4
 GROWTH = 8_000_000
 """Bytes. A version of the text below with its analysis and simulation takes about a tenth of that."""
@@ -78,7 +77,7 @@ def test_an_hour_of_keys_takes_no_more_memory():
         before = None
         for number, key in zip(range(KEYS), keys(dice, lines), strict=False):
             session.change(URI, key)
-            if LONG or number % 12 == 11:
+            if ALL or number % 12 == 11:
                 session.diagnostics(URI)
                 session.kept.clear()
             if number % 120 == 119:

@@ -61,7 +61,7 @@ async def hints(client, uri):
 
 async def lenses(client, uri):
     found = await client.text_document_code_lens_async(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
-    assert len(found) == 6
+    assert len(found) == 7
     titles = [(await client.code_lens_resolve_async(lens)).command.title for lens in found]
     assert titles[1] == "4 calls, shown: 1, by @main, line 14"
     assert "peak 1: 240kB" in titles[2]

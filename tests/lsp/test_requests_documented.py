@@ -12,7 +12,9 @@ from distir_lsp.server import DistirServer
 
 from distir.ide.call_choice import CallChoice
 from distir.ide.compare import Comparison, Parting, SideCosts
+from distir.ide.going import Goal
 from distir.ide.hardware import FigureRow, Profile
+from distir.ide.line_times import LineChanges, LineTimes
 from distir.ide.memory import Curve, MemoryView, Resident
 from distir.ide.rank_program import LineOrigin, RankProgram
 from distir.ide.status import Status
@@ -31,6 +33,9 @@ ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve
     DeviceLane,
     TimelineView,
     Waiting,
+    LineTimes,
+    LineChanges,
+    Goal,
 )
 
 

@@ -1,9 +1,8 @@
 """Published models beside those of `transformers`, from the same weights. Skipped without torch and transformers."""
 
-import os
-
 import numpy as np
 import pytest
+from thorough import ALL
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -16,7 +15,7 @@ from distir.models.encoder import Vit  # noqa: E402
 from distir.models.published import PUBLISHED  # noqa: E402
 
 
-@pytest.mark.parametrize("name", PUBLISHED if os.environ.get("DISTIR_TEST_ALL") else SMALL)
+@pytest.mark.parametrize("name", PUBLISHED if ALL else SMALL)
 def test_the_same_weights_give_the_same_logits(name):
     model = small(name)
     module = program(model, None if isinstance(model, Vit) else SEQUENCE, BATCH, "Float64")

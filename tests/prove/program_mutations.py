@@ -3,16 +3,18 @@
 from dataclasses import replace
 
 from distir.ir import Apply, Attributes, Call, Literal, Module, Return
+from distir.ops.group import represented
 
 COLLECTIVES = ("MPIAllreduce", "MPIAllgather", "MPIReduceScatter", "MPIAlltoall", "MPIReduce", "MPIGather", "MPIShift")
+COLLECTIVES += ("GroupAllreduce", "GroupAllgather", "GroupReduceScatter", "GroupAlltoall", "GroupFirst", "GroupPart")
 
 
-def mutants(module, random, count):
+def mutants(module, random, count, kinds=None):
     """So many pairs of what was done, and the program with it; some of them do not check."""
     functions = [f for f in module if f.body]
     while count:
         function = random.choice(functions)
-        kind = random.choice(KINDS)
+        kind = random.choice(kinds or KINDS)
         changed = kind(function, random, module)
         if changed is not None and changed != function:
             count -= 1
@@ -49,7 +51,7 @@ def collective_dropped(function, random, module):
 
 def collective_doubled(function, random, module):
     """What was summed is summed again."""
-    index = _pick(function, random, lambda s: isinstance(s, Apply) and s.op == "MPIAllreduce")
+    index = _pick(function, random, lambda s: isinstance(s, Apply) and s.op.endswith("Allreduce"))
     if index is None:
         return None
     old = function.body[index]
@@ -228,3 +230,40 @@ KINDS = (
     calls_swapped,
     op_dropped,
 )
+
+
+def _represents(statement):
+    return isinstance(statement, Apply) and represented(statement.op, statement.attrs) is not None
+
+
+def group_replaced(function, random, module):
+    """A collective of a representative is over another group of devices."""
+    index = _pick(function, random, _represents)
+    if index is None:
+        return None
+    old = function.body[index]
+    stated = {represented(s.op, s.attrs) for f in module for s in f.body if _represents(s)}
+    size, stride = random.choice(sorted(stated))
+    new = {**old.attrs, "stride": stride, **({"size": size} if "size" in old.attrs else {})}
+    return _with(function, index, replace(old, attrs=Attributes(new)))
+
+
+def rank_forgotten(function, random, module):
+    """All devices of a group take the part, or the constant, of the first."""
+    index = _pick(function, random, lambda s: isinstance(s, Apply) and s.op in ("Split", "GroupPart", "GroupConstant"))
+    if index is None:
+        return None
+    old = function.body[index]
+    attrs = {name: value for name, value in old.attrs.items() if name not in ("stride", "size")}
+    if old.op == "GroupPart":
+        size = old.attrs["size"]
+        results = (*old.results, *("_",) * (size - 1))
+        return _with(function, index, Apply(results, "Split", old.args, Attributes({**attrs, "num_outputs": size})))
+    if old.op == "GroupConstant":
+        value = Attributes({"value": old.attrs["values"][0]})
+        return _with(function, index, Apply(old.results, "Constant", (), value))
+    return _with(function, index, replace(old, attrs=Attributes(attrs)))
+
+
+OF_REPRESENTATIVES = (*KINDS, group_replaced, group_replaced, rank_forgotten)
+"""With mistakes in what only the programs of representatives say."""

@@ -5,6 +5,7 @@ from functools import cache
 from distir import models
 from distir.models.perceptron import mlp
 from distir.models.transformer import gpt2
+from distir.prove import ProveError, prove
 from distir.transform import transform
 
 SIZES = {"layers": 2, "vocabulary": 16, "width": 8, "heads": 4, "kv_heads": 2, "head_size": 4, "ffn": 16}
@@ -87,3 +88,11 @@ DENSE = ("mlp", "gpt2", "llama")
 CASES = [(name, words, False) for name in DENSE for words in FORWARD if applies(name, words)]
 CASES += [(name, words, True) for name in DENSE for words in STEPS if applies(name, words)]
 CASES += [(name, words, True) for name, strategies in EXPERTS.items() for words in strategies]
+
+
+def is_proved(module, original):
+    """Whether it is; a program that cannot be compared at all is not."""
+    try:
+        return prove(module, original).proved
+    except ProveError:
+        return False

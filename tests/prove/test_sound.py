@@ -3,25 +3,17 @@
 With DISTIR_TEST_ALL they are 2,000.
 """
 
-import os
 from random import Random
 
 from program_mutations import mutants
-from proof_samples import CASES, distributed, sequential
+from proof_samples import CASES, distributed, is_proved, sequential
+from thorough import ALL
 
 from distir.analysis import check
-from distir.prove import ProveError, prove
 from distir.transform import verify
 
-COUNT = 2000 if os.environ.get("DISTIR_TEST_ALL") else 40
+COUNT = 2000 if ALL else 40
 """How many mutants that check are tried. The executor runs those that are proved: others cannot have slipped."""
-
-
-def is_proved(module, original):
-    try:
-        return prove(module, original).proved
-    except ProveError:
-        return False
 
 
 def test_no_wrong_program_is_proved():

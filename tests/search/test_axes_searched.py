@@ -1,9 +1,9 @@
 """How layers are dealt out, what is recomputed, whose experts are whole: what a search tries, and in whose words."""
 
-import os
 import random
 
 import pytest
+from thorough import ALL
 
 from distir.cost import load
 from distir.models import named
@@ -86,7 +86,7 @@ def test_bounds_hold_on_the_new_axes(subject):
     space = whole(subject, 8, (32,)).for_experts(subject.experts)
     plans, _ = admitted(subject, space, 32, True)
     new = [p for p in plans if p.balance != "uniform" or p.etp or p.cp_experts or p.recompute]
-    drawn = random.Random(5).sample(new, 40 if os.environ.get("DISTIR_TEST_ALL") == "1" else 3)
+    drawn = random.Random(5).sample(new, 40 if ALL else 3)
     stages = StageBounds(subject, 32)
     found = [row for plan in drawn for row in evaluate(subject, plan, [32]) if row.latency_s is not None]
     assert found

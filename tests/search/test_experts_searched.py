@@ -10,9 +10,10 @@ from expert_programs import decoder
 from search_samples import MLP
 
 import distir
+from distir.configurations import Supplied
+from distir.configurations.rows import exported, job_of_row
 from distir.cost import load
 from distir.search import Annealing, Plan, Search, Space, SpaceError, Subject, Workers, read_rows, write_rows
-from distir.search.export import export
 from distir.search.symmetry import interchangeable
 from distir.simulate import simulate
 from distir.transform import transform
@@ -93,11 +94,12 @@ def test_what_cannot_be_searched_is_said():
 
 def test_other_frameworks_get_their_degree():
     row = searched(Space(8, (16,), experts=(4,), fixed={"D": (4,)}))[0]
-    flags = export(row, "megatron")
+    job = job_of_row(row, Supplied())
+    flags = exported(job, "megatron")
     assert "--expert-model-parallel-size 4" in flags
     assert "--expert-tensor-parallel-size 2" in flags
-    assert "expert_parallel_degree = 4" in export(row, "torchtitan")
-    assert "ep_size=4" in export(row, "deepspeed")
+    assert "expert_parallel_degree = 4" in exported(job, "torchtitan")
+    assert "ep_size=4" in exported(job, "deepspeed")
 
 
 WORDS = ("--devices", "4", "--batch-size", "16", "--microbatches", "2", "--hardware", "dgx-a100", "--jobs", "1")

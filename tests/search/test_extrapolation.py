@@ -1,11 +1,11 @@
 """A search makes a pipeline of few microbatches and repeats its rounds: its rows are those of the whole programs."""
 
-import os
 from random import Random
 
 import pytest
 from oracle import oracle
 from search_samples import CALIBRATED, GPT2, MLP
+from thorough import ALL
 
 import distir
 from distir.cost import load
@@ -34,7 +34,6 @@ func @main(%x: Tensor[Float32, (B, 4, 64), 1] {batch = 0}, %w1: Tensor[Float32, 
 """)
 """It asks for the size of its batch, which is a microbatch in a pipeline; a mean asks for that of the whole one."""
 
-ALL = bool(os.environ.get("DISTIR_TEST_ALL"))
 """Whether sums of gradients by stage are tried with all strategies, too, and all strategies on all machines."""
 
 MODELS = {

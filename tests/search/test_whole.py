@@ -4,12 +4,12 @@
 """
 
 import json
-import os
 import random
 from dataclasses import replace
 
 import pytest
 from search_samples import MLP
+from thorough import ALL
 
 from distir.cost import load
 from distir.models import gpt2, named
@@ -23,7 +23,6 @@ from distir.search.stages import StageBounds
 from distir.search.whole import admitted, whole
 from distir.transform import transform
 
-ALL = os.environ.get("DISTIR_TEST_ALL") == "1"
 HERE = Workers(jobs=1)
 SIZES = {"layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "ffn": 256, "vocabulary": 512}
 LLAMA = transform(named("llama3-8b", None, 256, **SIZES), "grad", "optimizer=adamw", "precision=mixed")

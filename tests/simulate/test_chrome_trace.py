@@ -55,28 +55,47 @@ def number(value):
 
 
 def nanoseconds(microseconds):
-    """Exact: what the file holds is a whole number of these."""
+    """As Perfetto reads them: whatever is beyond a whole number of these is dropped."""
     assert abs(microseconds * 1000 - round(microseconds * 1000)) < 1e-3
-    return round(microseconds * 1000)
+    assert int(microseconds * 1000) == round(microseconds * 1000)
+    return int(microseconds * 1000)
+
+
+def lanes(records):
+    """By thread: its device and its name; what names processes and threads, and their order, is checked."""
+    named = defaultdict(dict)
+    for record in records:
+        if record["ph"] == "M":
+            kind, what = record["name"].split("_", 1)
+            key = record["pid"] if kind == "process" else (record["pid"], record["tid"])
+            value = record["args"][{"name": "name", "sort_index": "sort_index"}[what]]
+            assert named[kind, what].setdefault(key, value) == value, "nothing has two names"
+    processes = {pid: int(re.fullmatch(r"device (\d+)", name)[1]) for pid, name in named["process", "name"].items()}
+    assert len({*processes.values()}) == len(processes)
+    assert named["process", "sort_index"] == processes, "in the order of devices"
+    found = {tid: (processes[pid], name) for (pid, tid), name in named["thread", "name"].items()}
+    assert len(found) == len(named["thread", "name"]), "viewers know threads by their number, of whichever process"
+    assert len({*found.values()}) == len(found)
+    assert 0 not in found, "that is the idle thread"
+    places = [(processes[pid], named["thread", "sort_index"][pid, tid]) for pid, tid in named["thread", "name"]]
+    assert len({*places}) == len(places)
+    return found
 
 
 def valid(records):
-    """Check every rule of the format that viewers rely on; gives the slices by thread."""
-    slices, flows, counters, threads = defaultdict(list), defaultdict(list), defaultdict(list), {}
-    calls, reached = defaultdict(list), defaultdict(int)
+    """Check every rule of the format that viewers rely on; gives the slices of ops by thread."""
+    slices, flows, counters = defaultdict(list), defaultdict(list), defaultdict(list)
+    calls, reached, passes = defaultdict(list), defaultdict(int), defaultdict(list)
+    threads, owner = lanes(records), {}
     for record in records:
         assert record["ph"] in {"M", "X", "B", "E", "s", "t", "f", "C"}
         assert isinstance(record["name"], str)
         assert record["name"]
         assert (type(record["pid"]), type(record["tid"])) == (int, int)
-        assert record["pid"] == 1
         if record["ph"] == "M":
-            assert record["name"] in {"process_name", "thread_name", "thread_sort_index"}
-            if record["name"] == "thread_name":
-                assert record["tid"] not in threads
-                threads[record["tid"]] = record["args"]["name"]
             continue
         assert number(record["ts"])
+        assert owner.setdefault(record["tid"], record["pid"]) == record["pid"]
         if record["ph"] in "XBE":
             assert nanoseconds(record["ts"]) >= reached[record["tid"]], "slices of a thread come in order"
             reached[record["tid"]] = nanoseconds(record["ts"]) + nanoseconds(record.get("dur", 0))
@@ -86,6 +105,8 @@ def valid(records):
             calls[record["tid"]].append(record["name"])
         elif record["ph"] == "E":
             assert calls[record["tid"]].pop() == record["name"], "calls lie one in another"
+        elif record["ph"] == "X" and threads[record["tid"]][1] == "passes":
+            passes[threads[record["tid"]][0]].append(record)
         elif record["ph"] == "X":
             path = [f"@{name}" for name in re.findall(r"@(\S+)", record["args"].get("calls", ""))[1:]]
             assert calls[record["tid"]] == path, "an op lies in the slices of the calls that lead to it"
@@ -97,9 +118,10 @@ def valid(records):
             assert list(record["args"]) == ["bytes"]
             assert type(record["args"]["bytes"]) is int
             assert record["args"]["bytes"] >= 0
-            counters[record["name"]].append(record["ts"])
+            counters[record["pid"], record["name"]].append(record["ts"])
         else:
             assert record["ph"] != "f" or record["bp"] == "e"
+            assert type(record["id"]) is int, "Perfetto takes no other"
             flows[record["id"]].append(record)
     assert set(slices) <= set(threads)
     assert not any(calls.values()), "every call ends"
@@ -111,7 +133,7 @@ def valid(records):
     for steps in flows.values():
         phases = [step["ph"] for step in steps]
         assert phases == ["s", *["t"] * (len(steps) - 2), "f"], "a flow starts once and ends once"
-        assert len({step["name"] for step in steps}) == 1
+        assert len({(step["name"], step["cat"]) for step in steps}) == 1
         assert len({step["tid"] for step in steps}) == len(steps)
         times = [step["ts"] for step in steps]
         assert times == sorted(times)
@@ -120,7 +142,42 @@ def valid(records):
             inside = [r for start, end, r in slices[step["tid"]] if start <= at < end]
             assert len(inside) == 1, "each end of a flow is in one slice"
             assert inside[0]["cat"].startswith("communication")
+    for device, own in passes.items():
+        ops = [r for tid, rs in slices.items() if threads[tid] == (device, "compute") for r in rs]
+        assert all(one["ts"] + one["dur"] <= other["ts"] + 1e-6 for one, other in pairwise(own))
+        for _, _, op in ops:
+            if op["cat"].startswith("communication"):
+                continue  # a transfer may come before the pass that it is for
+            said = {name: op["args"][name] for name in ("phase", "microbatch") if name in op["args"]}
+            around = [p for p in own if p["ts"] <= op["ts"] <= op["ts"] + op["dur"] <= p["ts"] + p["dur"] + 1e-6]
+            assert not said or any(said.items() <= p["args"].items() for p in around), "an op is in its pass"
     return slices, flows
+
+
+def imported(records):
+    """Go through a trace as Perfetto does, in the order of time; gives the slices that each arrow leads through.
+
+    As SliceTracker and FlowTracker of its trace processor do for JSON: what has ended leaves the stack of its thread,
+    an end closes the slice of its name, and an arrow is bound to the innermost slice that is open.
+    """
+    stacks, arrows = defaultdict(list), defaultdict(list)
+    for record in sorted((r for r in records if r["ph"] not in "MC"), key=lambda r: nanoseconds(r["ts"])):
+        at, stack = nanoseconds(record["ts"]), stacks[record["tid"]]
+        while stack and stack[-1][0] is not None and stack[-1][0] <= at:
+            stack.pop()
+        if record["ph"] == "B":
+            stack.append((None, record))
+        elif record["ph"] == "E":
+            _, begun = stack.pop()
+            assert (begun["ph"], begun["name"], begun["cat"]) == ("B", record["name"], record["cat"])
+        elif record["ph"] == "X":
+            end = at + nanoseconds(record["dur"])
+            assert not stack or stack[-1][0] is None, "an op is in no other op, nor a pass in another pass"
+            stack.append((end, record))
+        else:
+            arrows[record["id"]].append(stack[-1][1])
+    assert not [begun for stack in stacks.values() for end, begun in stack if end is None]
+    return arrows
 
 
 @quick
@@ -129,7 +186,11 @@ def test_traces_of_random_programs_are_valid(folder, seed):
     module = random_module(random.Random(seed))
     assume(not check(module).errors)
     simulation = simulate(module, MACHINE)
-    slices, _ = valid(written(simulation, folder))
+    records = written(simulation, folder)
+    slices, _ = valid(records)
+    for through in imported(records).values():
+        assert len({record["args"]["statement"] for record in through}) == 1, "all of one transfer"
+        assert len({record["tid"] for record in through}) == len(through) > 1
     timeline = simulation.timeline()
     assert sum(map(len, slices.values())) == sum(len(e.devices) for e in timeline.effects)
     expected = {d + 1: [e for e in timeline.events() if d in e.effect.devices] for d in simulation.devices}
@@ -152,8 +213,7 @@ def test_the_trace_of_a_pipeline(folder):
 
     records = written(simulation, folder, locate=locate)
     slices, flows = valid(records)
-    names = {r["tid"]: r["args"]["name"] for r in records if r["name"] == "thread_name"}
-    assert names == {2: "device 1", 3: "device 2"}
+    assert lanes(records) == {2: (1, "compute"), 3: (2, "compute")}
     assert [r["name"] for _, _, r in slices[2]] == ["MatMul", "Relu", "Send", "MPIBroadcast", "MPIAllreduce"]
     assert slices[2][0][2]["args"]["calls"] == "@main › %a = @stage"
     assert slices[2][0][2]["args"]["place"] == "pipeline.dir:0"
@@ -163,14 +223,13 @@ def test_the_trace_of_a_pipeline(folder):
     assert [(w["device"], w["for"]) for w in broadcast["waits"]] == [(1, "Relu %y")]
     total = sum(wait["us"] for _, _, r in [*slices[2], *slices[3]] for wait in r["args"].get("waits", ()))
     assert total > 0
-    counters = {r["name"] for r in records if r["ph"] == "C"}
-    assert counters == {"memory of device 1", "memory of device 2"}
+    assert {(r["pid"], r["name"]) for r in records if r["ph"] == "C"} == {(2, "memory"), (3, "memory")}
 
 
 @pytest.mark.parametrize("device", [1, 2])
 def test_counters_reach_the_peaks(folder, device):
     simulation = simulate(parse(PIPELINE).module, MACHINE)
-    own = [r for r in written(simulation, folder) if r["name"] == f"memory of device {device}"]
+    own = [r for r in written(simulation, folder) if (r["pid"], r["name"]) == (device + 1, "memory")]
     assert max(r["args"]["bytes"] for r in own) == simulation.devices[device].peak_memory_bytes
 
 
@@ -196,7 +255,7 @@ def known(records):
     ops, calls = defaultdict(list), defaultdict(list)
     for record in records:
         own = record.get("args", {})
-        if record["ph"] == "X":
+        if record["ph"] == "X" and "statement" in own:
             ops[record["tid"]].append((own["statement"], own.get("phase"), own.get("microbatch")))
         elif record["ph"] == "E":
             calls[record["tid"]].append((record["name"], own.get("phase"), own.get("microbatch")))
@@ -236,6 +295,38 @@ def test_ops_and_calls_of_a_pipeline_say_phase_and_microbatch(folder, steps):
             numbers[name.replace("_accumulate", "")].append(number)
         assert all(sorted(found) == list(range(1, count + 1)) for found in numbers.values())
         assert all((phase, number) == (None, None) for name, phase, number in calls[thread] if "round" in name)
+
+
+def test_the_passes_of_a_pipeline_are_slices_of_their_own(folder):
+    """The drawing of a schedule: what each device does, in order."""
+    module = distir.transform(mlp(4, 8, 64, training=True), "pp=2", "microbatches=4")
+    records = written(distir.simulate(module), folder)
+    imported(records)
+    threads = lanes(records)
+    passes = defaultdict(list)
+    for record in records:
+        if record["ph"] == "X" and threads[record["tid"]][1] == "passes":
+            passes[threads[record["tid"]][0]].append(record["name"])
+    assert dict(passes) == {
+        1: ["forward", "F 1", "F 2", "B 1", "F 3", "B 2", "F 4", "B 3", "B 4", "optimizer"],
+        2: ["forward", "F 1", "B 1", "F 2", "B 2", "F 3", "B 3", "F 4", "B 4", "optimizer"],
+    }
+
+
+def test_streams_are_threads_of_their_device(folder):
+    """Each with its own slices, which run beside those of the compute stream."""
+    module = distir.transform(mlp(4, 8, 64, training=True), "dp=2", "overlap=gradients")
+    records = written(distir.simulate(module), folder)
+    slices, _ = valid(records)
+    for through in imported(records).values():
+        assert {record["pid"] for record in through} == {2, 3}
+    threads = lanes(records)
+    names = {name for device, name in threads.values() if device == 1}
+    assert {"passes", "compute"} < names
+    (own,) = (tid for tid, found in threads.items() if found == (1, (names - {"passes", "compute"}).pop()))
+    assert {record["name"] for _, _, record in slices[own]} == {"MPIAllreduce"}
+    beside = [r for first, last, r in slices[2] for a, b, _ in slices[own] if a < last and first < b]
+    assert beside, "the sums overlap with what computes"
 
 
 def test_nothing_is_said_where_the_program_says_nothing(folder):

@@ -189,11 +189,10 @@ def test_what_waits_for_the_host_is_said(tmp_path):
     path = tmp_path / "trace.json"
     found.to_chrome_trace(path)
     records = json.loads(path.read_text())["traceEvents"]
-    names = {r["args"]["name"]: r["tid"] for r in records if r["name"] == "thread_name"}
-    devices = {"device 0", "device 1", "device 0, reduce", "device 1, reduce"}
-    assert names.keys() == devices | {"host of device 0", "host of device 1"}
+    names = {(r["pid"] - 1, r["args"]["name"]): r["tid"] for r in records if r["name"] == "thread_name"}
+    assert names.keys() == {(d, lane) for d in (0, 1) for lane in ("compute", "stream reduce", "host")}
     assert len({*names.values()}) == 6
-    issued = [r for r in records if r.get("cat") == "issue" and r["tid"] == names["host of device 0"]]
+    issued = [r for r in records if r.get("cat") == "issue" and r["tid"] == names[0, "host"]]
     assert [(r["name"], r["ts"], r["dur"]) for r in issued] == [
         (name, 1000.0 * number, 1000.0) for number, name in enumerate(["Relu", "MPIAllreduce", "Relu", "Add"])
     ]

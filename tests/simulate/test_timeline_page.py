@@ -92,7 +92,7 @@ def bars(data):
     (piece,) = data["timeline"]
     table = piece["table"]
     assert piece["bars"] == []
-    columns = (table[name] for name in ("event", "origin", "call", "kind", "start_s", "slack_s"))
+    columns = (table[name] for name in ("event", "origin", "call", "kind", "work", "start_s", "slack_s"))
     return [
         {
             "event": event,
@@ -100,9 +100,10 @@ def bars(data):
             "calls": table["calls"][call],
             "callers": [table["places"][place] for place in table["callers"][call]],
             **table["kinds"][kind],
+            **table["works"][work],
         }
         | {"start_s": start, "slack_s": slack}
-        for event, origin, call, kind, start, slack in zip(*columns, strict=True)
+        for event, origin, call, kind, work, start, slack in zip(*columns, strict=True)
     ]
 
 
@@ -140,6 +141,9 @@ def test_the_data_are_the_simulation(seed):
         written = data["statements"][bar["function"]][str(bar["statement"])]
         assert written == print_statement(event.statement)
     assert len(piece["waits"]) == len(timeline.waits)
+    assert (piece["bubble"], piece["exposed_communication"]) == (simulation.bubble, simulation.exposed_communication)
+    for memory in data["memory"]["memories"]:
+        assert sum(part["nbytes"] for part in memory["parts"]) == memory["peak_bytes"]
 
 
 def placed(text, path="two.dir"):

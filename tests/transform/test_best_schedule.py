@@ -1,6 +1,5 @@
 """Laws of the schedule that is sought: no longer than any other, within the memory, and close to what is possible."""
 
-import os
 import random
 import sys
 from itertools import islice, product
@@ -10,6 +9,7 @@ import pytest
 from dtp_samples import MODELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import ALL
 
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
@@ -110,9 +110,6 @@ def drawn(number):
         yield OrderProblem(homes, lengths, count, room)
 
 
-ALL = os.environ.get("DISTIR_TEST_ALL") == "1"
-
-
 @pytest.mark.parametrize("problem", list(drawn(200 if ALL else 10)), ids=range(200 if ALL else 10))
 def test_drawn_pipelines_are_no_longer_than_any_schedule_by_name(problem):
     others = [order for order in named(problem) if problem.fits(order)]
@@ -121,7 +118,7 @@ def test_drawn_pipelines_are_no_longer_than_any_schedule_by_name(problem):
     assert all(found.span <= problem.span(order) for order in others)
 
 
-@pytest.mark.skipif(not ALL, reason="the solver takes minutes; DISTIR_TEST_ALL=1")
+@pytest.mark.thorough
 def test_of_drawn_pipelines_with_room_nearly_all_are_within_two_percent_of_the_bound():
     some = [p for p in drawn(200) if p.devices <= 8 and p.room >= p.stages]
     close = [best_order(p, named(p), seconds=5).gap <= 0.02 for p in some]

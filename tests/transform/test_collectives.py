@@ -1,10 +1,10 @@
 """Tensor parallelism takes no more collectives than Megatron-LM: each partial sum is summed once."""
 
-import os
 from functools import cache
 from math import prod
 
 import pytest
+from thorough import ALL
 
 import distir
 from distir.analysis import check
@@ -18,7 +18,7 @@ pytest.importorskip("onnxscript")
 nn = torch.nn
 
 BATCH, SEQUENCE, WIDTH, HEADS, VOCABULARY = 4, 8, 32, 4, 64
-LAYERS = [1, 2, 3] if os.environ.get("DISTIR_TEST_ALL") == "1" else [1, 2]
+LAYERS = [1, 2, 3] if ALL else [1, 2]
 
 
 class Norm(nn.Module):

@@ -3,7 +3,6 @@
 `DISTIR_TEST_ALL=1` runs the whole product of models, degrees, microbatches and schedules; else a sample of it.
 """
 
-import os
 from itertools import pairwise, product
 from random import Random
 
@@ -11,6 +10,7 @@ import pytest
 from dtp_samples import LAYERS, MODELS
 from pipeline_samples import written_out
 from sharding_samples import assert_same
+from thorough import ALL
 
 import distir
 from distir.diagnostics import ProgramError
@@ -38,8 +38,7 @@ def cases(name):
         for microbatches in (1, 2, 4, 8)
         for schedule in schedules(name, degrees[2])
     ]
-    whole = os.environ.get("DISTIR_TEST_ALL") == "1"
-    return found if whole else Random(name).sample(found, 3 if name.endswith("training") else 2)
+    return found if ALL else Random(name).sample(found, 3 if name.endswith("training") else 2)
 
 
 def words(degrees, microbatches, schedule):

@@ -20,6 +20,7 @@ from distir.ir import Apply, types
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.ops import type_of
+from distir.ops.group import GROUPED
 from distir.ops.resources import Routed
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
@@ -186,7 +187,7 @@ def volumes(module):
     """By collective of the entry function, and by number of devices: bytes of the whole that each of them exchanges."""
     rho, found = check(module).states["main"], {}
     for s in module.functions["main"].body:
-        if isinstance(s, Apply) and s.op.startswith("Group"):
+        if isinstance(s, Apply) and s.op in {op.name for op in GROUPED.values()}:
             size, nbytes = s.attrs["size"], types.nbytes(type_of(rho[s.args[0]]))
             key = s.op, size
             found[key] = found.get(key, 0) + nbytes * (size if s.op == "GroupAllgather" else 1)

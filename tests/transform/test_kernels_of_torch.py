@@ -1,14 +1,13 @@
 """The kernels of a layer beside those of torch.compile: `examples/kernels.py` counts both."""
 
 import importlib.util
-import os
 from pathlib import Path
 
 import pytest
+from thorough import ALL
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-ALL = bool(os.environ.get("DISTIR_TEST_ALL"))
 MORE = 3
 """As many kernels more than Inductor's there may be."""
 COUNTED = {"llama": (4, 7), "gpt2": (3, 4), "qwen3-moe": (8, 10)}
@@ -32,7 +31,7 @@ def test_a_layer_has_about_the_kernels_that_inductor_generates(kernels, name):
         assert "Transpose" not in found
 
 
-@pytest.mark.skipif(not ALL, reason="compiling takes a minute; DISTIR_TEST_ALL=1")
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", COUNTED)
 def test_inductor_generates_what_is_written_here(kernels, name):
     theirs = {layers: kernels.generated(name, layers) for layers in (2, 3)}

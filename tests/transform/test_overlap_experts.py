@@ -1,12 +1,12 @@
 """All-to-alls of experts on a stream, beside what does not depend on them and beside another microbatch."""
 
-import os
 from functools import cache
 from pathlib import Path
 
 import pytest
 from command_line import distir as command
 from test_expert_parallelism import DECODERS, SMALL
+from thorough import ALL
 
 import distir
 from distir.diagnostics import ProgramError
@@ -39,7 +39,7 @@ CASES = ["ep=2", "ep=2 dp=2", "accumulate=2 ep=2", "accumulate=2 tp=2 ep=2", "pp
 GPIPE = "pp=2 microbatches=4 schedule=gpipe ep=2"
 
 
-OFTEN = [*CASES, GPIPE] if os.environ.get("DISTIR_TEST_ALL") == "1" else ["ep=2 dp=2"]
+OFTEN = [*CASES, GPIPE] if ALL else ["ep=2 dp=2"]
 """The strategies that are tried with the larger model, too; all with `DISTIR_TEST_ALL=1`."""
 
 

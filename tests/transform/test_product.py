@@ -5,7 +5,6 @@ Ordinarily a sample of it; all of it with `DISTIR_TEST_ALL=1`. What cannot be co
 that `refusal` lists, and for no other.
 """
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +22,6 @@ from distir.diagnostics import ProgramError
 from distir.transform import transform
 from distir.transform.pipeline import SCHEDULES
 
-WHOLE = os.environ.get("DISTIR_TEST_ALL") == "1"
 CLOSE = 1e-10
 MOST = 8
 """How many devices there are at most."""
@@ -156,7 +154,7 @@ def survey(chosen):
     return Counter(outcome for outcome in outcomes.values() if not outcome.startswith("wrong")), wrong
 
 
-@pytest.mark.skipif(not WHOLE, reason="takes long: DISTIR_TEST_ALL=1")
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("shards", range(1, MOST + 1))
 def test_every_strategy_keeps_the_results(name, shards):

@@ -1,11 +1,11 @@
 """One device that stands for its replicas and shards: what it does takes as long, and as much memory, as the whole."""
 
-import os
 from itertools import permutations
 from random import Random
 
 import pytest
 from dtp_samples import MODELS
+from thorough import ALL
 
 import distir
 from distir.analysis import check
@@ -58,7 +58,7 @@ PARTITIONED = {
 }
 
 
-OVERLAPPED = 400 if os.environ.get("DISTIR_TEST_ALL") else 16
+OVERLAPPED = 400 if ALL else 16
 """Random programs with streams."""
 
 

@@ -3,10 +3,10 @@
 A cell that has become better, or worse, is for `make zoo` to write down; what is worse is to be mended first.
 """
 
-import os
 from itertools import cycle
 
 import pytest
+from thorough import ALL
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -20,7 +20,6 @@ import distir
 from distir.diagnostics.explain import all_codes
 from distir.transform import transform
 
-ALL = bool(os.environ.get("DISTIR_TEST_ALL"))
 QUICK = ("llama", "mixtral", "bert", "vit", "resnet", "lstm")
 LAUNCHED = ("resnet", "training", "launch dp")
 """Of the cells that start processes, which are many seconds each, the one that updates running statistics."""

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { commit, programs } from "./programs.mjs";
 import { EXTENSION, PYTHON, startBrowser, startWorkbench } from "./workbench.mjs";
 
-test("commands and providers, inside the extension host", { timeout: 240_000 }, async (context) => {
+test("commands and providers, inside the extension host", { timeout: 480_000 }, async (context) => {
   const bench = await startWorkbench({ settings: { "distir.interpreter": [PYTHON] }, files: programs() });
   commit(bench.workspace);
   const browser = await startBrowser();
@@ -24,7 +24,7 @@ test("commands and providers, inside the extension host", { timeout: 240_000 }, 
       ["extensionTestsPath", bench.remote(join(EXTENSION, "dist-test/host"))],
     ];
     await page.goto(bench.url(payload));
-    const told = page.locator(".notification-list-item", { hasText: "DistIR needs Python 3.11 or later, and none was found." }).waitFor({ timeout: 200_000 });
+    const told = page.locator(".notification-list-item", { hasText: "DistIR needs Python 3.11 or later, and none was found." }).waitFor({ timeout: 400_000 });
     const [code] = await Promise.all([ended, told.catch(() => assert.fail("the user was not told that there is no Python"))]);
     assert.equal(code, 0, said.filter((text) => text.startsWith("FAILED")).join("\n"));
   } finally {

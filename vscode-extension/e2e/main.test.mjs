@@ -68,6 +68,10 @@ async function until(what, isThere) {
   for (const end = Date.now() + 60_000; !isThere(); await new Promise((resolve) => setTimeout(resolve, 100))) assert.ok(Date.now() < end, `never came: ${what}`);
 }
 
+async function eventually(what, isThere) {
+  for (const end = Date.now() + 60_000; !(await isThere()); await new Promise((resolve) => setTimeout(resolve, 200))) assert.ok(Date.now() < end, `never came: ${what}`);
+}
+
 /** Wait until a word has a colour, given as `#rrggbb`. */
 function coloured(window, word, hex) {
   const colour = `rgb(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join(", ")})`;
@@ -97,6 +101,16 @@ inWindow("a program shows types, times, lenses, hover, and a colour for each dev
   }
   // The other tests have the theme that the settings name now.
   await until("the theme in the settings", () => readFileSync(join(bench.data, "User/settings.json"), "utf8").includes('"Default Dark Modern"'));
+});
+
+inWindow("lines have bars by their share of the time; the status bar says whether the program fits; git's diff what changed", "mlp.dir", async (window, folder) => {
+  const style = (pseudo, property) => window.page.$$eval(".view-overlays div, .view-line span", (found, [part, name]) => found.map((each) => getComputedStyle(each, part || null)[name]), [pseudo, property]);
+  await window.page.waitForSelector('.statusbar-item:has-text("12.9ms · dgx-a100 · fits")');
+  await eventually("bars", async () => (await style("", "borderLeftWidth")).filter((width) => width === "4px").length > 5);
+  writeFileSync(join(folder, "mlp.dir"), programs()["mlp.dir"].replace("  %ar_1: D2 =", "  %again = Relu(%as_1)\n  %ar_1: D2 ="));
+  await window.page.waitForSelector('.statusbar-item:has-text("13.0ms · dgx-a100 · fits")');
+  await window.command("Git: Open Changes");
+  await eventually("the time of the new line", async () => (await style("::after", "content")).some((text) => /new [\d.]+[mu]s/.test(text)));
 });
 
 inWindow("text and timeline have the same colours in themes whose names say neither Dark nor Light", "mlp.dir", async (window) => {

@@ -3,10 +3,13 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 
+import * as advice from "./commands/advice";
 import * as calls from "./commands/calls";
 import * as compare from "./commands/compare";
 import * as debugInformation from "./commands/debug-information";
+import * as goTo from "./commands/go-to";
 import * as hardware from "./commands/hardware";
+import * as perfetto from "./commands/perfetto";
 import * as search from "./commands/search";
 import { Transforms } from "./commands/transform";
 import type { Context } from "./context";
@@ -16,6 +19,9 @@ import { tellOfTrouble } from "./server/messages";
 import { pythonExtension } from "./server/python-extension";
 import { Server } from "./server/server";
 import { LanguageStatus } from "./status";
+import * as stepping from "./stepping/stepping";
+import { DiffTimesView } from "./views/diff-times";
+import { LineTimesView } from "./views/line-times";
 import { RANK, RankView } from "./views/rank";
 import { Timelines } from "./views/timeline";
 
@@ -32,6 +38,7 @@ const INSTEAD: Record<string, string> = {
   "distir.compare": "distir.compareWithSaved",
   "distir.hardware": "distir.pickHardware",
   "distir.showCalls": "distir.pickCall",
+  "distir.advice": "distir.showAdvice",
 };
 
 let server: Server | undefined;
@@ -45,6 +52,8 @@ export function activate(extension: vscode.ExtensionContext): Api {
   const context: Context = { extension, server: made, programs: new Programs(), previews: new Previews(() => made.running), log };
   const timelines = new Timelines(context);
   const ranks = new RankView(context);
+  const lines = new LineTimesView(made);
+  const diffs = new DiffTimesView(made);
   extension.subscriptions.push(
     log,
     made,
@@ -53,10 +62,12 @@ export function activate(extension: vscode.ExtensionContext): Api {
     context.previews,
     timelines,
     ranks,
+    lines,
+    diffs,
     new Transforms(context),
     tellOfTrouble(made),
     vscode.workspace.registerTextDocumentContentProvider(PREVIEW, context.previews),
-    ...[calls, compare, hardware, search].flatMap((each) => each.register(context)),
+    ...[advice, calls, compare, goTo, hardware, perfetto, search, stepping].flatMap((each) => each.register(context)),
     vscode.commands.registerCommand("distir.restart", () => made.restart()),
     vscode.commands.registerCommand("distir.showLogs", () => log.show()),
     vscode.commands.registerCommand("distir.showServerLogs", () => made.showOutput()),
@@ -70,7 +81,10 @@ export function activate(extension: vscode.ExtensionContext): Api {
     }),
     status.onDidHear(({ uri, status: heard }) => {
       timelines.refresh(uri, heard);
-      if (heard.state === "simulated") ranks.refresh(uri);
+      if (heard.state !== "simulated") return;
+      ranks.refresh(uri);
+      lines.refresh(uri);
+      diffs.refresh();
     }),
     ...restartsOn(made),
     ...tickWalkthrough(made),

@@ -19,9 +19,61 @@ export interface Status {
   peak_memory_bytes: number | null;
   /** What the process holds beside tensors. */
   overhead_bytes?: number | null;
+  /** Whether every device has enough memory. */
+  fits?: boolean | null;
   /** Whether these figures are of an earlier version; `stale_why` says of which, and why. */
   stale: boolean;
   stale_why: string | null;
+}
+
+/** Columns: an entry for each line that takes time, or is on the critical path. */
+export interface LineTimes {
+  version: number;
+  stale: boolean;
+  latency_s: number;
+  line: number[];
+  share: number[];
+  critical: boolean[];
+}
+
+/** Columns: an entry for each line whose time differs from that in the other version. */
+export interface LineChanges {
+  latency_s: number;
+  line: number[];
+  device_s: number[];
+  change_s: (number | null)[];
+}
+
+export interface DiffTimes {
+  other: LineChanges;
+  this: LineChanges;
+}
+
+export interface Goal {
+  range: Range | null;
+  start_s: number;
+  duration_s: number;
+  wait_s: number;
+}
+
+export interface Advice {
+  number: number;
+  title: string;
+  kind: "move" | "recompute" | "step";
+  range: Range;
+  speedup: number | null;
+  latency_s: number;
+  saved_bytes: number;
+  devices: number;
+  fits: boolean;
+  /** Why the results are the same, in words. */
+  results: string;
+}
+
+export interface AdviceList {
+  program: { latency_s: number; peak_memory_bytes: number; devices: number; fits: boolean };
+  advice: Advice[];
+  untried: string[];
 }
 
 export interface Cost {
@@ -122,7 +174,7 @@ export async function ask<T>(server: Asked, name: string, uri: string | undefine
 export async function timeline(server: Asked, uri: string): Promise<TimelinePiece[]> {
   const pieces: TimelinePiece[] = [];
   for (let first: number | null = 0; first !== null; ) {
-    const piece: TimelinePiece = await ask<TimelinePiece>(server, "timeline", uri, { firstEvent: first, limit: 200_000, columns: true });
+    const piece: TimelinePiece = await ask<TimelinePiece>(server, "timeline", uri, { firstEvent: first, limit: 200_000, columns: true, blocks: true });
     if (pieces.length > 0 && piece.version !== pieces[0]?.version) return timeline(server, uri);
     pieces.push(piece);
     first = piece.next_event;

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 
 import { Refused, type Status, ask } from "./requests";
 import type { Server } from "./server/server";
-import { standing } from "./standing";
+import { inBar, standing } from "./standing";
 
 const SELECTOR: vscode.DocumentSelector = [{ language: "distir" }];
 const AGAIN_MS = 300;
@@ -14,6 +14,7 @@ const RETRY_MS = 1000;
 export class LanguageStatus implements vscode.Disposable {
   private readonly program = vscode.languages.createLanguageStatusItem("distir.program", SELECTOR);
   private readonly process = vscode.languages.createLanguageStatusItem("distir.server", SELECTOR);
+  private readonly bar = vscode.window.createStatusBarItem("distir.figures", vscode.StatusBarAlignment.Right, 100);
   private readonly watching: vscode.Disposable[];
   private readonly said = new vscode.EventEmitter<{ uri: vscode.Uri; status: Status }>();
   private readonly last = new Map<string, string>();
@@ -25,6 +26,8 @@ export class LanguageStatus implements vscode.Disposable {
   constructor(private readonly server: Server) {
     this.program.name = "DistIR program";
     this.process.name = "DistIR server";
+    this.bar.name = "DistIR latency and memory";
+    this.bar.command = "distir.pickHardware";
     this.watching = [
       server.onDidChange(() => {
         this.last.clear();
@@ -46,13 +49,14 @@ export class LanguageStatus implements vscode.Disposable {
 
   dispose(): void {
     clearTimeout(this.timer);
-    for (const each of [this.program, this.process, this.said, ...this.watching]) each.dispose();
+    for (const each of [this.program, this.process, this.bar, this.said, ...this.watching]) each.dispose();
   }
 
   private async ask(): Promise<void> {
     const document = vscode.window.activeTextEditor?.document;
     const client = this.server.running;
     if (document?.languageId !== "distir" || client === undefined) {
+      this.bar.hide();
       this.program.text = "DistIR";
       this.program.detail = "";
       this.program.busy = this.server.state.kind === "starting";
@@ -78,6 +82,9 @@ export class LanguageStatus implements vscode.Disposable {
     const { text, detail } = standing(status);
     item.text = text;
     item.detail = detail;
+    this.bar.text = inBar(status);
+    this.bar.tooltip = detail;
+    this.bar.show();
     item.severity = status.errors > 0 ? vscode.LanguageStatusSeverity.Warning : vscode.LanguageStatusSeverity.Information;
     item.command = { command: "distir.pickHardware", title: "Pick Hardware" };
     if (status.state === "on_demand") item.command = { command: "distir.simulateNow", title: "Simulate" };
@@ -85,6 +92,7 @@ export class LanguageStatus implements vscode.Disposable {
 
   /** Why nothing is known: a text that is too long to be checked, for instance. */
   private showRefusal(why: string): void {
+    this.bar.hide();
     this.program.text = "not simulated";
     this.program.detail = why;
     this.program.severity = vscode.LanguageStatusSeverity.Warning;

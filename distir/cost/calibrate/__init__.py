@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from distir.cost.calibrate.by_shape import tables
     from distir.cost.calibrate.fitting import Calibration, Fit, fit
     from distir.cost.calibrate.measuring import Sample, plan, samples, script
-    from distir.cost.calibrate.writing import MeasuredMachine, as_toml
+    from distir.cost.calibrate.writing import MeasuredFigures, MeasuredMachine, as_extension, as_toml
 
 _HOMES = {
     "distir.cost.calibrate.benchmarks": ("Benchmark", "communicating", "computing"),
     "distir.cost.calibrate.fitting": ("Calibration", "Fit", "fit"),
     "distir.cost.calibrate.measuring": ("Sample", "plan", "samples", "script"),
     "distir.cost.calibrate.by_shape": ("tables",),
-    "distir.cost.calibrate.writing": ("MeasuredMachine", "as_toml"),
+    "distir.cost.calibrate.writing": ("MeasuredFigures", "MeasuredMachine", "as_extension", "as_toml"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
@@ -28,8 +28,10 @@ __all__ = [
     "Benchmark",
     "Calibration",
     "Fit",
+    "MeasuredFigures",
     "MeasuredMachine",
     "Sample",
+    "as_extension",
     "as_toml",
     "communicating",
     "computing",

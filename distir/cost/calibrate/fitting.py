@@ -176,7 +176,7 @@ def fit(samples: Sequence[Sample]) -> Calibration:
     exchanged = tuple(_messages(pattern, group, own) for (pattern, group), own in messages.items())
     alone = [s.spread for own in ops.values() for s in own]
     together = [s.spread for own in messages.values() for s in own]
-    noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
+    noise = max((statistics.median(spreads) for spreads in (alone, together) if spreads), default=0.0)
     rates = _rates([s for s in samples if not s.benchmark.products])
     begin, share = _interference(samples, exchanged)
     return Calibration(fits, exchanged, noise, rates, _issue(samples), share, begin, _cards(samples))

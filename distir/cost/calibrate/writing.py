@@ -12,6 +12,8 @@ from distir.cost.calibrate.fitting import Calibration, CardsFit, Fit, MessageFit
 from distir.ops.resources import Pattern
 
 KIND, LEVEL, OUTER = "rank", "node", "network"
+SOURCE = "calibration"
+"""The key of the source that all figures cite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,43 @@ def as_toml(calibration: Calibration, machine: MeasuredMachine) -> str:
         lines += _op(fit)
     if machine.devices > 1:
         lines += _levels(calibration, machine)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFigures:
+    """What was measured of a machine that a profile describes already: by the names that it has there.
+
+    `kind`: of the devices; `messages`: by level; `notes`: by pattern; `source`: where figures
+    are from, under the key `key`.
+    """
+
+    title: str
+    extends: str
+    kind: str
+    ops: tuple[Fit, ...]
+    messages: Mapping[str, Sequence[MessageFit]]
+    notes: Mapping[str, str]
+    issue: float | None
+    issued: int
+    key: str
+    source: str
+
+
+def as_extension(found: MeasuredFigures) -> str:
+    """A profile that extends another one and states these figures instead of its own."""
+    lines = [f"title = {_text(found.title)}", f"extends = {_text(found.extends)}", ""]
+    lines += ["[sources]", f"{found.key} = {_text(found.source)}", ""]
+    if found.issue is not None:
+        note = f"the median between {found.issued} launches"
+        lines += [f"[kinds.{found.kind}]", f"issue = {_cited(_seconds(found.issue), 'measured', note, found.key)}", ""]
+    for fit in found.ops:
+        lines += _figures(f"kinds.{found.kind}.ops.{fit.op}.{fit.dtype}", fit, found.key)
+    for level, fits in found.messages.items():
+        patterns: dict[Pattern, None] = dict.fromkeys(m.pattern for m in fits)
+        for pattern in patterns:
+            own = [m for m in fits if m.pattern == pattern]
+            lines += _times(level, pattern, own, found.notes[pattern], found.key)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -143,7 +182,7 @@ def _op(fit: Fit) -> Iterable[str]:
         yield from _figures(f"{table}.warm", fit.warm)
 
 
-def _figures(table: str, fit: Fit) -> Iterable[str]:
+def _figures(table: str, fit: Fit, source: str = SOURCE) -> Iterable[str]:
     yield f"[{table}]"
     yield f'launch = "{_seconds(fit.launch)}"'
     for name, points, size, unit in (("rate", fit.rate, "FLOP", "FLOP/s"), ("bandwidth", fit.bandwidth, "B", "B/s")):
@@ -152,7 +191,7 @@ def _figures(table: str, fit: Fit) -> Iterable[str]:
         elif points:
             yield f"{name} = {_inline(points, size, unit)}"
     yield f"uncertainty = {_round(fit.uncertainty)}"
-    yield from _source_lines()
+    yield from _source_lines(source)
     yield f'note = "R² {fit.r2:.4f}, half of {fit.points} points within {100 * fit.error:.1f} %"'
     yield ""
 
@@ -197,13 +236,18 @@ def _level(name: str, devices: int, fits: Sequence[MessageFit], cards: CardsFit 
     for m in fits:
         by_pattern.setdefault(m.pattern, []).append(m)
     for pattern, own in by_pattern.items():
-        yield f"[levels.{name}.times.{pattern}]"
-        yield f"uncertainty = {_round(max(m.uncertainty for m in own))}"
-        yield from _source_lines()
-        yield f'note = "a line through them has R² {min(m.r2 for m in own):.4f}"'
-        for m in own:
-            yield f'"{m.devices}" = {_inline(m.times, "B", "s")}'
-        yield ""
+        yield from _times(name, pattern, own, f"a line through them has R² {min(m.r2 for m in own):.4f}")
+
+
+def _times(level: str, pattern: Pattern, own: Sequence[MessageFit], note: str, source: str = SOURCE) -> Iterable[str]:
+    """Seconds of a pattern by payload, for each number of devices."""
+    yield f"[levels.{level}.times.{pattern}]"
+    yield f"uncertainty = {_round(max(m.uncertainty for m in own))}"
+    yield from _source_lines(source)
+    yield f'note = "{note}"'
+    for m in own:
+        yield f'"{m.devices}" = {_inline(m.times, "B", "s")}'
+    yield ""
 
 
 def _listed(cards: Sequence[int], card: int) -> str:
@@ -230,12 +274,12 @@ def _link(
 # Spelling.
 
 
-def _source_lines() -> tuple[str, str]:
-    return 'source = "calibration"', 'basis = "measured"'
+def _source_lines(source: str = SOURCE) -> tuple[str, str]:
+    return f'source = "{source}"', 'basis = "measured"'
 
 
-def _cited(value: str, basis: str, note: str) -> str:
-    return f'{{ value = "{value}", source = "calibration", basis = "{basis}", note = "{note}" }}'
+def _cited(value: str, basis: str, note: str, source: str = SOURCE) -> str:
+    return f'{{ value = "{value}", source = "{source}", basis = "{basis}", note = "{note}" }}'
 
 
 def _table(points: Points, size: str, unit: str) -> list[str]:

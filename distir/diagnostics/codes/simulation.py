@@ -243,6 +243,28 @@ million.
 """,
 )
 
+FASTER = code(
+    "DIR515",
+    "faster",
+    """
+Another form of this part of the program is faster, by simulation, on the devices that the program has. Editors show it
+where the setting `distir.advice` is `problems`; `distir advise` lists all that was found, also what takes more devices.
+
+```dir
+func @main(%x: Tensor[Float32, (4096, 4096), 1], %y: Tensor[Float32, (4096, 4096), 1]) {
+  %slow = MatMul(%x, %x)
+  %sent: Tensor[Float32, (4096, 4096), 2] = Send[device = 2](%y)
+  %far = MatMul(%sent, %sent)
+  return %slow, %far
+}
+```
+
+Here device 2 waits for a value that is sent only after a product that does not need it. The message says what to
+change, and how much faster the program is then; the repair of the finding does it.
+""",
+    severity=Severity.WARNING,
+)
+
 LACKING_PRECISION = code(
     "DIR512",
     "lacking-precision",

@@ -8,7 +8,7 @@ that it needs, or with those that need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from distir.cost import show_bytes
@@ -36,6 +36,12 @@ NEIGHBOURS = 12
 
 CONFIRMED = 2
 """How many of the most promising moves are simulated."""
+
+WAITING = 24
+"""Of a whole function, moves are tried around so many statements: those that devices wait for longest."""
+
+CONFIRMED_IN_ALL = 4
+"""How many moves within a whole function are simulated."""
 
 LARGEST_GROUP = 8
 """How many statements move together at most."""
@@ -89,23 +95,68 @@ def faster_moves(document: Document, span: Span) -> Iterator[Action]:
     if start is None or index >= len(start.tasks):
         return
     moves = [*_candidates(start.tasks, index), *_groups(start.tasks, index)]
-    judged = list(_judged(start, moves))
-    confirmed: set[tuple[int, int]] = set()
     offered = False
+    for move, edits, after in _confirmed(document, written, _judged(start, moves), CONFIRMED):
+        gain = simulation.latency_s / after.latency_s
+        more = [f", {show_bytes(-n)} more on device {d}" for d, n in saved(simulation, after).items() if n < 0]
+        title = f"{_title(written, index, move)}: {gain:.2f}x faster{''.join(more)}"
+        yield Action(title, QUICK_FIX, edits, preferred=not offered)
+        offered = True
+
+
+@dataclass(frozen=True, slots=True)
+class FasterMove:
+    """A move that the simulator has confirmed. `index`: the statement that it is about."""
+
+    title: str
+    index: int
+    edits: tuple[Edit, ...]
+    after: Simulation
+
+
+def faster_moves_in(document: Document, written: FunctionSyntax, pause: Callable[[], None]) -> Iterator[FasterMove]:
+    """Moves within a function that make the program faster, of the statements that devices wait for longest.
+
+    `pause` is called now and then, and may raise to give up.
+    """
+    start = _start(document, written)
+    index, occurrence = facts(document).index, facts(document).shown(written.function.name)
+    if start is None or index is None or occurrence is None:
+        return
+    waits: dict[int, float] = {}
+    for number in range(len(start.tasks)):
+        waits[number] = max((idle.seconds for idle in index.idle(occurrence, number)), default=0.0)
+        pause()
+    judged: list[tuple[tuple[int, int], Move]] = []
+    for number in sorted(filter(waits.__getitem__, waits), key=waits.__getitem__, reverse=True)[:WAITING]:
+        judged += _judged(start, [*_candidates(start.tasks, number), *_groups(start.tasks, number)])
+        pause()
+    for move, edits, after in _confirmed(document, written, judged, CONFIRMED_IN_ALL, pause):
+        leading = move.sources[-1] if move.up else move.sources[0]
+        yield FasterMove(_title(written, leading, move), leading, edits, after)
+
+
+def _confirmed(
+    document: Document,
+    written: FunctionSyntax,
+    judged: Iterable[tuple[tuple[int, int], Move]],
+    most: int,
+    pause: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Move, tuple[Edit, ...], Simulation]]:
+    """Of moves that the clocks say are faster those that the simulator confirms, of so many, with its result."""
+    simulation = document.simulation
+    confirmed: set[tuple[int, int]] = set()
     for clocks, move in sorted(judged, key=lambda entry: (entry[0], *_unlikely(written, entry[1]))):
-        if clocks in confirmed or len(confirmed) == CONFIRMED:
+        if simulation is None or clocks in confirmed or len(confirmed) == most:
             continue  # another move does the same
+        pause()
         confirmed.add(clocks)
         body = tuple(written.function.body[number] for number in move.order(len(written.function.body)))
         edits = rewritten(document.program.syntax, written, body)
         after = simulated_after(document, edits)
         if after is None or after.latency_s * LEAST_GAIN > simulation.latency_s or _overflows(simulation, after):
             continue
-        gain = simulation.latency_s / after.latency_s
-        more = [f", {show_bytes(-n)} more on device {d}" for d, n in saved(simulation, after).items() if n < 0]
-        title = f"{_title(written, index, move)}: {gain:.2f}x faster{''.join(more)}"
-        yield Action(title, QUICK_FIX, edits, preferred=not offered)
-        offered = True
+        yield move, edits, after
 
 
 def simulated_after(document: Document, edits: Sequence[Edit]) -> Simulation | None:

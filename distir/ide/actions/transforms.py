@@ -11,7 +11,8 @@ from distir.diagnostics import ProgramError, Span
 from distir.ide.actions.core import has_errors
 from distir.ide.document import Document
 from distir.ir import Call, Function, Module
-from distir.syntax import Carried, carried
+from distir.ops import canonical
+from distir.syntax import Carried, carried, parse
 
 if TYPE_CHECKING:
     from distir.transform.steps import Step
@@ -101,6 +102,27 @@ def transformed(document: Document, function: str, steps: Sequence[str]) -> Carr
     What steps say of the result is above it, as comments. Steps that ask the simulator go by the machine and the
     sizes of the document's setup.
     """
+    said, found = _applied(document, function, steps)
+    return Carried("".join(f"// {line}\n" for line in said) + found.text, found.left_out)
+
+
+def rewritten_in_place(document: Document, function: str, steps: Sequence[str]) -> str:
+    """The whole text with a function and all that it calls transformed; the other functions stay as they are.
+
+    Comments stay with their statements. Raises CannotTransform.
+    """
+    _, found = _applied(document, function, steps)
+    program = document.program
+    own, made = alone(program.module, function).functions, parse(found.text, program.source.path, canonical)
+    others = [written for written in program.syntax.functions if written.function.name not in own]
+    if taken := {written.function.name for written in others} & made.by_name.keys():
+        raise CannotTransform(f"the result has a function `@{min(taken)}`, and so has the text")
+    text = program.source.text
+    return "\n".join([*(f"{text[written.span.start : written.span.end]}\n" for written in others), found.text])
+
+
+def _applied(document: Document, function: str, steps: Sequence[str]) -> tuple[list[str], Carried]:
+    """What steps say of their result, and its text with the comments. Raises CannotTransform."""
     from distir.transform import StepError, listening, parse_steps  # all steps are loaded only here
 
     module = document.program.module
@@ -117,12 +139,11 @@ def transformed(document: Document, function: str, steps: Sequence[str]) -> Carr
             for application in applications:
                 made = application(made)
         found = carried(made, document.program.syntax)
-        text = "".join(f"// {line}\n" for line in said) + found.text
-        return Carried(text, tuple(left for left in found.left_out if left[0] in own.functions))
+        return said, Carried(found.text, tuple(left for left in found.left_out if left[0] in own.functions))
     except ProgramError as error:
         first = error.diagnostics[0]
-        said = (first.message, first.help, _other_order(applied))
-        raise CannotTransform("; ".join(part for part in said if part)) from None
+        parts = (first.message, first.help, _other_order(applied))
+        raise CannotTransform("; ".join(part for part in parts if part)) from None
     except (StepError, ValueError, LookupError) as error:
         raise CannotTransform(str(error)) from None
 

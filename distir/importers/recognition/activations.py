@@ -22,20 +22,25 @@ DEEPEST = 8
 """Beyond that, what is read is no activation."""
 
 
-def _polynomial(program: MatchedFunction, name: object, between: set[str], depth: int = DEEPEST) -> Polynomial:
-    """A value as a polynomial of others; `between`: the values on the way, to which those are added that are read."""
+def _polynomial(
+    program: MatchedFunction, name: object, between: set[str], depth: int = DEEPEST, atom_too: str = ""
+) -> Polynomial:
+    """A value as a polynomial of others; `between`: the values on the way, to which those are added that are read.
+
+    `atom_too`: a value that is not read.
+    """
     fixed = program.number(name)
     if fixed is not None:
         return {(): fixed}
     made = program.maker(name)
     atom: Polynomial = {(str(name),): 1.0}
-    if made is None or depth == 0:
+    if made is None or depth == 0 or name == atom_too:
         return atom
     read: list[Polynomial] = []
     inner: set[str] = {str(name)}
 
     def operand(i: int) -> Polynomial:
-        read.append(_polynomial(program, made.args[i], inner, depth - 1))
+        read.append(_polynomial(program, made.args[i], inner, depth - 1, atom_too))
         return read[-1]
 
     found: Polynomial | None = None
@@ -85,9 +90,29 @@ def _cubic(x: str) -> Polynomial:
 
 @rule("Mul", "Div", "Add")
 def gelu(program: MatchedFunction, root: Apply) -> str | None:
-    """`x / 2 * (1 + erf(x / sqrt(2)))`, or with the approximation by `tanh`."""
+    """`x / 2 * (1 + erf(x / sqrt(2)))`, or with the approximation by `tanh`; `x` may be a sum itself, with a bias."""
+    return next(filter(None, (_gelu_of(program, root, x) for x in ("", *_sums(program, root)))), None)
+
+
+def _sums(program: MatchedFunction, root: Apply) -> list[str]:
+    """Sums of two values that a product is made of, but for numbers."""
+    found: list[str] = []
+    pending = [(str(arg), 0) for arg in root.args] if root.op == "Mul" else []
+    while pending:
+        name, depth = pending.pop()
+        made = program.maker(name)
+        if made is None or made.op not in ("Add", "Mul") or depth > 2:
+            continue
+        if made.op == "Add" and not any(program.number(arg) is not None for arg in made.args):
+            found.append(name)
+        elif made.op == "Mul":
+            pending += [(str(arg), depth + 1) for arg in made.args]
+    return found
+
+
+def _gelu_of(program: MatchedFunction, root: Apply, atom: str) -> str | None:
     between: set[str] = set()
-    whole = _polynomial(program, root.results[0], between)
+    whole = _polynomial(program, root.results[0], between, atom_too=atom)
     if len(whole) != 2 or {len(term) for term in whole} != {1, 2}:
         return None
     (x,), pair = sorted(whole, key=len)
@@ -97,7 +122,7 @@ def gelu(program: MatchedFunction, root: Apply) -> str | None:
     made = program.maker(curve)
     if made is None or made.op not in ("Erf", "Tanh"):
         return None
-    argument = _polynomial(program, made.args[0], between)
+    argument = _polynomial(program, made.args[0], between, atom_too=atom)
     exact = made.op == "Erf"
     expected = {(x,): math.sqrt(0.5)} if exact else _cubic(x)
     if not _like(argument, expected) or not program.inner(root, {*between, curve}):
@@ -142,6 +167,43 @@ def _alpha(factor: float) -> dict[str, float]:
 
 
 @rule("Div")
+def sigmoid(program: MatchedFunction, root: Apply) -> str | None:
+    """`1 / (1 + exp(-x))`."""
+    between: set[str] = set()
+    divisor = _polynomial(program, root.args[1], between)
+    curve = next((term[0] for term in divisor if len(term) == 1), "")
+    made = program.maker(curve)
+    if made is None or made.op != "Exp" or not _like(divisor, {(): 1.0, (curve,): 1.0}):
+        return None
+    negated = program.maker(made.args[0])
+    if negated is None or negated.op != "Neg" or program.number(root.args[0]) != 1:
+        return None
+    if not program.inner(root, {*between, curve, str(made.args[0])}):
+        return None
+    return program.apply("Sigmoid", str(negated.args[0]), like=str(negated.args[0]))
+
+
+@rule("Sub")
+def log_softmax(program: MatchedFunction, root: Apply) -> str | None:
+    """`x - max(x) - log(sum(exp(x - max(x))))` along one dimension."""
+    shifted, logarithm = program.maker(root.args[0]), program.maker(root.args[1])
+    total = program.maker(logarithm.args[0]) if logarithm is not None and logarithm.op == "Log" else None
+    curve = program.maker(total.args[0]) if total is not None and total.op == "ReduceSum" else None
+    if shifted is None or logarithm is None or total is None or curve is None or curve.op != "Exp":
+        return None
+    largest = program.maker(shifted.args[1]) if shifted.op == "Sub" and curve.args[0] == root.args[0] else None
+    if largest is None or largest.op != "ReduceMax" or largest.args[0] != shifted.args[0]:
+        return None
+    axes = program.axes(total)
+    if axes is None or len(axes) != 1 or axes != program.axes(largest):
+        return None
+    made = (*root.args, logarithm.args[0], total.args[0], shifted.args[1])
+    if not program.inner(root, set(map(str, made))):
+        return None
+    return program.apply("LogSoftmax", str(shifted.args[0]), like=str(shifted.args[0]), axis=axes[0])
+
+
+@rule("Div")
 def softmax(program: MatchedFunction, root: Apply) -> str | None:
     """`exp(x - max(x)) / sum(exp(x - max(x)))` along one dimension."""
     exponential, total = program.maker(root.args[0]), program.maker(root.args[1])
@@ -160,4 +222,4 @@ def softmax(program: MatchedFunction, root: Apply) -> str | None:
     return program.apply("Softmax", str(shifted.args[0]), like=str(shifted.args[0]), axis=axes[0])
 
 
-RULES = (gelu, swish, softmax)
+RULES = (gelu, swish, sigmoid, softmax, log_softmax)

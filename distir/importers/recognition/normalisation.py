@@ -5,6 +5,7 @@ Each is built up: first without a scale, then with one, then with an addend; so 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from distir.importers.onnx_nodes import shortest
@@ -24,14 +25,34 @@ def _over_root(dividend: Pattern, variance: Pattern) -> Pattern:
     shifted = op.Add(variance, number("epsilon"))
     root = op.Sqrt(shifted) | op.Pow(shifted, number(0.5))
     inverse = op.Reciprocal(root) | op.Div(number(1), root) | op.Pow(shifted, number(-0.5))
-    return op.Mul(dividend, inverse) | op.Div(dividend, root)
+    return op.Mul(dividend, inverse) | op.Div(dividend, root) | op.Mul(dividend, op.Mul(inverse, w))
 
 
 ROOT_MEAN_SQUARE = _over_root(x, mean(_square(x))) | op.Div(
     op.Mul(x, w), op.Sqrt(op.Add(mean(_square(x)), number("epsilon")))
 )
 CENTRED = op.Sub(x, mean(x))
-VARIANCE = _over_root(CENTRED, mean(_square(CENTRED)))
+MEAN_OF_SQUARES = op.Sub(mean(_square(x)), _square(mean(x)))
+"""A variance in one pass over the elements, as flax computes it, where rounding may make it negative."""
+
+VARIANCE = _over_root(CENTRED, mean(_square(CENTRED)) | MEAN_OF_SQUARES | op.Max(MEAN_OF_SQUARES, number(0)))
+
+
+@rule("Div")
+def averaged(program: MatchedFunction, root: Apply) -> str | None:
+    """A sum over as many elements as it is divided by."""
+    by, name = program.number(root.args[1]), str(root.args[0])
+    made = program.maker(name)
+    if made is None or made.op != "ReduceSum" or not made.attrs.get("keepdims", True):
+        return None
+    axes, shape = program.axes(made), program.shape(made.args[0])
+    if axes is None or shape is None or not program.inner(root, {name}):
+        return None
+    sizes = [size for axis in axes if isinstance(size := shape[axis], int)]
+    if len(sizes) != len(axes) or by != math.prod(sizes):
+        return None
+    source = str(made.args[0])
+    return program.apply("ReduceMean", source, program.sizes(axes, source), like=source)
 
 
 @rule("Mul", "Div")
@@ -137,4 +158,4 @@ def _is_one(program: MatchedFunction, name: object) -> bool:
     return found is not None and all(value == 1 for value in found.values)
 
 
-RULES = (mean_and_variance, root_mean_square, scaled, shifted, in_wide_elements)
+RULES = (averaged, mean_and_variance, root_mean_square, scaled, shifted, in_wide_elements)

@@ -16,7 +16,7 @@ from typing import Any
 from distir.importers.recognition.rewriting import MatchedFunction
 from distir.ir import Apply
 
-COMMUTATIVE = ("Add", "Mul")
+COMMUTATIVE = ("Add", "Mul", "Max")
 
 
 @dataclass(frozen=True, slots=True)

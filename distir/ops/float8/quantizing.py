@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distir.ir import Arg, DType, Literal, Shape, TensorType
 from distir.ops.core import op
@@ -27,6 +27,7 @@ from distir.ops.precision import wide
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -98,6 +99,23 @@ def _(w: Parts, x: Arg, *, to: DType, block: tuple[int, ...]) -> list[Arg]:
     return [q, scale]
 
 
+@QuantizeFloat8.pieces
+def _(p: Pieces, x: Piece, greatest: Piece | None = None, *, to: DType, block: tuple[int, ...]) -> Any:
+    """With the greatest magnitudes of the whole: parts of what the whole is with its own."""
+    if greatest is None:
+        return NotImplemented
+    axes = _in_part(p, x, block)
+    whole = x
+    for axis in axes:
+        whole = p.whole(whole, axis)
+    if not axes or not p.is_same(greatest, p("GreatestOfBlocks", whole, block=block)):
+        return NotImplemented
+    q, scale = p.several("QuantizeFloat8", 2, whole, to=to, block=block)
+    for axis in axes:
+        q = p.placed(q, axis, x, axis)
+    return [q, scale]
+
+
 @QuantizeFloat8.grad
 def _(g: Backward) -> Gradients:
     given = g.dtype(g.x[0])
@@ -140,6 +158,26 @@ def _(x: TensorType, *, results: Sequence[Shape | None], block: tuple[int, ...])
     letters, scale = letters_of_scale(letters_of(x), x.shape, block)
     every = frozenset(filter(None, letters))
     return Layout((letters,), (scale,), contiguous=every, parted=every - {*scale}, whole=frozenset({0}))
+
+
+@GreatestOfBlocks.pieces
+def _(p: Pieces, x: Piece, *, block: tuple[int, ...]) -> Any:
+    """Of a part of a block: the greatest over its places."""
+    axes, whole = _in_part(p, x, block), x
+    if not axes:
+        return NotImplemented
+    for axis in axes:
+        whole = p.whole(whole, axis)
+    over = [(axis, p.places(x, axis), p.whole_size(x, axis)) for axis in axes]
+    return [p.greatest_over(p("GreatestOfBlocks", whole, block=block), over)]
+
+
+def _in_part(p: Pieces, x: Piece, block: tuple[int, ...]) -> list[int]:
+    """The dimensions of which a block has all, and `x` a part."""
+    rank = len(p.shape(x))
+    first = rank - len(block) if block else 0
+    every = (axis for axis in range(first, rank) if not block or not block[axis - first])
+    return [axis for axis in every if not p.has_all(x, axis)]
 
 
 @GreatestOfBlocks.parted

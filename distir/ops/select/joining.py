@@ -29,11 +29,20 @@ if TYPE_CHECKING:
     linear="jointly",
 )
 def Split(
-    input: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, count: int
+    input: Array,
+    split: Array | None = None,
+    *,
+    axis: int = 0,
+    num_outputs: int | None = None,
+    stride: int | None = None,
+    count: int,
 ) -> list[Array]:
     """`input` cut along `axis` into parts of the sizes `split`, or into `num_outputs` parts of equal size.
 
     The last part is smaller if the size is not divisible. With neither, there is a part for each result. ONNX `Split`.
+
+    With `stride`, on a device that represents a group of `num_outputs`, so far apart, the parts are counted from the
+    device's own: the first result is the second part on the second device, and so on around (`GroupAllgather`).
 
     %a, %b = Split[axis = 0, num_outputs = 2](%x: Tensor[Float32, (4, 3), 1])
     %a, %b = Split[axis = 1](%x: Tensor[Float32, (4, 3), 1], [1, 2])
@@ -44,14 +53,26 @@ def Split(
 
 
 @Split.pieces
-def _(p: Pieces, input: Piece, split: Piece | None = None, *, axis: int, **_: Any) -> list[Piece]:
+def _(
+    p: Pieces, input: Piece, split: Piece | None = None, *, axis: int, stride: int | None = None, **_: Any
+) -> list[Piece]:
+    if stride:
+        count = len(p.shapes)
+        parts = [p.split(member, axis, count) for member in p.members(input, count, stride)]
+        return [p.of_members([own[(rank + k) % count] for rank, own in enumerate(parts)], stride) for k in range(count)]
     ends = list(accumulate(shape[axis] for shape in p.shapes))
     return [p.cut(input, axis, start, end) for start, end in pairwise([0, *ends])]
 
 
 @Split.shapes
 def _(
-    input: Operand, split: Operand | None = None, *, axis: int, num_outputs: int | None = None, count: int
+    input: Operand,
+    split: Operand | None = None,
+    *,
+    axis: int,
+    num_outputs: int | None = None,
+    stride: int | None = None,
+    count: int,
 ) -> list[Shape | None]:
     if split is not None and num_outputs is not None:
         message = "`Split` expected either the sizes `split` or `num_outputs`, found both"
@@ -62,6 +83,11 @@ def _(
     at = None if shape is None else normal_axis(axis, len(shape), "Split", "axis")
     dim = None if shape is None or at is None else shape[at]
     sizes = _parts(dim, num_outputs or count) if split is None else _stated_parts(dim, split, count)
+    if stride is not None and (stride < 1 or len(set(sizes)) > 1):
+        message = (
+            f"expected 1 or more for `stride`, found {stride}" if stride < 1 else "expected equal parts with `stride`"
+        )
+        raise Reject(codes.BAD_VALUE, f"`Split` {message}", "stride")
     if shape is None or at is None:
         return [None] * len(sizes)
     return [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]
@@ -79,12 +105,24 @@ def _(input: Operand, split: Operand | None = None, *, results: Results, axis: i
 
 @Split.grad
 def _(g: Backward) -> Gradients:
+    if g.attrs.get("stride"):
+        raise g.refuse("it represents a whole group of devices, whose gradients may differ")
     parts = [g.dy_or_zeros(i) for i in range(len(g.dys))]
     return [g("Concat", *parts, axis=g.attrs["axis"]), None]
 
 
 @Split.torch
-def _(write: Write, input: Expr, split: Expr | None = None, *, axis: int, num_outputs: int | None = None) -> Unpacked:
+def _(
+    write: Write,
+    input: Expr,
+    split: Expr | None = None,
+    *,
+    axis: int,
+    num_outputs: int | None = None,
+    stride: int | None = None,
+) -> Unpacked:
+    if stride:
+        raise write.refuse("it represents a group of devices; transform without `representative=true`")
     sizes = [(r.shape or ())[axis] for r in write.results]
     return write.unpacked(f"torch.split({input}, {list(sizes)}, {axis})")
 

@@ -156,6 +156,13 @@ def of_device(clock: Clock) -> int | None:
     return clock if isinstance(clock, int) else None if clock.kind == "ready" else clock.number
 
 
+def renamed_clock(clock: Clock, devices: Mapping[int, int]) -> Clock:
+    """The clock of another device in the place of a device's; that of a device without one in its place is the same."""
+    if isinstance(clock, int):
+        return devices.get(clock, clock)
+    return clock if clock.kind == "ready" else clock._replace(number=devices.get(clock.number, clock.number))
+
+
 def _there(clock: Clock, devices: Mapping[int, int]) -> Clock:
     if isinstance(clock, int):
         return devices[clock]

@@ -15,7 +15,7 @@ import html
 import json
 import re
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +24,7 @@ from distir.diagnostics import Source, Span
 from distir.files.reading import beside
 from distir.ir import Site
 from distir.simulate.page.answers import TimelineView, memory_of, timeline_of
+from distir.simulate.page.blocks import Origin
 from distir.syntax import print_statement
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 # As escapes of JSON these mean the same, and no HTML parser sees a tag, a comment or an entity in them.
 _UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-
-MOST_BARS = 500_000
-"""Of longer programs the page shows the beginning, and says so. A Chrome trace (`trace.py`) holds all of any."""
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -57,8 +55,8 @@ def timeline_page(
     """A page that shows when each op runs, what devices wait for, and the memory in use.
 
     With the program's `source`, and `locate` from places in the program to those in its text, statements are shown as
-    written there, with their lines; else as the printer writes them. `other` is shown beneath, lane by lane. Of
-    programs of more than 500,000 events the page holds the beginning.
+    written there, with their lines; else as the printer writes them. `other` is shown beneath, lane by lane. Programs
+    of more than 500,000 events are held as blocks (`blocks.py`): some thousand items for a million ops.
     """
     shown = Shown(simulation, source, locate)
     message = {"type": "show", **_side(shown), "other": _side(other) if other is not None else None}
@@ -99,7 +97,7 @@ def _side(shown: Shown) -> dict[str, Any]:
     """One program, as `vscode-extension/timeline/README.md` says."""
     source, locate = shown.source, shown.locate
     find = locate if source is not None and locate is not None else _nowhere
-    timeline = timeline_of(shown.simulation, find, most=MOST_BARS, columns=True)
+    timeline = timeline_of(shown.simulation, find, columns=True, blocks=True)
     place = _places(source.text) if source is not None else _nothing
     name = source.path if source is not None else shown.name
     return {
@@ -114,11 +112,17 @@ def _side(shown: Shown) -> dict[str, Any]:
 def _statements(simulation: Simulation, timeline: TimelineView) -> dict[str, dict[str, str]]:
     """By function and number, the text of the statements that bars come from and that are in no text."""
     found: dict[str, dict[str, str]] = {}
-    for origin in timeline.table.origins if timeline.table is not None else ():
+    for origin in _origins(timeline):
         if origin.span is None:
             statement = simulation.module.functions[origin.function].body[origin.statement]
             found.setdefault(origin.function, {})[str(origin.statement)] = print_statement(statement)
     return found
+
+
+def _origins(timeline: TimelineView) -> Iterable[Origin]:
+    if timeline.blocks is not None:
+        return timeline.blocks.statements
+    return timeline.table.origins if timeline.table is not None else ()
 
 
 def _nowhere(site: Site) -> Span | None:

@@ -7,14 +7,18 @@ An editor asks for them (`distir/timeline`, `distir/memory`, documented in `docs
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import Span
-from distir.ir import Site
+from distir.ir import Param, Site
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.timeline import Event, Timeline
+from distir.simulate.memory import Live
+from distir.simulate.page.blocks import BlockTable, Origin, blocks_of
+from distir.simulate.phases import KnownPlace, Phases
+from distir.simulate.timeline import Event
+from distir.simulate.trace import Placing
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
@@ -28,7 +32,16 @@ MOST_POINTS = 4000
 MOST_WALKED = 2_000_000
 """Of programs of more ops, as if inlined, there are peaks but no curves."""
 
+MOST_WITH_PATH = MOST_WALKED
+"""Of longer programs no critical path is followed: each of its ops takes time to find."""
+
 MOST_VALUES = 50
+
+MADE = "activations and other results"
+"""What ops have made."""
+
+KINDS_OF_PARAMETERS = {"param": "weights", "state": "optimizer state", "buffer": "buffers", "batch": "batch"}
+"""By role, what parameters are in a memory."""
 
 Locate = Callable[[Site], Span | None]
 
@@ -67,6 +80,8 @@ class Bar:
     `communication`: its pattern of messages, such as `send`; `root`: the device at the root of that.
 
     `stream`: what it runs on, on all of its devices; "" is compute.
+
+    `phase`, `microbatch`: what it is done for, as far as the program says (`distir.simulate.phases`).
     """
 
     event: int
@@ -85,17 +100,8 @@ class Bar:
     communication: str | None
     root: int | None
     stream: str
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A statement that bars come from."""
-
-    op: str
-    label: str
-    function: str
-    statement: int
-    span: Span | None
+    phase: str | None
+    microbatch: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +118,10 @@ class BarKind:
 
 @dataclass(frozen=True, slots=True)
 class BarTable:
-    """Bars as columns, for programs of many: a tenth of what rows take. `origin`, `call`, `kind` count in the lists.
+    """Bars as columns, for programs of many: a tenth of what rows take.
 
-    `callers`: for each of `calls` the statements that call these functions, of all but the first, counted in `places`.
+    `origin`, `call`, `kind` and `work` count in the lists. `callers`: for each of `calls` the statements that call
+    these functions, of all but the first, counted in `places`.
     """
 
     origins: tuple[Origin, ...]
@@ -122,17 +129,19 @@ class BarTable:
     callers: tuple[tuple[int, ...], ...]
     places: tuple[CallPlace, ...]
     kinds: tuple[BarKind, ...]
+    works: tuple[KnownPlace, ...]
     event: array[int]
     origin: array[int]
     call: array[int]
     kind: array[int]
+    work: array[int]
     start_s: array[float]
     slack_s: array[float] | None
 
     def rows(self) -> Iterator[Bar]:
         """The same, bar by bar."""
         for i, event in enumerate(self.event):
-            origin, kind = self.origins[self.origin[i]], self.kinds[self.kind[i]]
+            origin, kind, work = self.origins[self.origin[i]], self.kinds[self.kind[i]], self.works[self.work[i]]
             yield Bar(
                 event,
                 origin.op,
@@ -150,6 +159,8 @@ class BarTable:
                 kind.communication,
                 kind.root,
                 kind.stream,
+                work.phase,
+                work.microbatch,
             )
 
 
@@ -177,15 +188,20 @@ class HostLane:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """A piece of a timeline. `next_event`: where to continue; None at the end. With a `table` there are no `bars`.
+    """A piece of a timeline. `next_event`: where to continue; None at the end.
 
-    `host_bound`: the share of (devices × latency) in which devices wait for nothing but hosts; None of long programs.
+    With a `table`, or with `blocks`, there are no `bars`; blocks are all of the timeline.
+
+    Shares of (devices × latency): `bubble`, in which devices do nothing; `exposed_communication`, in which they
+    communicate and do not compute; `host_bound`, in which they wait for nothing but hosts, None of long programs.
     `hosts`: what hosts issue, of those that take time for it.
     """
 
     hardware: str
     function: str
     latency_s: float
+    bubble: float
+    exposed_communication: float
     host_bound: float | None
     ops: int
     events: int
@@ -195,6 +211,7 @@ class TimelineView:
     critical_path: tuple[int, ...]
     waits: tuple[Waiting, ...]
     table: BarTable | None
+    blocks: BlockTable | None
     hosts: tuple[HostLane, ...]
 
 
@@ -210,10 +227,19 @@ class Resident:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """What of a memory's peak values of one kind take."""
+
+    name: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Curve:
     """One physical memory. `points`: seconds and bytes, each from then on; `peak_*`: the first op at the peak.
 
-    `values`: the largest values that are live then. `devices`: those of the program that use this memory.
+    `values`: the largest values that are live then; `parts`: what all of them are, by kind. `devices`: those of the
+    program that use this memory.
     `overhead_bytes`: what the process of a device holds beside tensors, throughout.
     """
 
@@ -225,6 +251,7 @@ class Curve:
     peak_span: Span | None
     peak_s: float
     values: tuple[Resident, ...]
+    parts: tuple[MemoryPart, ...]
     points: tuple[tuple[float, int], ...]
 
 
@@ -245,19 +272,27 @@ def timeline_of(
     most: int | None = None,
     devices: frozenset[int] | None = None,
     columns: bool = False,
+    blocks: bool = False,
 ) -> TimelineView:
     """The timeline from one event on, in program order: at most so many bars, or all; of certain `devices` alone.
 
-    `columns`: as a table in place of bars.
+    `columns`: as a table in place of bars. `blocks`: if it is longer than is followed op by op, all of it as blocks,
+    whatever else is said. The critical path is there of up to `MOST_WITH_PATH` events in blocks.
     """
     timeline = simulation.timeline()
     is_long = timeline.is_long
-    table, hosts, following = _table(timeline, locate, not is_long, first_event, most, devices)
+    in_blocks = blocks and is_long
+    has_path = not is_long or (in_blocks and timeline.body.events <= MOST_WITH_PATH)
+    limit = 0 if in_blocks else most
+    table, hosts, following = _table(simulation, locate, not is_long, first_event, limit, devices)
+    following = None if in_blocks else following
     last = following if following is not None else timeline.body.events
     return TimelineView(
         simulation.hardware.name,
         simulation.function.name,
         simulation.latency_s,
+        simulation.bubble,
+        simulation.exposed_communication,
         simulation.host_bound,
         simulation.ops,
         timeline.body.events,
@@ -274,11 +309,12 @@ def timeline_of(
             )
             for d, use in simulation.devices.items()
         ),
-        () if columns else tuple(table.rows()),
+        () if columns or in_blocks else tuple(table.rows()),
         following,
-        () if is_long else tuple(e for e in timeline.critical_path() if first_event <= e < last),
+        tuple(e for e in timeline.critical_path() if first_event <= e < last) if has_path else (),
         () if is_long else tuple(_waits(simulation, first_event, last)),
-        table if columns else None,
+        table if columns and not in_blocks else None,
+        blocks_of(simulation, locate) if in_blocks else None,
         tuple(hosts),
     )
 
@@ -297,6 +333,23 @@ def memory_of(simulation: Simulation, locate: Locate) -> MemoryView:
     return MemoryView(simulation.hardware.name, simulation.function.name, simulation.latency_s, curves)
 
 
+def _parts(simulation: Simulation, peak: int, live: Sequence[Live]) -> tuple[MemoryPart, ...]:
+    """What a memory holds at its peak, by kind: parameters by what they are for, and all that ops have made."""
+    params = {param.name: param for param in simulation.function.params}
+    found: dict[str, int] = {}
+    for value in live:
+        if value.index is None:
+            kind = _kind_of_parameter(params.get(value.name.partition(".")[0]))
+            found[kind] = found.get(kind, 0) + value.nbytes
+    made = peak - sum(found.values())
+    return (*(MemoryPart(*part) for part in found.items()), *((MemoryPart(MADE, made),) if made > 0 else ()))
+
+
+def _kind_of_parameter(param: Param | None) -> str:
+    roles = () if param is None else param.roles
+    return next((kind for role, kind in KINDS_OF_PARAMETERS.items() if role in roles), "other parameters")
+
+
 def thinned(points: list[tuple[float, int]], most: int) -> list[tuple[float, int]]:
     """At most so many points in the same order: of each stretch the highest one; the last point stays."""
     if len(points) <= most:
@@ -307,18 +360,27 @@ def thinned(points: list[tuple[float, int]], most: int) -> list[tuple[float, int
 
 
 def _table(
-    timeline: Timeline, locate: Locate, with_slack: bool, first: int, most: int | None, devices: frozenset[int] | None
+    simulation: Simulation,
+    locate: Locate,
+    with_slack: bool,
+    first: int,
+    most: int | None,
+    devices: frozenset[int] | None,
 ) -> tuple[BarTable, Collection[HostLane], int | None]:
     """The bars from event `first` on, what hosts issue of them, and where to continue after them."""
+    timeline = simulation.timeline()
     hosts: dict[int, HostLane] = {}
     origins: dict[tuple[str, int], int] = {}
     calls: dict[tuple[tuple[str, int], ...], int] = {}
     callers: list[tuple[int, ...]] = []
     places: dict[tuple[str, int], int] = {}
     kinds: dict[BarKind, int] = {}
+    placing = Placing(Phases(simulation.module, timeline.body))
+    works: dict[KnownPlace, int] = {}
+    placed: dict[tuple[int, int], int] = {}  # works, by calls and origins
     known: dict[tuple[int, str], int] = {}  # kinds by their effects, which live as long as the timeline, and streams
     listed: list[Origin] = []
-    event_of, origin_of, call_of, kind_of = (array("q") for _ in range(4))
+    event_of, origin_of, call_of, kind_of, work_of = (array("q") for _ in range(5))
     starts, slack = array("d"), array("d")
     following: int | None = None
     for event in timeline.events(first):
@@ -346,6 +408,12 @@ def _table(
             call = calls[way] = len(calls)
             callers.append(tuple([places.setdefault(place, len(places)) for place in way[:-1]]))
         call_of.append(call)
+        work = placed.get((call, origin))
+        if work is None:
+            work = works.setdefault(KnownPlace(**placing(event)), len(works))
+            if not event.place.run.around[1]:  # where calls are left out, others may be called the same
+                placed[call, origin] = work
+        work_of.append(work)
         kind_of.append(kind)
         starts.append(event.start)
         for device, begin, end in () if timeline.is_simple else event.place.issued:
@@ -362,10 +430,12 @@ def _table(
         tuple(callers),
         tuple([CallPlace(name, i, locate(Site(name, i)) if i != NOWHERE else None) for name, i in places]),
         tuple(kinds),
+        tuple(works),
         event_of,
         origin_of,
         call_of,
         kind_of,
+        work_of,
         starts,
         slack if with_slack else None,
     )
@@ -417,5 +487,6 @@ def _curve(
             Resident(v.name, v.nbytes, v.function, v.index, locate(Site(v.function, v.index)))
             for v in live[:MOST_VALUES]
         ),
+        _parts(simulation, peak, live),
         tuple(thinned(points, MOST_POINTS)),
     )

@@ -25,7 +25,7 @@ from distir.transform.checkpoint.selective import (
     with_shallow_cores,
 )
 from distir.transform.entry import entry_of
-from distir.transform.steps import StepError, is_heard, step, steps_behind, tell, unheard
+from distir.transform.steps import StepError, always, is_heard, step, steps_behind, tell, unheard
 
 if TYPE_CHECKING:
     from distir.simulate import Simulation
@@ -34,7 +34,7 @@ FULL = ("full", "block")
 """What recomputes all of a block; the second is the older name."""
 
 
-@step(after=("cse", "grad"))
+@step(after=("cse", "grad"), tries=always("checkpoint=selective", "checkpoint=products", "checkpoint=full"))
 def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware: str = "dgx-a100") -> Module:
     """Activation recomputation in a training step: drop activations, and recompute them as late as possible.
 

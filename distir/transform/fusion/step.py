@@ -17,7 +17,7 @@ from distir.transform.fusion.casts import with_own_casts
 from distir.transform.fusion.groups import Grouping
 from distir.transform.fusion.kernels import Kernels
 from distir.transform.fusion.strides import with_transposed_products, with_views
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, always, step
 
 AFTER = (
     "grad",
@@ -43,7 +43,7 @@ DEEPEST = 8
 KERNELS = ("compiled", "blocks", "eager")
 
 
-@step(after=AFTER, choices={"kernels": KERNELS})
+@step(after=AFTER, choices={"kernels": KERNELS}, tries=always("fuse", "fuse epilogues=true"))
 def fuse(
     module: Module,
     *,

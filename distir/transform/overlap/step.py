@@ -15,13 +15,14 @@ from distir.simulate import BindError, simulate
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, applied
-from distir.transform.steps import StepError, bound_sizes, in_order, is_heard, step, tell
+from distir.transform.steps import StepError, always, bound_sizes, in_order, is_heard, step, tell
 
 
 @step(
     after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "ep", "dp", "dtp", "zero"),
     choices={"value": KINDS},
     parts=KINDS,
+    tries=always("overlap"),
 )
 def overlap(
     module: Module,

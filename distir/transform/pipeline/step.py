@@ -43,7 +43,7 @@ from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, StageLimits, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
-from distir.transform.steps import StepError, bound_sizes, is_heard, step, tell
+from distir.transform.steps import StepError, always, bound_sizes, doubling, is_heard, step, tell
 
 Made = TypeVar("Made")
 
@@ -60,7 +60,11 @@ SUMS = ("layer", "stage")
 """When gradients of microbatches are added up: those of each layer as they are made, or those of a stage together."""
 
 
-@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "sums": SUMS})
+@step(
+    after=("cse", "grad", "checkpoint"),
+    choices={"schedule": SCHEDULES, "sums": SUMS},
+    tries=doubling("pp={} microbatches=8"),
+)
 def pp(
     module: Module,
     value: int,
@@ -138,7 +142,7 @@ def per_device(schedule: str, virtual: int, chunks: int) -> int:
     return chunks if chosen.cuts else virtual
 
 
-@step(after=("cse", "grad", "checkpoint"))
+@step(after=("cse", "grad", "checkpoint"), tries=always("accumulate=2", "accumulate=4"))
 def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Module:
     """Gradient accumulation: the batch in `value` microbatches one after the other, with one update at the end.
 

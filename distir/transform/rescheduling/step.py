@@ -11,13 +11,16 @@ from distir.simulate import BindError, Simulation, simulate
 from distir.transform.entry import entry_of
 from distir.transform.rescheduling.orders import Order, by_priority, moved
 from distir.transform.rescheduling.tasks import Tasks, tasks_of
-from distir.transform.steps import StepError, bound_sizes, step, tell
+from distir.transform.steps import StepError, always, bound_sizes, step, tell
 
 ROUNDING = 1e-9
 """Times that differ by less than this part of themselves are the same."""
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero", "overlap", "inline"))
+@step(
+    after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero", "overlap", "inline"),
+    tries=always("reschedule"),
+)
 def reschedule(
     module: Module,
     *,

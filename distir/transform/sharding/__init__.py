@@ -17,12 +17,17 @@ from distir.transform.sharding.context import (
 from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
 from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.ownership import Owned, owned_weights, with_owners
+from distir.transform.sharding.state import WHOLE, Split, State
+from distir.transform.sharding.stated import split_as_stated
 from distir.transform.sharding.steps import TensorPlan, dp, has_whole_experts, sequential, split, tensor_shares, tp
 
 __all__ = [
     "CONTEXTS",
     "DISPATCHERS",
+    "WHOLE",
     "Owned",
+    "Split",
+    "State",
     "TensorPlan",
     "cp",
     "dp",
@@ -37,6 +42,7 @@ __all__ = [
     "sequences",
     "sequential",
     "split",
+    "split_as_stated",
     "tell_of_experts",
     "tensor_shares",
     "tp",

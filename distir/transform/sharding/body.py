@@ -111,10 +111,13 @@ class ShardedBody(Rewriting):
         function: Function,
         instance: Instance,
         states: Sequence[State],
+        constraints: Mapping[str, State],
     ) -> None:
         taken = [*(p.name for p in function.params), *(n for s in function.body for n in results(s))]
         super().__init__(mesh.size, taken, domain, mesh.order)
         self.callees, self.function, self.instance, self.mesh = callees, function, instance, mesh
+        self.constraints = constraints
+        """By value: how it is to lie for whatever uses it."""
         self._complete: set[Arg] = set()
         """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
         self._forms: dict[Form | None, tuple[Item, Sequence[tuple[Value, State, bool]]]] = {}
@@ -141,6 +144,9 @@ class ShardedBody(Rewriting):
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, (Apply, Call)):
                 yield from self._statement(index, statement)
+                for name in statement.results if self.constraints else ():
+                    if name in self.constraints and (made := self.placed(name, self.constraints[name])) != name:
+                        self._settled[name] = made
             else:
                 assert isinstance(statement, Return), "the module checks"
 

@@ -29,12 +29,12 @@ from distir.transform.sharding.ownership import by_owner, owned_weights, with_ow
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_block, whole_like
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, step, tell
+from distir.transform.steps import StepError, doubling, step, tell
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate"), choices={"cp_kind": CONTEXTS})
+@step(after=("grad", "checkpoint", "pp", "accumulate"), choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
 def cp(
     module: Module,
     value: int,

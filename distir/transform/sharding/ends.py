@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distir.ir import (
+    DISCARD,
     HOST,
     Apply,
     Arg,
@@ -32,6 +33,7 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ops import Value, type_of
+from distir.ops.group import GROUPED, represented
 from distir.ops.layout import Shared
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
 from distir.transform.sharding.reshard import block_sizes
@@ -71,7 +73,8 @@ def gather(
             joined.append(lambda name=name: name)
         else:
             here = part_of(type_of(value), state, mesh.size)
-            parts = [f.param(f"{hint}_{rank + 1}", _on(here, mesh, rank)) for rank in range(mesh.size)]
+            names = [hint] if mesh.representative else [f"{hint}_{rank + 1}" for rank in range(mesh.size)]
+            parts = [f.param(name, _on(here, mesh, rank)) for rank, name in enumerate(names)]
             joined.append(
                 lambda hint=hint, parts=parts, value=value, state=state: _join(
                     f, hint, parts, type_of(value), state, mesh
@@ -99,9 +102,9 @@ def _used(body: Sequence[Statement], returned: Sequence[Arg]) -> list[Statement]
 def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, mesh: Mesh) -> list[Arg]:
     """One value for each device, of a value on the first one."""
     devices = mesh.group(_device(type, mesh))
-    parts = tuple(f"{hint}_{rank + 1}" for rank in range(mesh.size))
+    parts = (f"{hint}_1",) if mesh.representative else tuple(f"{hint}_{rank + 1}" for rank in range(mesh.size))
     if is_whole(state):
-        return [*f.apply("MPIBroadcast", arg, results=parts, devices=devices)]
+        return [arg] if mesh.representative else [*f.apply("MPIBroadcast", arg, results=parts, devices=devices)]
     if isinstance(state, tuple):
         assert isinstance(type, TupleType)
         items = f.apply("UnpackTuple", arg, results=tuple(f"{hint}_{k}" for k in range(len(state))))
@@ -114,23 +117,30 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
         ]
     assert isinstance(state, Split)
     if not state.blocks:
-        whole = _ordered(f, hint, arg, state.axis, mesh.order.all(mesh.size))
-        return [*f.apply("MPIScatter", whole, results=parts, devices=devices, axis=state.axis)]
+        return _scattered(f, hint, arg, parts, devices, state.axis, mesh)
     blocks = _blocks(f, hint, arg, state, 1)
     spread = [
-        f.apply("MPIBroadcast", name, results=(f"{name}_copy",) * mesh.size, devices=devices)
-        if isinstance(block, Shared)
-        else f.apply(
-            "MPIScatter",
-            _ordered(f, name, name, state.axis, mesh.order.all(mesh.size)),
-            results=(f"{name}_part",) * mesh.size,
-            devices=devices,
-            axis=state.axis,
-        )
+        _scattered(f, name, name, (f"{name}_part",) * mesh.ranks, devices, state.axis, mesh)
+        if not isinstance(block, Shared)
+        else (name,)
+        if mesh.representative
+        else f.apply("MPIBroadcast", name, results=(f"{name}_copy",) * mesh.size, devices=devices)
         for name, block in zip(blocks, state.blocks, strict=True)
     ]
     rows = zip(*spread, strict=True)
     return [*(f.apply("Concat", *row, results=(p,), axis=state.axis)[0] for p, row in zip(parts, rows, strict=True))]
+
+
+def _scattered(
+    f: FunctionBuilder, hint: str, arg: Arg, parts: tuple[str, ...], devices: tuple[int, ...], axis: int, mesh: Mesh
+) -> list[Arg]:
+    """The parts of a value, one for each device that is written down."""
+    whole = _ordered(f, hint, arg, axis, mesh.order.all(mesh.size))
+    if mesh.representative:
+        own = (*parts, *(DISCARD,) * (mesh.size - 1))
+        found = f.apply("Split", whole, results=own, axis=axis, num_outputs=mesh.size, stride=mesh.run)
+        return [found[0]]
+    return [*f.apply("MPIScatter", whole, results=parts, devices=devices, axis=axis)]
 
 
 def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state: State, mesh: Mesh) -> Arg:
@@ -149,7 +159,7 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
     assert isinstance(state, Split)
     if not state.blocks:
         return _gathered(f, hint, parts, root, state.axis, mesh)
-    columns = [_blocks(f, part, part, state, mesh.size) for part in parts]
+    columns = [_blocks(f, part, part, state, mesh.size) for part in parts]  # of each device that is written down
     joined = [
         row[0] if isinstance(block, Shared) else _gathered(f, f"{hint}_block", row, root, state.axis, mesh)
         for *row, block in zip(*columns, state.blocks, strict=True)
@@ -160,7 +170,11 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
 def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, axis: int, mesh: Mesh) -> str:
     """The parts of all devices in order of the whole, on the device `root`."""
     order = mesh.order.all(mesh.size)
-    every = f.apply("MPIGather", *parts, results=(hint,), root=root, axis=axis)[0]
+    if mesh.representative:
+        group = GROUPED["MPIAllgather"].name
+        every = f.apply(group, *parts, results=(hint,), size=mesh.size, stride=mesh.run, axis=axis)[0]
+    else:
+        every = f.apply("MPIGather", *parts, results=(hint,), root=root, axis=axis)[0]
     return str(_ordered(f, hint, every, axis, [order.index(part) for part in range(len(order))]))
 
 
@@ -209,6 +223,8 @@ def _renamed(
     if isinstance(statement, Call):
         return replace(statement, results=given, args=args, claims=())
     attrs = {n: _moved_devices(v, mesh) if n in DEVICE_ATTRIBUTES else v for n, v in statement.attrs.items()}
+    if (group := represented(statement.op, statement.attrs)) is not None:
+        attrs["stride"] = mesh.stride(group[1])
     return replace(statement, results=given, args=args, attrs=Attributes(attrs), claims=())
 
 

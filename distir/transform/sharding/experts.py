@@ -21,7 +21,7 @@ from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, step, tell
+from distir.transform.steps import StepError, doubling, step, tell
 
 EXCHANGES = ("MPIAlltoall", GROUPED["MPIAlltoall"].name)
 
@@ -29,7 +29,9 @@ DISPATCHERS = ("alltoall", "deepep")
 """How tokens get to the devices of their experts: each row by itself, or once to each node and from there on."""
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp"), choices={"dispatcher": DISPATCHERS})
+@step(
+    after=("grad", "checkpoint", "pp", "accumulate", "tp"), choices={"dispatcher": DISPATCHERS}, tries=doubling("ep={}")
+)
 def ep(
     module: Module,
     value: int,

@@ -14,7 +14,7 @@ from typing import Any
 
 from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type
 from distir.ir import operands as operands_of
-from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
+from distir.ops.group import GROUPED, GroupConstant, represented
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
 from distir.transform.sharding.state import on_devices
 
@@ -146,9 +146,15 @@ class Expansion:
                 )
             case Collective(result, op, arg, attrs):
                 self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
+            case LocalSlice(result, arg, axis) if self.mesh.representative and not self.mesh.order.zigzag:
+                attrs = Attributes({"axis": axis, "num_outputs": self.mesh.size, "stride": self.mesh.run})
+                self.body.append(Apply((result, *(DISCARD,) * (self.mesh.size - 1)), "Split", (arg,), attrs))
             case LocalSlice(result, arg, axis):
                 for rank, name in enumerate(self.names(result)):
                     self._slice(name, self.on(arg, rank), axis, self.mesh.order.of(rank, self.mesh.size))
+            case Ranked(result, values) if self.mesh.representative:
+                attrs = Attributes({"values": values, "stride": self.mesh.run})
+                self.body.append(Apply((result,), GroupConstant.name, (), attrs))
             case Ranked(result, values):
                 for name, value in zip(self.names(result), values, strict=False):
                     self.body.append(Apply((name,), "Constant", (), Attributes({"value": value})))
@@ -169,7 +175,8 @@ class Expansion:
     def _each(self, statement: Apply | Call) -> None:
         named = [name for name in statement.results if name != DISCARD]
         single = bool(named) and not self.single.isdisjoint(named) and self.single.issuperset(named)
-        if single and all(arg in self.single for arg in _flat(operands_of(statement))):
+        moved = self.mesh.representative and isinstance(statement, Apply) and names_device(statement)
+        if single and not moved and all(arg in self.single for arg in _flat(operands_of(statement))):
             self.body.append(statement)
             return
         if self.mesh.representative and not statement.claims:  # each has one name; only what names a device changes
@@ -219,8 +226,8 @@ class Expansion:
         known = self._attributes.get(key)
         if known is None:
             moved = {n: _on(self.mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
-            if op in REPRESENTATIVE_OPS and isinstance(stride := attrs.get("stride", 1), int):
-                moved["stride"] = self.mesh.stride(stride)
+            if (group := represented(op, attrs)) is not None:
+                moved["stride"] = self.mesh.stride(group[1])
             known = self._attributes[key] = Attributes(moved)
         return known
 

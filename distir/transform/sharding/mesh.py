@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Literal
 
 from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, Type, types
-from distir.ops.group import REPRESENTATIVE_OPS
+from distir.ops.group import represented
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def mesh_of(
 def names_device(statement: Statement) -> bool:
     """Whether a statement says something of devices that other devices would have to say otherwise."""
     if isinstance(statement, Apply) and (
-        statement.op in REPRESENTATIVE_OPS or not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs)
+        represented(statement.op, statement.attrs) is not None or not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs)
     ):
         return True
     return any(claim is not None and types.devices(claim) for claim in getattr(statement, "claims", ()))

@@ -42,6 +42,8 @@ class Entry:
     params: tuple[State, ...]
     results: tuple[State, ...]
     result_values: tuple[Value, ...]
+    constrained: Mapping[str, tuple[str, ...]]
+    """By value that was constrained: what it is called on the devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Written:
     spread: int
     """How many sums were spread."""
 
+
+NONE: Final[Mapping[str, State]] = {}
 
 _WRITTEN: Final[Findings[Hashable, Written]] = Findings()
 """Of all programs: those of a search have most of their functions in common."""
@@ -108,28 +112,48 @@ class Partition:
         """How many sums over the devices a call of a function takes, for arguments in these states."""
         return (yield self._written(name, tuple(vs), tuple(states))).sums
 
-    def entry(self, function: Function, states: Sequence[State], bucket_bytes: int = 0) -> Entry:
-        """The entry function for all devices; its results are whole or split."""
+    def entry(
+        self,
+        function: Function,
+        states: Sequence[State],
+        bucket_bytes: int = 0,
+        results: Sequence[State | None] = (),
+        constraints: Mapping[str, State] | None = None,
+    ) -> Entry:
+        """The entry function for all devices; its results are whole or split.
+
+        `results`: how these are to lie, where that is stated; `constraints`: the same for values, by name.
+        """
         vs = tuple(p.type for p in function.params)
-        body = finish(self._body(function, vs, states))
+        body = finish(self._body(function, vs, states, constraints or {}))
         returned = tuple(body.returned(arg) for arg in function.returned)
+        if results:
+            pairs = zip(returned, results, strict=True)
+            returned = tuple(arg if state is None else body.placed(arg, state) for arg, state in pairs)
         if bucket_bytes:
             body.items[:] = bucketed(body, bucket_bytes)
         params = tuple(
             replace(p, type=part_of(p.type, s, self.mesh.size)) for p, s in zip(function.params, states, strict=True)
         )
-        written = self._expanded(function.name, params, body, returned)
+        written, expansion = self._expanded(function.name, params, body, returned)
         self.functions[written.name] = written
         return Entry(
             written,
             tuple(states),
             tuple(body.state(arg) for arg in returned),
             tuple(body.value(arg) for arg in function.returned),
+            {name: expansion.names(str(body.settled(name))) for name in body.constraints},
         )
 
-    def _body(self, function: Function, vs: tuple[Value, ...], states: Sequence[State]) -> Deep[ShardedBody]:
+    def _body(
+        self,
+        function: Function,
+        vs: tuple[Value, ...],
+        states: Sequence[State],
+        constraints: Mapping[str, State] = NONE,
+    ) -> Deep[ShardedBody]:
         instance = self.analysis.domain.instance(function.name, vs)
-        body = ShardedBody(self, self.analysis.domain, self.mesh, function, instance, states)
+        body = ShardedBody(self, self.analysis.domain, self.mesh, function, instance, states, constraints)
         yield from body.run()
         return body
 
@@ -185,7 +209,7 @@ class Partition:
             result_types = None if body.concrete else self._result_types(function, given, kept)
             written = self._named(name, lambda n: Function(n, params, statements, result_types, function.kernel))
             return Callee(written, False, given, single)
-        written = self._named(name, lambda n: self._expanded(n, params, body, returned))
+        written = self._named(name, lambda n: self._expanded(n, params, body, returned)[0])
         return Callee(written, True, given, single)
 
     def _result_types(
@@ -196,8 +220,10 @@ class Partition:
         stated = zip(function.result_types, given, strict=True)
         return tuple(open_part_of(t, s, self.mesh.size, kept) for t, s in stated)
 
-    def _expanded(self, name: str, params: Sequence[Param], body: ShardedBody, returned: Sequence[Arg]) -> Function:
-        """The function that takes every parameter, and gives every result, once for each device."""
+    def _expanded(
+        self, name: str, params: Sequence[Param], body: ShardedBody, returned: Sequence[Arg]
+    ) -> tuple[Function, Expansion]:
+        """The function that takes every parameter, and gives every result, once for each device; what is called how."""
         single = {p.name for p in params if is_host(p.type)} | body.single
         expansion = Expansion(self.mesh, single, body.names())
         written: list[Param] = []
@@ -207,7 +233,7 @@ class Partition:
         for item in body.items:
             expansion.write(item)
         statements: tuple[Statement, ...] = (*expansion.body, Return(expansion.all(returned)))
-        return Function(name, tuple(written), statements)
+        return Function(name, tuple(written), statements), expansion
 
     def _placed(self, type: Type, rank: int, single: bool) -> Type:
         if single:

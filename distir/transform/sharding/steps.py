@@ -29,7 +29,7 @@ from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons
-from distir.transform.steps import StepError, is_heard, step, tell
+from distir.transform.steps import StepError, doubling, is_heard, step, tell
 
 Plan = Callable[[Analysis, Function], Sequence[State]]
 """The placement of the entry function's parameters. Raises ProgramError where there is none."""
@@ -41,7 +41,7 @@ Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 """What is done with the program that was split, its entry function, the placement of its parameters, and the result."""
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "ep"))
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "ep"), tries=doubling("dp={}"))
 def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
@@ -64,7 +64,7 @@ def _number(value: Constant | None) -> int:
     return value if isinstance(value, int) else 1
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate"))
+@step(after=("grad", "checkpoint", "pp", "accumulate"), tries=doubling("tp={}"))
 def tp(
     module: Module,
     value: int,
@@ -221,7 +221,7 @@ def split(
     entry function for all devices, the functions that it calls, and with `ends` its `.scatter` and `.gather`. Raises
     ProgramError if the module does not check, or cannot be split so. `analysis`: of the module, where it has been
     checked already. `representative`: only the first of the devices that one becomes is written down (see
-    `ops/group.py`); there are no `.scatter` and `.gather` for that. `report` is given what came of it. `cut_sends`:
+    `ops/group.py`). `report` is given what came of it. `cut_sends`:
     what all devices of a group have whole is sent in parts; None: in a program of more than `LARGEST_NODE` devices.
     `order`: which parts of what is split a device has. `whole`: ops that each device computes of whole operands.
     """
@@ -245,7 +245,7 @@ def split(
             hint = "leave out `sequence`, or take a number of devices that divides the sequence"
             raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
         functions = [*partition.functions.values()]
-        if ends and not representative:
+        if ends:
             functions.append(scatter(module, entry, states, mesh))
             functions.append(gather(module, entry, done.function, done.result_values, done.results, mesh))
         made = Module(functions)

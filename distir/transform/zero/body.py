@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.ir import DISCARD, Apply, Arg, Function, Literal, Return, Statement, TensorType
+from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ops.group import GroupPart
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import ASSIGN, Uses, WeightGroup, check_unused, uses_of
 from distir.transform.zero.inside import spread
@@ -123,9 +124,13 @@ def _update_in_parts(edits: _Edits, group: WeightGroup, along: Along, stage: int
 
 def _part(name: str, weight: str, group: WeightGroup, along: Along, rank: int) -> Apply:
     """A replica's own part of a weight that it holds whole."""
+    replicas = group.replicas
+    if replicas.stride is not None:
+        attrs = Attributes({"axis": along.axis, "size": replicas.size, "stride": replicas.stride})
+        return Apply((name,), GroupPart.name, (weight,), attrs)
     assert isinstance(group.type, TensorType)
     dim = (group.type.shape or ())[along.axis]
     assert isinstance(dim, int)
-    size = dim // group.replicas.size
+    size = dim // replicas.size
     bounds = (Literal((rank * size,)), Literal(((rank + 1) * size,)), Literal((along.axis,)))
     return Apply((name,), "Slice", (weight, *bounds))

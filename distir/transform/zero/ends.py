@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.ir import Apply, Arg, Attributes, Function, Param, Return, names, operands
+from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Param, Return, names, operands
 from distir.ir.builder import namer
+from distir.ops.group import GROUPED
 from distir.transform.dead_code import live
 from distir.transform.zero.partition import Copies, Owner, part_type
 
@@ -44,7 +45,12 @@ def scatter(function: Function, params: Sequence[Param], copies: Sequence[Copies
     for of in copies:
         if not isinstance(of.partition, Owner):
             hints = tuple(f"{name}_part" for name in of.names)
-            axis = of.partition.axis
+            axis, group = of.partition.axis, of.replicas
+            if group.stride is not None:
+                own = (hints[0], *(DISCARD,) * (group.size - 1))
+                attrs = {"axis": axis, "num_outputs": group.size, "stride": group.stride}
+                parts[of.names[0]] = f.apply("Split", given[of.names[0]], results=own, **attrs)[0]
+                continue
             found = f.apply("MPIScatter", given[of.names[0]], results=hints, devices=of.replicas.devices, axis=axis)
             parts.update(zip(of.names, found, strict=True))
     returned = [parts.get(p.name, given[p.name]) for p in params if not _is_gone(places, p.name)]
@@ -94,6 +100,9 @@ def _joins(row: _Row, wanted: Container[str]) -> Iterator[Apply]:
         if isinstance(partition, Owner):
             if rank != partition.rank:
                 yield Apply((name,), "Send", (row.before[partition.rank],), Attributes({"device": device}))
+        elif row.of.replicas.stride is not None:
+            attrs = {"axis": partition.axis, "size": row.of.replicas.size, "stride": row.of.replicas.stride}
+            yield Apply((name,), GROUPED["MPIAllgather"].name, (row.now[rank],), Attributes(attrs))
         else:
             parts = tuple(row.now[r] for r in range(len(row.of.names)))
             yield Apply((name,), "MPIGather", parts, Attributes({"root": device, "axis": partition.axis}))

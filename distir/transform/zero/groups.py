@@ -139,13 +139,13 @@ def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
     device.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")
-    if scatter is not None:
+    if any("replicas" in p.roles for p in entry.params):
+        origins = {p.name: p.name for p in entry.params if types.devices(p.type)}
+    elif scatter is not None:
         origins = _origins(entry, scatter)
         batches = [origins[p.name] for p in entry.params if "batch" in p.roles and p.name in origins]
         if not any(map(_is_scattered, batches)):
             raise _no_groups(entry)
-    elif any("replicas" in p.roles for p in entry.params):
-        origins = {p.name: p.name for p in entry.params if types.devices(p.type)}
     else:
         raise _no_groups(entry)
     uses = uses_of(entry)
@@ -159,11 +159,6 @@ def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
         raise _no_updates(entry) if weights else _no_groups(entry)
     order = {param.name: place for place, param in enumerate(entry.params)}
     return sorted(found, key=lambda group: order[group.weights[0]])
-
-
-def is_representative(entry: Function) -> bool:
-    """Whether the devices of a program represent others, which sum gradients with them."""
-    return any(isinstance(s, Apply) and s.op == SUMS[1] for s in entry.body)
 
 
 def _group(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.ir import Apply, Attributes, Statement, names, operands
 from distir.ir.builder import FunctionBuilder
+from distir.ops.group import GroupFirst
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import NORM, SUMS, ReplicaGroup, WeightGroup
 from distir.transform.zero.partition import Owner, Partition
@@ -47,6 +48,15 @@ class _Norms:
     def add(self, name: str, term: _Term) -> None:
         self.terms[name] = term
         self.siblings.setdefault(term.key, {})[term.rank] = name if term.there else ""
+
+    def of_first(self, name: str, like: _Term) -> str:
+        """An addend that is no term like this one, which is added on the first replica alone; one may represent all."""
+        if name in self.terms or like.replicas.stride is None:
+            return name
+        attrs = Attributes({"size": like.replicas.size, "stride": like.replicas.stride})
+        first = self.namer.fresh(f"{name}_first")
+        self.body.append(Apply((first,), GroupFirst.name, (name,), attrs))
+        return first
 
     def is_everywhere(self, name: str) -> bool:
         """Whether each replica has a term like this one."""
@@ -106,7 +116,7 @@ def _statement(found: _Norms, gradients: dict[str, _Term], statement: Statement)
         what = tuple(found.terms[name].what for name in mine)
         found.add(statement.results[0], _Term(what, first.rank, first.replicas, bool(kept)))
         if kept:
-            found.body.append(replace(statement, args=tuple(kept)))
+            found.body.append(replace(statement, args=tuple([found.of_first(a, first) for a in kept])))
     elif isinstance(statement, Apply) and statement.op in SUMS and mine == args and all(map(found.is_everywhere, args)):
         what = tuple(found.terms[name].what for name in args)
         for result, arg in zip(statement.results, args, strict=True):

@@ -12,10 +12,10 @@ from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.side_by_side import written_side_by_side
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, always, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
-from distir.transform.zero.groups import WeightGroup, groups_of, is_representative
+from distir.transform.zero.groups import WeightGroup, groups_of
 from distir.transform.zero.hybrid import in_groups, summed_over_groups
 from distir.transform.zero.inside import WeightsInside, handing_on
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
@@ -27,7 +27,11 @@ KINDS = ("owner", "split")
 STAGES = ("0", "1", "2", "3")
 
 
-@step(after=("dp", "dtp"), choices={"value": STAGES, "partition": KINDS})
+@step(
+    after=("dp", "dtp"),
+    choices={"value": STAGES, "partition": KINDS},
+    tries=always("zero=1 partition=split", "zero=2 partition=split", "zero=3 partition=split"),
+)
 def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0) -> Module:
     """ZeRO, stage `value`: partition replicated state over data-parallel devices. Apply it after `dp`.
 
@@ -99,7 +103,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
             result_types=None,
         )
     }
-    if not is_representative(entry):
+    if f"{entry.name}.scatter" in module.functions:
         spread, joined = (module.functions[f"{entry.name}.{end}"] for end in ("scatter", "gather"))
         changed[spread.name] = scatter(spread, entry.params, params)
         changed[joined.name] = gather(joined, entry.returned, results)

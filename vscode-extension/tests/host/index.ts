@@ -1,14 +1,14 @@
 // Runs inside the extension host of a real VS Code: what commands and providers answer, as data. e2e/host.test.mjs starts it.
 
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import * as vscode from "vscode";
 import { Trace } from "vscode-languageclient/node";
 
 import type { Api } from "../../src/extension";
-import { type Comparison, type Hardware, type Status, type WhatIf, ask } from "../../src/requests";
+import { type AdviceList, type Comparison, type Hardware, type Status, type WhatIf, ask } from "../../src/requests";
 import { messageOf } from "../../src/server/messages";
 import type { Found } from "../../src/views/search";
 
@@ -41,14 +41,14 @@ function status(document: vscode.TextDocument): Promise<Status> {
   return ask<Status>(client, "status", document.uri.toString());
 }
 
-/** How often the server is asked how a program stands, in a while. */
-async function statusesAsked(ms: number): Promise<number> {
+/** How often the server is asked how a program stands, or for something else, in a while. */
+async function statusesAsked(ms: number, request = "status"): Promise<number> {
   const client = api.server.running;
   assert.ok(client);
   const real = client.sendRequest;
   let count = 0;
   client.sendRequest = function (this: unknown, ...args: unknown[]) {
-    count += Number(args[0] === "distir/status");
+    count += Number(args[0] === `distir/${request}`);
     return (real as (...all: unknown[]) => Promise<never>).apply(client, args);
   } as typeof client.sendRequest;
   await new Promise((resolve) => setTimeout(resolve, ms));
@@ -192,6 +192,70 @@ const tests: Record<string, () => Promise<void>> = {
     assert.equal(head.other.latency_s, before);
     await vscode.window.showTextDocument(document);
     await vscode.commands.executeCommand("workbench.action.files.revert");
+  },
+
+  async "advice is listed best first, applied as an edit, undone by undo, and marked where the setting says"() {
+    const document = await open("swapped.dir");
+    const text = document.getText();
+    const before = (await simulated(document)).latency_s ?? 0;
+    const client = api.server.running;
+    assert.ok(client);
+    const { advice } = await ask<AdviceList>(client, "advice", document.uri.toString());
+    const move = advice.find(({ kind }) => kind === "move");
+    assert.equal(move?.title, "move `%p_1` above `%ar_2`");
+    await vscode.commands.executeCommand("distir.applyAdvice", document.uri.toString(), move?.number);
+    await until("the edit", () => document.getText() !== text);
+    assert.equal((await simulated(document)).latency_s, move?.latency_s);
+    assert.ok((move?.latency_s ?? before) < before);
+    await vscode.commands.executeCommand("undo");
+    assert.equal(document.getText(), text);
+    const marked = (): boolean => vscode.languages.getDiagnostics(document.uri).some(({ message }) => message.includes("possible here"));
+    assert.ok(!marked());
+    await set("advice", "problems");
+    await until("information findings", marked);
+    await set("advice", undefined);
+    await until("none", () => !marked());
+    await vscode.commands.executeCommand("workbench.action.files.revert");
+  },
+
+  async "the cursor goes along the critical path and from wait to wait"() {
+    const document = await open("mlp.dir");
+    await simulated(document);
+    const editor = vscode.window.activeTextEditor;
+    assert.ok(editor);
+    const first = place(document, "func @mlpPP");
+    editor.selection = new vscode.Selection(first, first);
+    const seen: string[] = [];
+    for (let count = 0; count < 3; count++) {
+      await vscode.commands.executeCommand("distir.nextCritical");
+      seen.push(document.lineAt(vscode.window.activeTextEditor?.selection.active.line ?? 0).text);
+    }
+    assert.equal(new Set(seen).size, 3, seen.join());
+    await vscode.commands.executeCommand("distir.previousCritical");
+    assert.equal(document.lineAt(vscode.window.activeTextEditor?.selection.active.line ?? 0).text, seen[1]);
+    await vscode.commands.executeCommand("distir.nextWait");
+    assert.notEqual(document.lineAt(vscode.window.activeTextEditor?.selection.active.line ?? 0).text, seen[1]);
+  },
+
+  async "bars beside lines are asked for unless the setting says no"() {
+    await set("lineTimes", false);
+    const document = await open("mlp.dir");
+    await simulated(document);
+    assert.equal(await statusesAsked(1000, "lineTimes"), 0);
+    const asked = statusesAsked(1000, "lineTimes");
+    await set("lineTimes", undefined);
+    assert.ok((await asked) > 0);
+  },
+
+  async "a trace for Perfetto is written where it is asked for, and what is in the way is told"() {
+    const document = await open("mlp.dir");
+    await simulated(document);
+    const target = file("mlp.trace.json");
+    const written = await vscode.commands.executeCommand<vscode.Uri>("distir.openInPerfetto", document.uri, target);
+    assert.equal(written.toString(), target.toString());
+    const { traceEvents } = JSON.parse(readFileSync(target.fsPath, "utf8")) as { traceEvents: { name: string }[] };
+    assert.ok(traceEvents.some(({ name }) => name === "Gemm"));
+    assert.equal(await vscode.commands.executeCommand("distir.openInPerfetto", document.uri, file("none/mlp.trace.json")), undefined);
   },
 
   async "a rank's program follows the whole one, and its lines lead back"() {
@@ -478,7 +542,7 @@ export async function run(): Promise<void> {
       console.log(`ok ${name} (${Date.now() - begun} ms)`);
     } catch (error) {
       failed.push(name);
-      for (const each of ["hardware", "nodes", "entry", "bind", "simulation.limit", "readLimit", "trace.server", "interpreter"]) await set(each, undefined);
+      for (const each of ["hardware", "nodes", "advice", "lineTimes", "entry", "bind", "simulation.limit", "readLimit", "trace.server", "interpreter"]) await set(each, undefined);
       console.log(`FAILED ${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
     }
   }

@@ -3,13 +3,18 @@
 import { describe, describeState } from "./describe";
 import { button } from "./dom";
 import { draw } from "./draw";
-import { AXIS, BARS, GUTTER, rowsOf } from "./layout";
-import { Model } from "./model";
+import { type ColouredBy, bestColouring, colouring, colouringsOf } from "./colouring";
+import { equalDevices } from "./equal";
+import { AXIS, GUTTER, type Row, rowsOf } from "./layout";
+import { laneName, Model } from "./model";
 import type { FromView, ShowMessage, ToView } from "./protocol";
-import { modelOf, type Scene, type Selection } from "./scene";
+import { modelOf, type Range, type Scene, type Selection } from "./scene";
 import { neighbour, search } from "./search";
-import { buildShell, type Shell } from "./shell";
+import { buildShell, fillLegend, type Shell } from "./shell";
+import { levelsOf, nameOf, type Slices } from "./slices";
 import { fillTable } from "./table";
+import { totals } from "./totals";
+import { fillTotals } from "./totals_view";
 import { onThemeChange, readTheme } from "./theme";
 import { Viewport } from "./viewport";
 import { compared, summary } from "./words";
@@ -29,6 +34,8 @@ export interface Kept {
   event: number | null;
   search: string;
   onlyCritical: boolean;
+  colouredBy?: ColouredBy;
+  equal?: boolean;
 }
 
 /** What keys and pointers may ask for. */
@@ -51,8 +58,21 @@ export interface App {
   toggleCritical(): void;
   toggleTable(): void;
   toggleHosts(): void;
+  toggleTotals(): void;
+  toggleEqual(): void;
+  /** Open or close a device: show slices and memory, or low bars alone; without one that of the selected lane. */
+  toggleDevice(row?: Row): void;
+  colour(by?: ColouredBy): void;
+  /** Sum up a stretch of time; null: none. `open`: it is still being chosen, and nothing is summed up yet. */
+  selectRange(range: Range | null, open?: boolean): void;
+  selectSlice(row: Row, slices: Slices, slice: number): void;
+  /** Sum up while the selected op runs; without one, what is in view. */
+  rangeOfSelection(): void;
   find(text: string): void;
 }
+
+/** Of more devices, equal ones are shown as one at first. */
+const FEW_DEVICES = 4;
 
 export function makeApp(root: HTMLElement, host: Host): App {
   const shell = buildShell(root);
@@ -68,16 +88,21 @@ export function makeApp(root: HTMLElement, host: Host): App {
   const controls = {
     critical: button("Critical path", "Dim what is not on the critical path (c)", toggleCritical),
     table: button("Table", "What is in view as a table (t)", toggleTable),
+    totals: button("Totals", "What takes how much time, in all or in the selected stretch (s)", toggleTotals),
+    equal: button("Equal as one", "Equal devices as one lane (g)", toggleEqual),
     hosts: button("Hosts", "Lanes of what hosts issue (h)", toggleHosts),
   };
   for (const toggle of Object.values(controls)) toggle.setAttribute("aria-pressed", "false");
   controls.hosts.setAttribute("aria-pressed", "true");
+  shell.colours.addEventListener("change", () => colour(shell.colours.value as ColouredBy));
   shell.controls.append(
     button("−", "Zoom out (-)", () => zoom(1 / 0.7), "Zoom out"),
     button("+", "Zoom in (+)", () => zoom(0.7), "Zoom in"),
     button("All", "Show everything (0)", fit),
     controls.critical,
+    controls.totals,
     controls.table,
+    controls.equal,
     controls.hosts,
   );
 
@@ -103,7 +128,9 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const { from, to, top } = viewport;
     const { selected, onlyCritical, model } = scene;
     const event = selected === null || selected.isOther ? null : model.events[selected.bar];
-    host.keep({ uri: model.side.document.uri, from, to, top, event, search: scene.hits?.text ?? "", onlyCritical });
+    const { uri } = model.side.document;
+    const { colouring: { by: colouredBy }, equal } = scene;
+    host.keep({ uri, from, to, top, event, search: scene.hits?.text ?? "", onlyCritical, colouredBy, equal });
   }
 
   function say(text: string): void {
@@ -117,6 +144,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     shell.canvas.height = Math.max(1, Math.round(clientHeight * scale));
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     viewport.resize(clientWidth - GUTTER, clientHeight - AXIS);
+    if (scene !== null) arrange();
     redraw();
   }
 
@@ -135,26 +163,40 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const other = message.other && message.other.timeline.length > 0 ? new Model(message.other) : null;
     const same = before !== null && before.model.side.document.uri === message.document.uri;
     const kept = before === null ? host.kept() : undefined;
-    const hosts = before?.hosts ?? true;
-    const rows = rowsOf(model, other, hosts);
+    const known = same ? before : null;
+    const groups = equalDevices(model, other);
+    const several = groups.some((group) => group.length > 1);
+    const equal = several && (known?.equal ?? kept?.equal ?? model.devices.length > FEW_DEVICES);
+    controls.equal.hidden = !several;
     controls.hosts.hidden = !model.hasHosts && other?.hasHosts !== true;
     shown = message;
     shell.tip.hidden = true; // it tells of what was there
+    const useful = colouringsOf(model);
+    const by = [known?.colouring.by, kept?.colouredBy].find((wanted) => wanted !== undefined && useful.includes(wanted)) ?? bestColouring(model);
     scene = {
       model,
       other,
-      rows,
+      rows: [],
+      rowOf: new Map(),
+      groups,
+      equal,
+      chosen: known?.chosen ?? new Map(),
+      colouring: colouring(model, by),
+      otherColouring: other === null ? null : colouring(other, by),
+      range: null,
       viewport,
       theme: before?.theme ?? readTheme(),
       selected: null,
       cursor: null,
       hits: null,
       onlyCritical: before?.onlyCritical ?? false,
-      hosts,
+      hosts: before?.hosts ?? true,
     };
-    viewport.content = (rows.at(-1)?.bottom ?? 0) + 4;
+    arrange();
+    tellColours();
     const total = Math.max(model.latency, other?.latency ?? 0);
-    if (same) {
+    if (known !== null) {
+      const before = known;
       viewport.retime(total);
       if (before.selected !== null && !before.selected.isOther) {
         const bar = model.counterpart(before.model, before.selected.bar);
@@ -173,6 +215,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const missing = model.count < model.allEvents ? ` · the first ${model.count.toLocaleString("en")} bars shown` : "";
     shell.summary.textContent = summary(model) + missing;
     tellComparison();
+    tellTotals();
     describeState(shell, true, "simulated", null);
     tellSelection(false);
     if (same) say(`updated: ${summary(model)}`);
@@ -215,13 +258,120 @@ export function makeApp(root: HTMLElement, host: Host): App {
   }
 
   function isSeen(bar: number): boolean {
-    const { model, rows } = scene!;
+    const { model, rowOf } = scene!;
     if (model.ends[bar] < viewport.from || model.starts[bar] > viewport.to) return false;
-    const row = rows.find((found) => found.lane === laneOf(bar))!;
-    return row.top >= viewport.top && row.top + BARS <= viewport.top + viewport.height;
+    const row = rowOf.get(laneOf(bar));
+    return row !== undefined && row.top >= viewport.top && row.top + row.bars <= viewport.top + viewport.height;
   }
 
   const laneOf = (bar: number): string => scene!.model.group(bar).lanes[0];
+
+  // How it is arranged and coloured.
+
+  /** Place the lanes anew. */
+  function arrange(): void {
+    if (scene === null) return;
+    const { model, other, equal, groups, hosts, chosen } = scene;
+    const shown = equal ? groups : groups.flat().sort((a, b) => a - b).map((device) => [device]);
+    const { height } = viewport;
+    scene.rows = rowsOf(model, other, { groups: shown, hosts, levels: levelsOf(model), chosen, height });
+    scene.rowOf = new Map(
+      scene.rows.flatMap((row) => row.devices.map((device): [string, Row] => [laneName(device, row.stream), row])),
+    );
+    viewport.content = (scene.rows.at(-1)?.bottom ?? 0) + 4;
+    viewport.move(0, 0);
+    controls.equal.setAttribute("aria-pressed", String(equal));
+  }
+
+  function toggleEqual(): void {
+    if (scene === null || controls.equal.hidden) return;
+    scene.equal = !scene.equal;
+    arrange();
+    say(scene.equal ? "equal devices are one lane" : "each device has its own lane");
+    redraw();
+  }
+
+  function toggleDevice(row = scene?.selected == null ? scene?.rows[0] : scene.rowOf.get(scene.selected.lane)): void {
+    if (scene === null || row === undefined) return;
+    scene.chosen = new Map([...scene.chosen, [row.device, !row.isOpen]]);
+    arrange();
+    say(`device ${row.device} ${row.isOpen ? "closed" : "opened"}`);
+    redraw();
+  }
+
+  /** Colour by this; without one, by the next. */
+  function colour(by?: ColouredBy): void {
+    if (scene === null) return;
+    const { model, other } = scene;
+    const useful = colouringsOf(model);
+    const next = by ?? useful[(useful.indexOf(scene.colouring.by) + 1) % useful.length];
+    scene.colouring = colouring(model, next);
+    scene.otherColouring = other === null ? null : colouring(other, next);
+    tellColours();
+    say(`coloured by ${next}`);
+    redraw();
+  }
+
+  function tellColours(): void {
+    if (scene === null) return;
+    const useful = colouringsOf(scene.model);
+    for (const option of shell.colours.options) option.hidden = option.disabled = !useful.includes(option.value as ColouredBy);
+    shell.colours.value = scene.colouring.by;
+    fillLegend(shell.legend, scene);
+  }
+
+  // What is summed up.
+
+  function selectRange(range: Range | null, open = false): void {
+    if (scene === null) return;
+    const ends = range === null && scene.range !== null;
+    scene.range = range;
+    if (range !== null && !open && shell.totals.hidden) toggleTotals();
+    else if (!open && (range !== null || ends)) tellTotals();
+    redraw();
+  }
+
+  function selectSlice(row: Row, slices: Slices, slice: number): void {
+    if (scene === null) return;
+    const { model } = scene;
+    const part = slices.part(slice);
+    const name = nameOf(part);
+    selectRange({ from: slices.starts[slice], to: slices.ends[slice], devices: row.devices, name });
+    if (part.kind !== "call") return;
+    const bar = model.lanes.get(row.lane)!.bars[slices.firsts[slice]];
+    const callers = model.callersOf(bar);
+    const at = callers.indexOf(part.place);
+    const path = callers.slice(0, at).map(({ function: caller, statement }) => ({ function: caller, statement }));
+    const { function: caller, statement, range } = part.place;
+    const { uri } = model.side.document;
+    host.post({ type: "reveal", uri, range, function: caller, statement, path, event: model.events[bar], focus: false });
+  }
+
+  function rangeOfSelection(): void {
+    if (scene === null) return;
+    const { selected } = scene;
+    if (selected === null) return selectRange({ from: viewport.from, to: viewport.to, devices: null, name: "in view" });
+    if (selected.isOther) return;
+    const { model } = scene;
+    const { op, label } = model.statement(selected.bar);
+    const name = `${op} ${label}`;
+    selectRange({ from: model.starts[selected.bar], to: model.ends[selected.bar], devices: null, name });
+  }
+
+  function toggleTotals(): void {
+    shell.totals.hidden = !shell.totals.hidden;
+    controls.totals.setAttribute("aria-pressed", String(!shell.totals.hidden));
+    tellTotals();
+  }
+
+  function tellTotals(): void {
+    if (scene === null || shell.totals.hidden) return;
+    const { model, range } = scene;
+    const devices = range?.devices ?? model.devices.map(({ device }) => device);
+    const found = totals(model, range?.from ?? 0, range?.to ?? model.latency, devices);
+    const text = fillTotals(shell.totals, scene, found, () => selectRange(null));
+    if (range !== null) say(text);
+  }
 
   // What is seen.
 
@@ -251,8 +401,9 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   function bringIntoView(selection: Selection): void {
     const model = modelOf(scene!, selection);
-    const row = scene!.rows.find((found) => found.lane === selection.lane)!;
-    viewport.reveal(model.starts[selection.bar], model.ends[selection.bar], row.top - 6, row.bottom);
+    const row = scene!.rowOf.get(selection.lane);
+    if (row === undefined) return;
+    viewport.reveal(model.starts[selection.bar], model.ends[selection.bar], row.sliceTop - 6, row.bottom);
   }
 
   // What is selected.
@@ -302,7 +453,8 @@ export function makeApp(root: HTMLElement, host: Host): App {
       ...(model.lanes.get(lane)?.bars.length ? [{ lane, isOther: false }] : []),
       ...(other?.lanes.get(lane)?.bars.length ? [{ lane, isOther: true }] : []),
     ]);
-    const now = lanes.findIndex(({ lane, isOther }) => lane === selected.lane && isOther === selected.isOther);
+    const own = scene.rowOf.get(selected.lane)?.lane;
+    const now = lanes.findIndex(({ lane, isOther }) => lane === own && isOther === selected.isOther);
     const goal = lanes[now + step];
     if (goal === undefined) return;
     const from = modelOf(scene, selected);
@@ -343,11 +495,10 @@ export function makeApp(root: HTMLElement, host: Host): App {
   function toggleHosts(): void {
     if (scene === null || controls.hosts.hidden) return;
     scene.hosts = !scene.hosts;
-    scene.rows = rowsOf(scene.model, scene.other, scene.hosts);
-    viewport.content = (scene.rows.at(-1)?.bottom ?? 0) + 4;
+    arrange();
     controls.hosts.setAttribute("aria-pressed", String(scene.hosts));
     const { selected } = scene;
-    if (selected !== null && !scene.rows.some((row) => row.lane === selected.lane)) {
+    if (selected !== null && !scene.rowOf.has(selected.lane)) {
       scene.selected = { ...selected, lane: modelOf(scene, selected).group(selected.bar).lanes[0] };
     }
     viewport.move(0, 0);
@@ -381,6 +532,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   onThemeChange(() => {
     if (scene !== null) scene.theme = readTheme();
+    tellColours();
     redraw();
   });
   new ResizeObserver(resize).observe(shell.chart);
@@ -388,7 +540,8 @@ export function makeApp(root: HTMLElement, host: Host): App {
   tellSelection(false);
   return {
     shell, viewport, scene: () => scene, receive, redraw, zoom, move, fit, zoomToSelection, select, open, along, across,
-    next, toggleCritical, toggleTable, toggleHosts, find,
+    next, toggleCritical, toggleTable, toggleHosts, toggleTotals, toggleEqual, toggleDevice, colour, selectRange,
+    selectSlice, rangeOfSelection, find,
   };
 }
 

@@ -1,31 +1,36 @@
 // Drawing on the canvas. What it costs goes by the pixels that are seen, not by the bars that there are.
 
+import { type Colouring, mixOf, type Paint, paintsOf } from "./colouring";
+import { drawGutter } from "./draw_gutter";
 import { drawLinks, drawCriticalSteps } from "./draw_links";
 import { drawMemory } from "./draw_memory";
-import { AXIS, BARS, GUTTER, OTHER, STRIP, type Row } from "./layout";
+import { drawSlices } from "./draw_slices";
+import { AXIS, GUTTER, OVERVIEW, type Row } from "./layout";
 import type { Lane } from "./lane";
 import type { Model } from "./model";
+import { drawOverview } from "./overview";
 import type { Scene } from "./scene";
 import { pixel, Strip } from "./strip";
-import { bytes, percent } from "./words";
 
 export type Pen = CanvasRenderingContext2D;
 
-const FONT = "12px system-ui, sans-serif";
-const SMALL = "11px system-ui, sans-serif";
-const LABEL = "11px ui-monospace, Menlo, Consolas, monospace";
+export const SMALL = "11px system-ui, sans-serif";
+export const LABEL = "11px ui-monospace, Menlo, Consolas, monospace";
 const LETTER_HEIGHT = 14; // of LABEL, with room above and below
 const DIM = 0.2;
+const MANY_LANES = 12;
 
 let letter = 0; // the width of a letter of LABEL
 let strip: Strip; // made with the first drawing: there may be no page yet
 
 export function draw(pen: Pen, scene: Scene): void {
-  const { viewport, rows } = scene;
+  const { viewport, rows, theme } = scene;
+  const paints = paintsOf(theme, scene.colouring);
+  const otherPaints = scene.otherColouring === null ? paints : paintsOf(theme, scene.otherColouring);
   strip ??= new Strip(1);
   pen.clearRect(0, 0, GUTTER + viewport.width, AXIS + viewport.height);
   pen.textBaseline = "middle";
-  const seen = rows.filter((row) => row.bottom > viewport.top && row.top < viewport.top + viewport.height);
+  const seen = rows.filter((row) => row.bottom > viewport.top && row.sliceTop < viewport.top + viewport.height);
   pen.save();
   pen.beginPath();
   pen.rect(GUTTER, AXIS, viewport.width, viewport.height);
@@ -34,22 +39,28 @@ export function draw(pen: Pen, scene: Scene): void {
   for (const row of seen) {
     const lane = scene.model.lanes.get(row.lane);
     if (lane !== undefined) {
-      drawWaits(pen, scene, lane, row.top, BARS);
-      drawLane(pen, scene, scene.model, lane, row.top, BARS, 1);
+      drawSlices(pen, scene, row, lane);
+      drawWaits(pen, scene, lane, row.top, row.bars);
+      drawLane(pen, scene, { model: scene.model, lane, top: row.top, high: row.bars, strength: 1, colouring: scene.colouring, paints });
     }
     const otherLane = scene.other?.lanes.get(row.lane);
     if (scene.other !== null && otherLane !== undefined) {
-      drawWaits(pen, scene, otherLane, row.otherTop, OTHER);
-      drawLane(pen, scene, scene.other, otherLane, row.otherTop, OTHER, 0.65);
+      drawWaits(pen, scene, otherLane, row.otherTop, row.otherBars);
+      const colouring = scene.otherColouring ?? scene.colouring;
+      drawLane(pen, scene, {
+        model: scene.other, lane: otherLane, top: row.otherTop, high: row.otherBars, strength: 0.65, colouring, paints: otherPaints,
+      });
     }
-    if (row.stripTop !== null) drawMemory(pen, scene, row.device, row.stripTop);
+    if (row.stripTop !== null) drawMemory(pen, scene, row);
   }
   drawLinks(pen, scene);
   drawCriticalSteps(pen, scene);
   drawEnds(pen, scene);
   drawSelected(pen, scene);
+  drawRange(pen, scene);
   pen.restore();
   drawGutter(pen, scene, seen);
+  drawOverview(pen, scene);
   drawAxis(pen, scene);
   drawScroll(pen, scene);
 }
@@ -64,17 +75,30 @@ function drawScroll(pen: Pen, { viewport, theme }: Scene): void {
   pen.globalAlpha = 1;
 }
 
-function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number, high: number, strength: number): void {
+/** A lane to draw: where, how strong, and in which colours. */
+interface Drawn {
+  model: Model;
+  lane: Lane;
+  top: number;
+  high: number;
+  strength: number;
+  colouring: Colouring;
+  paints: Paint[];
+}
+
+function drawLane(pen: Pen, scene: Scene, { model, lane, top, high, strength, colouring, paints }: Drawn): void {
   const { viewport, theme, hits, cursor, onlyCritical } = scene;
   const { from, to, width } = viewport;
   const factor = width / (to - from);
-  const slot = ((lane.device % theme.devices.length) + theme.devices.length) % theme.devices.length;
+  const mix = mixOf(lane, colouring);
+  const fixed = ((lane.device % paints.length) + paints.length) % paints.length; // of the device
   const own = model === scene.model;
   const hasHits = hits !== null && own;
   const cursorBars = own && cursor !== null ? cursor : null;
   pen.font = LABEL;
   letter ||= pen.measureText("0").width || 7;
-  pen.fillStyle = theme.devices[slot];
+  let slot = fixed;
+  pen.fillStyle = paints[slot].fill;
 
   // Changing the pen's state costs more than a rectangle: colours change only where they must, and what marks the
   // critical path is drawn at the end, in one piece as far as it reaches.
@@ -89,14 +113,18 @@ function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number,
   };
 
   strip.begin(width);
-  lane.paint(from, to, width, {
-    column(column, first, last, full) {
+  // Of many lanes the columns are coarser: what is seen of each is less, and a frame costs as much.
+  const step = scene.rows.length > MANY_LANES ? 2 : 1;
+  const columns = Math.ceil(width / step);
+  lane.paint(from, from + (columns * step) / factor, columns, {
+    column(number, first, last, full) {
+      const column = number * step;
       const critical = lane.criticalIn(first, last) > 0;
       const hit = hasHits && lane.markedIn(first, last) > 0;
       const dim = (onlyCritical && !critical) || (hasHits && !hit);
       const shade = (dim ? DIM : 1) * strength * (0.3 + 0.7 * full);
-      if (critical) mark(column, column + 1);
-      strip.put(column, column + 1, pixel(hit ? theme.hitParts : theme.deviceParts[slot], shade));
+      if (critical) mark(column, column + step);
+      strip.put(column, column + step, pixel(hit ? theme.hitParts : paints[mix?.most(first, last) ?? fixed].parts, shade));
     },
     bar(i) {
       const bar = lane.bars[i];
@@ -106,32 +134,34 @@ function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number,
       const dim = (onlyCritical && model.critical[bar] === 0) || (hasHits && !hit);
       const right = left + wide - (wide > 3 ? 0.5 : 0);
       fade((dim ? DIM : 1) * strength);
+      if (mix !== null && mix.slotOf[bar] !== slot) pen.fillStyle = paints[(slot = mix.slotOf[bar])].fill;
       if (hit && wide <= 5) pen.fillStyle = theme.hit;
       pen.fillRect(left, top, right - left, high);
-      if (hit && wide <= 5) pen.fillStyle = theme.devices[slot];
+      if (hit && wide <= 5) pen.fillStyle = paints[slot].fill;
       if (model.critical[bar] === 1) mark(left, right);
       if (wide <= 5) return;
       // Beyond this there are few: no more than fit beside each other.
       const { op, label } = model.statement(bar);
-      const text = wide > 4 * letter ? fitting(op, label, Math.floor((wide - 6) / letter)) : "";
+      const text = wide > 4 * letter && high >= LETTER_HEIGHT ? fitting(op, label, Math.floor((wide - 6) / letter)) : "";
       const written = text === "" ? 0 : 6 + text.length * letter;
       if (model.group(bar).communication !== null) stripe(pen, theme.ground, left, top, wide, high, written);
       if (hit) ring(pen, theme.hit, left, top, wide, high);
       if (text !== "") {
         pen.globalAlpha = dim ? 0.5 : 1;
-        pen.fillStyle = dim || strength < 1 ? theme.text : theme.inks[slot];
+        pen.fillStyle = dim || strength < 1 ? theme.text : paints[slot].ink;
         pen.fillText(text, left + 4, top + high / 2);
       }
-      pen.fillStyle = theme.devices[slot];
+      pen.fillStyle = paints[slot].fill;
       pen.globalAlpha = alpha;
     },
   });
   strip.paint(pen, top, high);
   pen.globalAlpha = 1;
   pen.fillStyle = theme.mark;
+  const edge = high < 14 ? 1 : 2;
   for (let i = 0; i < marks.length; i += 2) {
-    pen.fillRect(marks[i], top, marks[i + 1] - marks[i], 2);
-    pen.fillRect(marks[i], top + high - 2, marks[i + 1] - marks[i], 2);
+    pen.fillRect(marks[i], top, marks[i + 1] - marks[i], edge);
+    pen.fillRect(marks[i], top + high - edge, marks[i + 1] - marks[i], edge);
   }
   if (cursorBars !== null) drawCursor(pen, scene, lane, cursorBars.bars, top, high);
 }
@@ -167,7 +197,7 @@ function stripe(
   const before = pen.globalAlpha;
   pen.globalAlpha = before * 0.45;
   pen.fillStyle = colour;
-  for (let y = top + 4; y < top + high - 3; y += 4) {
+  for (let y = top + Math.min(4, high / 3); y < top + high - 3; y += 4) {
     const from = Math.abs(y + 0.5 - (top + high / 2)) < LETTER_HEIGHT / 2 ? written : 0;
     if (from < wide - 0.5) pen.fillRect(left + from, y, wide - 0.5 - from, 1);
   }
@@ -209,13 +239,15 @@ function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number
       continue;
     }
     pen.globalAlpha = 0.12;
-    pen.fillRect(left, top + 3, right - left, high - 6);
+    const inset = Math.min(3, Math.floor(high / 5));
+    pen.fillRect(left, top + inset, right - left, high - 2 * inset);
     const middle = Math.round(top + high / 2) + 0.5;
     pen.moveTo(left + 1, middle);
     pen.lineTo(right - 1, middle);
-    pen.moveTo(right - 4.5, top + 5);
+    const reach = Math.min(8, high / 2 - 2);
+    pen.moveTo(right - 4.5, middle - reach);
     pen.lineTo(right - 1, middle);
-    pen.lineTo(right - 4.5, top + high - 5);
+    pen.lineTo(right - 4.5, middle + reach);
   }
   pen.globalAlpha = 0.7;
   pen.stroke();
@@ -240,7 +272,7 @@ function drawEnds(pen: Pen, scene: Scene): void {
 }
 
 function drawSelected(pen: Pen, scene: Scene): void {
-  const { selected, rows, viewport, theme } = scene;
+  const { selected, viewport, theme } = scene;
   if (selected === null) return;
   const model = selected.isOther ? scene.other : scene.model;
   if (model === null) return;
@@ -248,10 +280,12 @@ function drawSelected(pen: Pen, scene: Scene): void {
   const left = Math.max(-6, (model.starts[selected.bar] - viewport.from) * factor);
   const right = Math.min(viewport.width + 6, (model.ends[selected.bar] - viewport.from) * factor);
   if (right < -4 || left > viewport.width + 4) return;
+  const drawn = new Set<Row>();
   for (const lane of model.group(selected.bar).lanes) {
-    const row = rows.find((found) => found.lane === lane);
-    if (row === undefined) continue;
-    const [top, high] = selected.isOther ? [row.otherTop, OTHER] : [row.top, BARS];
+    const row = scene.rowOf.get(lane);
+    if (row === undefined || drawn.has(row)) continue;
+    drawn.add(row);
+    const [top, high] = selected.isOther ? [row.otherTop, row.otherBars] : [row.top, row.bars];
     pen.strokeStyle = theme.ground;
     pen.lineWidth = 5;
     pen.strokeRect(left - 1, top - 2, Math.max(2, right - left + 2), high + 4);
@@ -261,49 +295,29 @@ function drawSelected(pen: Pen, scene: Scene): void {
   }
 }
 
-function drawGutter(pen: Pen, scene: Scene, seen: Row[]): void {
-  const { theme, viewport } = scene;
-  pen.save();
-  pen.beginPath();
-  pen.rect(0, AXIS, GUTTER, viewport.height);
-  pen.clip();
-  pen.translate(0, AXIS - viewport.top);
-  for (const row of seen) {
-    const device = [scene.model, scene.other]
-      .flatMap((model) => model?.devices ?? [])
-      .find((found) => found.device === row.device)!;
-    const { length } = theme.devices;
-    pen.fillStyle = theme.devices[((row.device % length) + length) % length];
-    pen.fillRect(2, row.top, 4, BARS);
-    pen.fillStyle = theme.text;
-    pen.font = `600 ${FONT}`;
-    pen.fillText(shortened(pen, row.stream === "" ? `device ${row.device}` : row.lane, GUTTER - 24), 12, row.top + 8);
-    pen.font = SMALL;
-    pen.fillStyle = theme.faint;
-    const total = scene.model.latency;
-    // In its first lane the device, whichever of its streams is; then each other stream.
-    const busy = row.stream === "" ? device.busy : (scene.model.lanes.get(row.lane)?.total ?? 0);
-    pen.fillText(`busy ${percent(total > 0 ? busy / total : 0)}`, 12, row.top + 21);
-    if (row.stripTop === null) continue;
-    pen.fillStyle = !device.fits ? theme.over : theme.faint;
-    const overhead = device.overhead > 0 ? `+ ${bytes(device.overhead)} ` : "";
-    pen.fillText(`peak ${bytes(device.peak)}`, 12, row.stripTop + 8);
-    pen.fillText(`${overhead}of ${bytes(device.capacity)}`, 12, row.stripTop + 21);
-    pen.fillStyle = theme.line;
-    pen.fillRect(GUTTER - 9, row.stripTop, 5, STRIP);
-    const part = Math.min(1, device.capacity > 0 ? device.peak / device.capacity : 0) * STRIP;
-    pen.fillStyle = !device.fits ? theme.over : theme.memory;
-    pen.fillRect(GUTTER - 9, row.stripTop + STRIP - part, 5, part);
+/** The stretch that is summed up: its lanes in a frame, the others faded. */
+function drawRange(pen: Pen, { range, rows, viewport, theme }: Scene): void {
+  if (range === null) return;
+  const [left, right] = [viewport.x(range.from), viewport.x(range.to)];
+  const chosen = rows.filter(({ devices }) => range.devices === null || devices.some((device) => range.devices!.includes(device)));
+  if (chosen.length === 0) return;
+  pen.fillStyle = theme.ground;
+  pen.globalAlpha = 0.45;
+  pen.fillRect(0, viewport.top, Math.max(0, left), viewport.height);
+  pen.fillRect(right, viewport.top, Math.max(0, viewport.width - right), viewport.height);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = theme.focus;
+  pen.lineWidth = 2;
+  let [top, bottom] = [chosen[0].sliceTop, chosen[0].bottom];
+  const frame = (): void => pen.strokeRect(left, top - 1, Math.max(1, right - left), bottom - top);
+  for (const row of chosen.slice(1)) {
+    if (row.sliceTop > bottom + 1) {
+      frame();
+      top = row.sliceTop;
+    }
+    bottom = row.bottom;
   }
-  pen.restore();
-}
-
-/** As much of a text as has room, in pixels. */
-function shortened(pen: Pen, text: string, room: number): string {
-  if (pen.measureText(text).width <= room) return text;
-  let length = text.length - 1;
-  while (length > 1 && pen.measureText(`${text.slice(0, length)}…`).width > room) length -= 1;
-  return `${text.slice(0, length)}…`;
+  frame();
 }
 
 function drawAxis(pen: Pen, scene: Scene): void {
@@ -320,7 +334,7 @@ function drawAxis(pen: Pen, scene: Scene): void {
     pen.moveTo(at, AXIS - 5);
     pen.lineTo(at, AXIS);
     const text = tick(time, step);
-    if (at + 4 + pen.measureText(text).width <= GUTTER + viewport.width) pen.fillText(text, at + 4, AXIS / 2);
+    if (at + 4 + pen.measureText(text).width <= GUTTER + viewport.width) pen.fillText(text, at + 4, OVERVIEW + (AXIS - OVERVIEW) / 2);
   }
   pen.stroke();
 }

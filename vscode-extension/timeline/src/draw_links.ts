@@ -1,7 +1,7 @@
 // What runs between lanes: messages, and the steps of the critical path from one lane to another.
 
 import type { Pen } from "./draw";
-import { BARS, type Row } from "./layout";
+import type { Row } from "./layout";
 import { type Group, laneName, type Model, upTo } from "./model";
 import type { Scene } from "./scene";
 
@@ -14,9 +14,8 @@ const FAINTEST = 0.08;
 
 /** Messages: from the lane that they begin at to those where they end; without a root, between all. */
 export function drawLinks(pen: Pen, scene: Scene): void {
-  const { viewport, theme, model, rows } = scene;
+  const { viewport, theme, model, rowOf: places } = scene;
   const { from, to, width } = viewport;
-  const places = placesOf(rows);
   const factor = width / (to - from);
   const { links, linkStarts } = model;
   const longest = longestOf(model);
@@ -62,9 +61,8 @@ export function drawLinks(pen: Pen, scene: Scene): void {
 
 /** The critical path where it goes over to another lane. */
 export function drawCriticalSteps(pen: Pen, scene: Scene): void {
-  const { viewport, theme, model, rows } = scene;
+  const { viewport, theme, model, rowOf: places } = scene;
   const { from, to, width } = viewport;
-  const places = placesOf(rows);
   const factor = width / (to - from);
   const { path } = model;
   let i = firstFrom(model, from);
@@ -89,10 +87,10 @@ export function drawCriticalSteps(pen: Pen, scene: Scene): void {
     // From one stream of a device to another, if both are on one.
     const common = before.devices.find((device) => now.devices.includes(device));
     const [a, b] = [before, now].map(({ devices, stream }) => places.get(laneName(common ?? devices[0], stream)));
-    if (a === undefined || b === undefined) continue;
+    if (a === undefined || b === undefined || a === b) continue;
     count += 1;
-    pen.moveTo(at, a.top + (b.top > a.top ? BARS : 0));
-    pen.lineTo(at, b.top + (b.top > a.top ? 0 : BARS));
+    pen.moveTo(at, a.top + (b.top > a.top ? a.bars : 0));
+    pen.lineTo(at, b.top + (b.top > a.top ? 0 : b.bars));
   }
   pen.globalAlpha = Math.max(FAINTEST, Math.min(1, (CLEAR * width) / count));
   pen.stroke();
@@ -123,28 +121,23 @@ function longestOf(model: Model): number {
   return found;
 }
 
-function placesOf(rows: Row[]): Map<string, Row> {
-  return new Map(rows.map((row) => [row.lane, row]));
-}
-
 function addLink(path: Path2D, heads: Path2D | null, group: Group, places: Map<string, Row>, at: number): void {
-  const rows = group.lanes.map((lane) => places.get(lane)).filter((row): row is Row => row !== undefined);
-  if (rows.length < 2) return;
-  const first = Math.min(...rows.map((row) => row.top));
-  const last = Math.max(...rows.map((row) => row.top));
-  path.moveTo(at, first + BARS);
-  path.lineTo(at, last);
+  const found = group.lanes.map((lane) => places.get(lane)).filter((row): row is Row => row !== undefined);
+  const rows = [...new Set(found)].sort((a, b) => a.top - b.top);
+  if (rows.length < 2) return; // equal devices are one row
+  path.moveTo(at, rows[0].top + rows[0].bars);
+  path.lineTo(at, rows[rows.length - 1].top);
   if (heads === null) return;
   const root = group.root === null ? undefined : places.get(laneName(group.root, group.stream));
   for (const row of rows) {
     if (root === undefined) {
-      heads.rect(at - 2, row.top + BARS / 2 - 2, 4, 4);
+      heads.rect(at - 2, row.top + row.bars / 2 - 2, 4, 4);
     } else if ((row === root) === group.inwards) {
       // An arrow at each end of the messages, on the side that they come from.
       const others = rows.filter((found) => found !== row).map((found) => found.top);
       const source = group.inwards ? others[0] : root.top;
       const down = row.top > source;
-      const tip = down ? row.top : row.top + BARS;
+      const tip = down ? row.top : row.top + row.bars;
       const back = down ? -6 : 6;
       heads.moveTo(at, tip);
       heads.lineTo(at - 4, tip + back);

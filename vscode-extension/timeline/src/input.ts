@@ -2,11 +2,12 @@
 
 import type { App } from "./app";
 import { element } from "./dom";
-import { GUTTER } from "./layout";
+import { AXIS, GUTTER, OVERVIEW } from "./layout";
 import { type Found, pick } from "./pick";
 import type { Scene } from "./scene";
 import { modelOf } from "./scene";
-import { facts, memoryAt, named, waiting } from "./words";
+import { nameOf } from "./slices";
+import { deviceFacts, duration, facts, memoryAt, named, waiting } from "./words";
 
 const NUDGE = 1 / 8; // of what is seen, by a key
 const STILL = 4; // pixels: a pointer that moved less has clicked
@@ -58,6 +59,10 @@ interface Held {
   x: number;
   y: number;
   moved: boolean;
+  /** A range that is being selected: from this time on. */
+  range: { from: number } | null;
+  /** The overview is held: what is seen follows. */
+  overview: boolean;
 }
 
 function listenToPointers(app: App): void {
@@ -66,7 +71,11 @@ function listenToPointers(app: App): void {
   canvas.addEventListener("pointerdown", (pointer) => {
     canvas.setPointerCapture(pointer.pointerId);
     chart.focus({ preventScroll: true });
-    held.set(pointer.pointerId, { x: pointer.offsetX, y: pointer.offsetY, moved: held.size > 0 });
+    const [x, y] = [pointer.offsetX, pointer.offsetY];
+    const overview = y < OVERVIEW && x >= GUTTER;
+    const range = pointer.shiftKey && !overview ? { from: timeAt(app, x) } : null;
+    held.set(pointer.pointerId, { x, y, moved: held.size > 0, range, overview });
+    if (overview) centre(app, x);
   });
   canvas.addEventListener("pointermove", (pointer) => {
     const own = held.get(pointer.pointerId);
@@ -77,10 +86,16 @@ function listenToPointers(app: App): void {
     const dx = pointer.offsetX - own.x;
     const dy = pointer.offsetY - own.y;
     if (!own.moved && Math.hypot(dx, dy) < STILL) return;
-    canvas.classList.add("moving");
     const { viewport } = app;
+    if (own.overview || own.range !== null) {
+      held.set(pointer.pointerId, { ...own, moved: true });
+      if (own.overview) centre(app, pointer.offsetX);
+      else selectTo(app, own, pointer.offsetX, pointer.offsetY);
+      return;
+    }
+    canvas.classList.add("moving");
     const before = [...held.values()].map((finger) => finger.x);
-    held.set(pointer.pointerId, { x: pointer.offsetX, y: pointer.offsetY, moved: true });
+    held.set(pointer.pointerId, { ...own, x: pointer.offsetX, y: pointer.offsetY, moved: true });
     if (held.size === 2) {
       const now = [...held.values()].map((finger) => finger.x);
       const apart = Math.max(10, Math.abs(before[0] - before[1]));
@@ -96,11 +111,15 @@ function listenToPointers(app: App): void {
   canvas.addEventListener("pointerup", (pointer) => {
     const own = release(pointer);
     const scene = app.scene();
+    if (own?.range != null && own.moved) app.selectRange(scene?.range ?? null); // and now its sums: they take room
     if (own === undefined || own.moved || scene === null || pointer.button !== 0) return;
     const found = pick(scene, pointer.offsetX, pointer.offsetY);
-    if (found?.kind !== "bar") return;
-    app.select(found.selection, true);
-    app.open(false);
+    if (found?.kind === "name") app.toggleDevice(found.row);
+    else if (found?.kind === "slice") app.selectSlice(found.row, found.slices, found.slice);
+    else if (found?.kind === "bar") {
+      app.select(found.selection, true);
+      app.open(false);
+    }
   });
   canvas.addEventListener("dblclick", (click) => {
     const scene = app.scene();
@@ -109,19 +128,49 @@ function listenToPointers(app: App): void {
   canvas.addEventListener("pointercancel", release);
 }
 
+/** See the part of the program around a place of the overview. */
+function centre(app: App, x: number): void {
+  const { viewport } = app;
+  const time = ((x - GUTTER) / viewport.width) * viewport.total;
+  app.move(time - (viewport.from + viewport.to) / 2, 0);
+}
+
+/** Sum up from where the pointer was pressed to where it is, on the devices in between. */
+function selectTo(app: App, { range, y }: Held, x: number, height: number): void {
+  const scene = app.scene();
+  if (scene === null || range === null) return;
+  const [top, bottom] = [Math.min(y, height), Math.max(y, height)].map((at) => at - AXIS + app.viewport.top);
+  const touched = scene.rows.filter((row) => row.bottom > top && row.sliceTop <= bottom).flatMap(({ devices }) => devices);
+  const now = Math.max(0, Math.min(app.viewport.total, timeAt(app, Math.max(GUTTER, x))));
+  const devices = [...new Set(touched)];
+  const [from, to] = [Math.min(range.from, now), Math.max(range.from, now)];
+  app.selectRange({ from, to, devices: devices.length > 0 ? devices : null, name: null }, true);
+}
+
 function showTip(app: App, x: number, y: number): void {
   const { tip, chart } = app.shell;
   const scene = app.scene();
   const found = scene === null ? null : pick(scene, x, y);
-  tip.hidden = found === null;
-  if (scene === null || found === null) return;
-  tip.replaceChildren(...lines(scene, found).map((text) => element("p", {}, text)));
+  const text = scene === null || found === null ? [] : lines(scene, found);
+  tip.hidden = text.length === 0;
+  if (tip.hidden) return;
+  tip.replaceChildren(...text.map((line) => element("p", {}, line)));
   const right = x + 16 + tip.offsetWidth > chart.clientWidth;
   tip.style.left = `${Math.max(0, right ? x - 12 - tip.offsetWidth : x + 16)}px`;
   tip.style.top = `${Math.max(0, Math.min(y + 16, chart.clientHeight - tip.offsetHeight - 4))}px`;
 }
 
 function lines(scene: Scene, found: Found): string[] {
+  if (found.kind === "overview") return [];
+  if (found.kind === "name") return deviceFacts(scene.model, found.row.devices);
+  if (found.kind === "slice") {
+    const { slices, slice } = found;
+    const part = slices.part(slice);
+    const ops = slices.lasts[slice] - slices.firsts[slice] + 1;
+    const where = part.kind === "call" && part.place.range !== null ? `, called in line ${part.place.range.start.line + 1}` : "";
+    const [from, to] = [slices.starts[slice], slices.ends[slice]];
+    return [nameOf(part), `${duration(to - from)} from ${duration(from)}, ${ops} ops here${where}`];
+  }
   if (found.kind === "memory") return memoryAt(found.curve, found.nbytes);
   if (found.kind === "wait") return waiting(found.model, found.wait);
   const model = modelOf(scene, found.selection);
@@ -133,9 +182,9 @@ function lines(scene: Scene, found: Found): string[] {
 /** Keys are the view's wherever the focus is, but for fields, buttons and the table, which have some of their own. */
 function isTaken(key: KeyboardEvent): boolean {
   const target = key.target instanceof Element ? key.target : document.body;
-  if (target.closest("input") !== null) return true;
+  if (target.closest("input, select") !== null) return true;
   if (target.closest("button") !== null && (key.key === "Enter" || key.key === " ")) return true;
-  return target.closest("#table") !== null && /^(Arrow|Page|Home$|End$)/.test(key.key);
+  return target.closest("#table, #totals") !== null && /^(Arrow|Page|Home$|End$)/.test(key.key);
 }
 
 function listenToKeys(app: App): void {
@@ -163,8 +212,16 @@ function listenToKeys(app: App): void {
     c: () => app.toggleCritical(),
     t: () => app.toggleTable(),
     h: () => app.toggleHosts(),
+    k: () => app.colour(),
+    g: () => app.toggleEqual(),
+    o: () => app.toggleDevice(),
+    r: () => app.rangeOfSelection(),
+    s: () => app.toggleTotals(),
     "/": () => search.focus(),
-    Escape: () => app.select(null),
+    Escape: () => {
+      app.select(null);
+      app.selectRange(null);
+    },
   };
   const shifted: Record<string, () => void> = {
     ArrowLeft: () => app.move(-step(), 0),

@@ -1,7 +1,8 @@
 // One simulation as columns: what the answers say, in arrays that are quick to search and draw. Knows no screen.
 
+import { expanded } from "./expand";
 import { Lane } from "./lane";
-import type { BarRow, BarTable, CallPlace, Curve, Position, Range, Side, WaitRow } from "./protocol";
+import type { BarRow, BarTable, CallPlace, Curve, Position, Range, Side, WaitRow, Work } from "./protocol";
 
 /** A statement that bars come from: an op, or a call. `text` is what is there, where that is known. */
 export interface Statement {
@@ -57,6 +58,8 @@ export class Model {
   readonly groupOf: Int32Array;
   readonly pathOf: Int32Array;
   readonly boundOf: Int32Array;
+  /** What each bar is done for; 0: nothing is known. */
+  readonly workOf: Int32Array;
   readonly critical: Uint8Array;
   readonly statements: Statement[] = [];
   readonly groups: Group[] = [];
@@ -64,6 +67,7 @@ export class Model {
   /** For each path, the statements that call its functions, of all but the first. */
   readonly callers: CallPlace[][] = [];
   readonly bounds: string[] = [];
+  readonly works: Work[] = [{ phase: null, microbatch: null }];
   readonly path: Int32Array;
   readonly links: Int32Array;
   readonly linkStarts: Float64Array;
@@ -71,6 +75,9 @@ export class Model {
   /** By name: for each device that of its compute stream, then those of its other streams as far as bars are there. */
   readonly lanes = new Map<string, Lane>();
   readonly latency: number;
+  /** Shares of (devices × latency). NaN where they are not known. */
+  readonly bubble: number;
+  readonly exposed: number;
   readonly hostBound: number;
   /** Whether there are lanes of hosts. */
   get hasHosts(): boolean {
@@ -80,17 +87,23 @@ export class Model {
   readonly allEvents: number;
   readonly hardware: string;
   readonly entry: string;
+  /** How many calls lead to an op at the most. */
+  readonly depth: number;
+  /** For each path its calls by number, outermost first: two bars have the same number where the same call leads to them. */
+  private readonly callsOf: number[][] = [];
   private readonly located: { range: Range; statement: () => Statement }[];
 
   constructor(readonly side: Side) {
     const [first] = side.timeline;
     this.latency = first.latency_s;
+    this.bubble = first.bubble ?? NaN;
+    this.exposed = first.exposed_communication ?? NaN;
     this.hostBound = first.host_bound ?? 0;
     this.ops = first.ops;
     this.allEvents = first.events;
     this.hardware = first.hardware;
     this.entry = first.function;
-    const tables = side.timeline.map((answer) => answer.table ?? tabulated(answer.bars));
+    const tables = side.timeline.map(({ blocks, table, bars }) => (blocks ? expanded(blocks) : (table ?? tabulated(bars))));
     const count = tables.reduce((sum, table) => sum + table.event.length, 0);
     this.events = new Int32Array(count);
     this.starts = new Float64Array(count);
@@ -100,6 +113,7 @@ export class Model {
     this.groupOf = new Int32Array(count);
     this.pathOf = new Int32Array(count);
     this.boundOf = new Int32Array(count);
+    this.workOf = new Int32Array(count);
     this.critical = new Uint8Array(count);
     this.readTables(tables);
     this.path = this.barsOf(side.timeline.flatMap((answer) => answer.critical_path));
@@ -118,6 +132,8 @@ export class Model {
       fits: row.fits ?? row.peak_memory_bytes <= row.capacity_bytes,
       memory: side.memory?.memories.find((curve) => curve.devices.includes(row.device)) ?? null,
     }));
+    this.numberCalls();
+    this.depth = this.callsOf.reduce((most, calls) => Math.max(most, calls.length), 0);
     this.makeLanes();
     const calls = new Map<string, [CallPlace, string]>();
     this.callers.forEach((places, path) =>
@@ -169,6 +185,26 @@ export class Model {
     return this.callers[this.pathOf[bar]];
   }
 
+  /** The number of the call that leads to a bar, so many calls deep; 0: there is none. */
+  callAt(bar: number, depth: number): number {
+    return this.callsOf[this.pathOf[bar]][depth - 1] ?? 0;
+  }
+
+  private numberCalls(): void {
+    const numbers = new Map<string, number>();
+    for (const places of this.callers) {
+      let call = 0;
+      this.callsOf.push(
+        places.map((place) => {
+          const key = `${call} ${keyOf(place)}`;
+          call = numbers.get(key) ?? numbers.size + 1;
+          numbers.set(key, call);
+          return call;
+        }),
+      );
+    }
+  }
+
   /** A call as a statement: its bars are those of all that the function does there. */
   private call(place: CallPlace, name: string): Statement {
     const within = this.callers.map((places) => places.some((found) => keyOf(found) === keyOf(place)));
@@ -200,6 +236,7 @@ export class Model {
     const groups = new Map<string, number>();
     const paths = new Map<string, number>();
     const bounds = new Map<string, number>();
+    const works = new Map([[workKey(this.works[0]), 0]]);
     const lines = this.side.source != null ? this.side.source.split(/\r\n|\n|\r/) : null;
     let bar = 0;
     for (const table of tables) {
@@ -212,7 +249,9 @@ export class Model {
       );
       const calls = table.calls.map((names, i) => {
         const places = (table.callers?.[i] ?? []).map((place) => table.places![place]);
-        return numbered(paths, JSON.stringify([names, places.map(keyOf)]), this.paths, () => {
+        // One piece has each path once; pieces share them.
+        const key = tables.length === 1 ? String(i) : JSON.stringify([names, places.map(keyOf)]);
+        return numbered(paths, key, this.paths, () => {
           this.callers.push(places);
           return names;
         });
@@ -227,6 +266,7 @@ export class Model {
         return numbered(groups, JSON.stringify(group), this.groups, () => group);
       });
       const limits = table.kinds.map(({ bound }) => numbered(bounds, bound, this.bounds, () => bound));
+      const purposes = (table.works ?? []).map((work) => numbered(works, workKey(work), this.works, () => work));
       for (let i = 0; i < table.event.length; i += 1, bar += 1) {
         const kind = table.kind[i];
         this.events[bar] = table.event[i];
@@ -239,6 +279,7 @@ export class Model {
         this.groupOf[bar] = kinds[kind];
         this.boundOf[bar] = limits[kind];
         this.pathOf[bar] = calls[table.call[i]];
+        this.workOf[bar] = table.work === undefined ? 0 : purposes[table.work[i]];
       }
     }
   }
@@ -255,6 +296,7 @@ export class Model {
     for (const { waits: rows } of this.side.timeline) {
       for (const wait of rows) waits.get(laneName(wait.device, wait.stream ?? ""))?.push(wait);
     }
+    if (this.side.timeline.some(({ blocks }) => blocks)) this.idleTimes(own, waits);
     for (const [device, names] of streams) {
       for (const stream of [...names].sort()) {
         const name = laneName(device, stream);
@@ -262,6 +304,34 @@ export class Model {
       }
     }
     this.makeHosts();
+  }
+
+  /**
+   * Of a timeline in blocks, which has none: the times between the bars of a lane. What is waited for is the bar before, on
+   * another lane of the op, that ends as it starts; -2 where there is none such.
+   */
+  private idleTimes(own: Map<string, number[]>, waits: Map<string, WaitRow[]>): void {
+    const least = this.latency * 1e-9;
+    const last = new Map<string, number>();
+    for (let bar = 0; bar < this.count; bar += 1) {
+      const { devices, lanes, stream } = this.groups[this.groupOf[bar]];
+      const start = this.starts[bar];
+      let blocker = -2;
+      if (lanes.length > 1) {
+        for (const lane of lanes) {
+          const before = last.get(lane);
+          if (before !== undefined && start - this.ends[before] <= least) blocker = this.events[before];
+        }
+      }
+      lanes.forEach((lane, i) => {
+        const before = last.get(lane);
+        const free = before === undefined ? 0 : this.ends[before];
+        if (start - free > least && own.has(lane)) {
+          waits.get(lane)!.push({ device: devices[i], start_s: free, duration_s: start - free, before: this.events[bar], blocker, stream });
+        }
+        last.set(lane, bar);
+      });
+    }
   }
 
   private makeHosts(): void {
@@ -304,29 +374,37 @@ function numbered<T>(numbers: Map<string, number>, key: string, entries: T[], ma
 
 /** Rows as columns. */
 function tabulated(rows: BarRow[]): BarTable {
-  const made: BarTable = {
-    origins: [], calls: [], callers: [], places: [], kinds: [], event: [], origin: [], call: [], kind: [], start_s: [], slack_s: [],
+  const made = {
+    origins: [] as BarTable["origins"], calls: [] as string[][], callers: [] as number[][], places: [] as CallPlace[],
+    kinds: [] as BarTable["kinds"], works: [] as Work[], event: [] as number[], origin: [] as number[],
+    call: [] as number[], kind: [] as number[], work: [] as number[], start_s: [] as number[], slack_s: [] as number[],
   };
-  const [origins, calls, places, kinds] = Array.from({ length: 4 }, () => new Map<string, number>());
+  const [origins, calls, places, kinds, works] = Array.from({ length: 5 }, () => new Map<string, number>());
   for (const row of rows) {
     const { duration_s, devices, bound, communication, root, stream } = row;
     const kind = { duration_s, devices, bound, communication, root, stream };
     made.event.push(row.event);
     made.origin.push(numbered(origins, `${row.statement} ${row.function}`, made.origins, () => row));
-    const callers = (row.callers ?? []).map((place) => numbered(places, keyOf(place), made.places!, () => place));
+    const callers = (row.callers ?? []).map((place) => numbered(places, keyOf(place), made.places, () => place));
     const way = `${row.calls.join("\n")}|${callers.join()}`;
-    if (!calls.has(way)) made.callers!.push(callers);
+    if (!calls.has(way)) made.callers.push(callers);
     made.call.push(numbered(calls, way, made.calls, () => row.calls));
     const key = `${duration_s}|${devices.join()}|${bound}|${communication}|${root}|${stream}`;
     made.kind.push(numbered(kinds, key, made.kinds, () => kind));
+    const work = { phase: row.phase ?? null, microbatch: row.microbatch ?? null };
+    made.work.push(numbered(works, workKey(work), made.works, () => work));
     made.start_s.push(row.start_s);
-    made.slack_s!.push(row.slack_s ?? NaN);
+    made.slack_s.push(row.slack_s ?? NaN);
   }
   return made;
 }
 
 function keyOf({ statement, function: name }: CallPlace): string {
   return `${statement} ${name}`;
+}
+
+function workKey({ phase, microbatch }: Work): string {
+  return `${phase ?? ""} ${microbatch ?? ""}`;
 }
 
 function before(a: Position, b: Position): number {

@@ -39,9 +39,21 @@ export interface BarRow {
   root?: number | null;
   /** Absent or empty: that of compute. */
   stream?: string;
+  /** What it is done for, where the program says so. */
+  phase?: string | null;
+  microbatch?: number | null;
 }
 
-/** Bars as columns. `origin`, `call` and `kind` count in the lists of the first three. */
+/** Numbers, one for each bar. */
+export type Column = ArrayLike<number>;
+
+/** What ops are done for; null where nothing is known. */
+export interface Work {
+  phase: string | null;
+  microbatch: number | null;
+}
+
+/** Bars as columns. `origin`, `call`, `kind` and `work` count in the lists. */
 export interface BarTable {
   origins: { op: string; label: string; function: string; statement: number; range: Range | null }[];
   calls: string[][];
@@ -56,12 +68,42 @@ export interface BarTable {
     root?: number | null;
     stream?: string;
   }[];
-  event: number[];
-  origin: number[];
-  call: number[];
+  works?: Work[];
+  event: Column;
+  origin: Column;
+  call: Column;
+  kind: Column;
+  work?: Column;
+  start_s: Column;
+  slack_s: Column | null;
+}
+
+/** A call's other names for the devices of its block, in pairs of the block's and its own, and for microbatches from 1. */
+export interface Renaming {
+  devices: [number, number][];
+  microbatches: number[];
+}
+
+/**
+ * What a call runs, in program order, with times and events from its beginning. `kind`: of an op; of a call of block b,
+ * -1 - b. `name`: of a call its renaming, -1 for none.
+ */
+export interface Block {
+  function: string;
+  events: number;
+  statement: number[];
   kind: number[];
+  name: number[];
+  event: number[];
   start_s: number[];
-  slack_s: number[] | null;
+}
+
+/** A long timeline as blocks, each once for all calls that run alike; the last one is the entry function. */
+export interface BlockTable {
+  statements: BarTable["origins"];
+  kinds: (BarTable["kinds"][number] & Work)[];
+  renamings: Renaming[];
+  blocks: Block[];
 }
 
 export interface WaitRow {
@@ -100,7 +142,10 @@ export interface TimelineAnswer {
   hardware: string;
   function: string;
   latency_s: number;
-  /** The share of (devices × latency) that is spent waiting for hosts alone. */
+  /** Shares of (devices × latency): in which devices do nothing, or communicate and do not compute. */
+  bubble?: number;
+  exposed_communication?: number;
+  /** The share that is spent waiting for hosts alone. */
   host_bound?: number | null;
   ops: number;
   events: number;
@@ -108,6 +153,8 @@ export interface TimelineAnswer {
   bars: BarRow[];
   /** In place of `bars`, if it was asked for. */
   table?: BarTable | null;
+  /** In place of both, of a long program, if they were asked for. */
+  blocks?: BlockTable | null;
   next_event: number | null;
   critical_path: number[];
   waits: WaitRow[];
@@ -128,6 +175,8 @@ export interface Curve {
   peak_op: string | null;
   peak_s: number;
   values: Resident[];
+  /** What all values at the peak are, by kind. */
+  parts?: Resident[];
   points: [number, number][];
 }
 

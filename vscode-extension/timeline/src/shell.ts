@@ -1,6 +1,8 @@
 // The page's elements: what stands where. What they do is `app.ts` and `input.ts`.
 
+import { COLOURED_BY, paintsOf } from "./colouring";
 import { element } from "./dom";
+import type { Scene } from "./scene";
 
 export interface Shell {
   title: HTMLElement;
@@ -8,6 +10,9 @@ export interface Shell {
   state: HTMLElement;
   comparison: HTMLElement;
   controls: HTMLElement;
+  colours: HTMLSelectElement;
+  legend: HTMLElement;
+  totals: HTMLElement;
   search: HTMLInputElement;
   hits: HTMLElement;
   main: HTMLElement;
@@ -28,6 +33,11 @@ const KEYS: [string, string][] = [
   ["0", "all"],
   ["n p", "hits or critical path"],
   ["c", "critical path"],
+  ["k", "colours"],
+  ["o", "open or close a device"],
+  ["g", "equal devices"],
+  ["r", "or Shift+drag: range"],
+  ["s", "totals"],
   ["h", "hosts"],
   ["/", "search"],
   ["t", "table"],
@@ -40,6 +50,10 @@ export function buildShell(root: HTMLElement): Shell {
   const state = element("p", { id: "state", role: "status", hidden: "" });
   const comparison = element("p", { id: "comparison", hidden: "" });
   const controls = element("div", { id: "controls", role: "toolbar", "aria-label": "View" });
+  const colours = element("select", { "aria-label": "Colour by", title: "What colours say (k)" });
+  for (const by of COLOURED_BY) colours.append(element("option", { value: by }, `by ${by}`));
+  const legend = element("div", { id: "legend", role: "group", "aria-label": "Legend" });
+  const totals = element("section", { id: "totals", "aria-label": "Totals", hidden: "", tabindex: "0" });
   const search = element("input", {
     id: "search",
     type: "search",
@@ -66,24 +80,32 @@ export function buildShell(root: HTMLElement): Shell {
   const keys = element("p", { id: "keys" });
   for (const [key, what] of KEYS) keys.append(element("kbd", {}, key), ` ${what}  `);
   root.replaceChildren(
-    element("header", {}, title, summary, comparison, state, legend(), element("div", { id: "tools" }, finder, controls)),
+    element("header", {}, title, summary, comparison, state, legend, element("div", { id: "tools" }, finder, colours, controls)),
     main,
+    totals,
     table,
     element("footer", {}, details, keys),
     live,
   );
   return {
-    title, summary, state, comparison, controls, search, hits, main, chart, canvas, option, tip, details, table, live,
+    title, summary, state, comparison, controls, colours, legend, totals, search, hits, main, chart, canvas, option, tip, details, table, live,
   };
 }
 
-function legend(): HTMLElement {
-  const entry = (kind: string, text: string): HTMLElement => element("span", {}, element("i", { class: kind }), text);
-  return element(
-    "div",
-    { id: "legend", role: "group", "aria-label": "Legend" },
-    entry("compute", "computes"),
-    entry("communication", "communicates"),
+/** Say what colours and lines mean. */
+export function fillLegend(legend: HTMLElement, { colouring, theme, model }: Scene): void {
+  const entry = (kind: string, text: string, colour = ""): HTMLElement => {
+    const swatch = element("i", { class: kind });
+    if (colour !== "") swatch.style.background = colour;
+    return element("span", {}, swatch, text);
+  };
+  const used = new Set(colouring.slotOf ?? []);
+  const paints = paintsOf(theme, colouring);
+  const classes = colouring.names.flatMap((name, slot) => (used.has(slot) ? [entry("colour", name, paints[slot].fill)] : []));
+  const hasCommunication = model.groups.some(({ communication }) => communication !== null);
+  legend.replaceChildren(
+    ...(classes.length > 0 ? classes : [entry("compute", "computes")]),
+    ...(hasCommunication ? [entry("communication", "communicates")] : []),
     entry("wait", "waits"),
     entry("critical", "critical path"),
     entry("memory", "memory"),

@@ -2,12 +2,18 @@
 
 import { bytes, gain, seconds as duration } from "../../src/figures";
 import { HOST_LANE, type Model } from "./model";
+import { workName } from "./slices";
 import type { CompareAnswer, Curve, WaitRow } from "./protocol";
 
 export { bytes, duration };
 
 export function percent(share: number): string {
   return `${Math.round(100 * share)}%`;
+}
+
+/** The same, and what is little is not nothing. */
+function small(share: number): string {
+  return share > 0 && share < 0.005 ? "<1%" : percent(share);
 }
 
 /** A bar in short: `MatMul %h on device 1`. */
@@ -25,6 +31,18 @@ export function deviceNames(devices: readonly number[]): string {
   return `${devices.length} devices from ${Math.min(...devices)} to ${Math.max(...devices)}`;
 }
 
+/** What is said of a device, or of equal ones. */
+export function deviceFacts(model: Model, devices: readonly number[]): string[] {
+  const found = model.devices.find(({ device }) => device === devices[0]);
+  if (found === undefined) return [];
+  const share = model.latency > 0 ? found.busy / model.latency : 0;
+  return [
+    devices.length === 1 ? `device ${devices[0]}` : `${deviceNames(devices)}: equal, shown as one`,
+    `busy ${percent(share)}, ${duration(found.busy)}`,
+    `peak memory ${bytes(found.peak)} of ${bytes(found.capacity)}`,
+  ];
+}
+
 // As hover says it.
 const BOUNDS: Record<string, string> = { compute: "arithmetic", memory: "memory bandwidth", link: "link bandwidth" };
 
@@ -37,12 +55,14 @@ export function streamOf(devices: string, stream: string): string {
 /** When a bar runs, and what holds it up. */
 export function facts(model: Model, bar: number): string {
   const slack = model.slack[bar];
+  const work = workName(model.works[model.workOf[bar]]);
   const parts = [
     `${duration(model.ends[bar] - model.starts[bar])} from ${duration(model.starts[bar])}`,
     model.critical[bar] ? "on the critical path" : Number.isNaN(slack) ? "" : `slack ${duration(slack)}`,
   ];
   const bound = model.bounds[model.boundOf[bar]];
   parts.push(bound === "free" ? "free" : `bound by ${BOUNDS[bound] ?? bound}`);
+  parts.push(work);
   return parts.filter(Boolean).join(", ");
 }
 
@@ -73,14 +93,17 @@ export function memoryAt(curve: Curve, nbytes: number): string[] {
     `${bytes(nbytes)} in use of ${bytes(curve.capacity_bytes)}, memory of ${share}`,
     `at most ${bytes(curve.peak_bytes)}, from ${duration(curve.peak_s)}${largest.length > 0 ? ":" : ""}`,
     largest.join(", "),
+    (curve.parts ?? []).map((part) => `${part.name} ${bytes(part.nbytes)}`).join(" · "),
     beside > 0 ? `and overhead ${bytes(beside)}: what the process holds beside tensors` : "",
   ].filter(Boolean);
 }
 
 /** A program in one line. */
 export function summary(model: Model): string {
-  const host = model.hostBound > 0 ? [`${model.hostBound < 0.005 ? "<1%" : percent(model.hostBound)} host-bound`] : [];
-  return [duration(model.latency), `${model.ops.toLocaleString("en")} ops`, ...host, model.hardware].join(" · ");
+  const host = model.hostBound > 0 ? [`${small(model.hostBound)} host-bound`] : [];
+  const shares = [[model.bubble, "bubble"], [model.exposed, "exposed communication"]] as [number, string][];
+  const unused = shares.filter(([share]) => !Number.isNaN(share)).map(([share, what]) => `${small(share)} ${what}`);
+  return [duration(model.latency), ...unused, ...host, `${model.ops.toLocaleString("en")} ops`, model.hardware].join(" · ");
 }
 
 /** Two programs in one line. */

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./load.mjs";
-import { inColumns, random, schedule, small, streaming } from "./samples.mjs";
+import { calling, inColumns, random, replicas, schedule, small, streaming, training } from "./samples.mjs";
 
-const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo } =
-  await load("model", "viewport", "layout", "search", "words", "draw_memory");
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded } =
+  await load("model", "viewport", "layout", "search", "words", "draw_memory", "slices", "colouring", "equal", "totals", "expand");
 
 test("what is painted of a lane is what runs there, whatever part is seen", () => {
   for (let seed = 1; seed <= 40; seed += 1) {
@@ -185,14 +185,20 @@ test("revealing moves no more than it must", () => {
   assert.ok(view.top <= 500 && view.top + view.height >= 560);
 });
 
+/** The rows of a view so high, each device in one of its own. */
+function arranged(model, other = null, { hosts = true, height = 600, levels = 0, chosen = new Map(), groups } = {}) {
+  const devices = [...new Set([model, other].flatMap((each) => each?.devices ?? []).map(({ device }) => device))].sort((a, b) => a - b);
+  return rowsOf(model, other, { groups: groups ?? devices.map((device) => [device]), hosts, height, levels, chosen });
+}
+
 test("each height belongs to the row that is there", () => {
   const [model, other] = [new Model(small()), new Model(schedule(50, 5, 2))];
-  for (const rows of [rowsOf(model, null), rowsOf(model, other)]) {
-    for (const row of rows) for (let y = row.top; y < row.bottom; y += 1) assert.equal(rowAt(rows, y), row);
+  for (const rows of [arranged(model), arranged(model, other), arranged(other, null, { height: 10 })]) {
+    for (const row of rows) for (let y = row.sliceTop; y < row.bottom; y += 1) assert.equal(rowAt(rows, y), row);
     assert.equal(rowAt(rows, 0), null);
     assert.equal(rowAt(rows, rows.at(-1).bottom), null);
   }
-  assert.deepEqual(rowsOf(model, other).map((row) => row.device), [1, 2, 3, 4, 5]);
+  assert.deepEqual(arranged(model, other).map((row) => row.device), [1, 2, 3, 4, 5]);
   assert.equal(rowAt([], 5), null);
 });
 
@@ -207,7 +213,7 @@ test("each stream of a device has a lane, beneath that of compute and above the 
     assert.deepEqual(model.lanes.get("2 reduce").waits.map((wait) => wait.before), [1]);
     assert.deepEqual(model.lanes.get("2").waits, []);
     for (const other of [null, new Model(small())]) {
-      const rows = rowsOf(model, other);
+      const rows = arranged(model, other);
       assert.deepEqual(rows.map((row) => [row.lane, row.stripTop !== null]), [["1", false], ["1 reduce", true], ["2", false], ["2 reduce", true]]);
       for (const row of rows) for (let y = row.top; y < row.bottom; y += 1) assert.equal(rowAt(rows, y), row);
     }
@@ -222,7 +228,7 @@ test("a wait for the host says so, and so does the head", () => {
   assert.deepEqual(said("1"), ["device 1 waits 1.00ms", "for the host"]);
   assert.deepEqual(said("2 reduce"), ["device 2, stream reduce waits 1.00ms", "for MatMul %h on device 1"]);
   assert.equal(waiting(model, { ...model.lanes.get("1").waits[0], blocker: 77 })[1], "for an op that is not shown");
-  assert.equal(summary(model), "4.00ms · 5 ops · 13% host-bound · dgx-a100");
+  assert.equal(summary(model), "4.00ms · 13% host-bound · 5 ops · dgx-a100");
   assert.equal(summary(new Model(small())), "4.00ms · 5 ops · dgx-a100");
 });
 
@@ -266,7 +272,118 @@ test("a host has a lane below its device's, which can be hidden", () => {
   assert.deepEqual([...lane.bars], [0, 1, 3]);
   assert.deepEqual([...lane.starts], hosts[0].start_s);
   assert.ok(Math.abs(lane.total - 3e-4) < 1e-12);
-  assert.deepEqual(rowsOf(model, null).map((row) => row.lane), ["1", "1 (host)", "1 reduce", "2", "2 reduce"]);
-  assert.deepEqual(rowsOf(model, null, false).map((row) => row.lane), ["1", "1 reduce", "2", "2 reduce"]);
+  assert.deepEqual(arranged(model).map((row) => row.lane), ["1", "1 (host)", "1 reduce", "2", "2 reduce"]);
+  assert.deepEqual(arranged(model, null, { hosts: false }).map((row) => row.lane), ["1", "1 reduce", "2", "2 reduce"]);
   assert.equal(new Model(streaming()).hasHosts, false);
+});
+
+test("two devices fill the view, 64 fit it, 1,024 scroll; one that is opened has all of its height", () => {
+  const heights = (count, height, more = {}) => {
+    const rows = arranged(new Model(replicas(count)), null, { height, levels: 2, ...more });
+    return { rows, whole: rows.at(-1).bottom };
+  };
+  const two = heights(2, 640);
+  assert.ok(two.whole <= 640 && two.whole > 0.7 * 640, `${two.whole} of 640`);
+  assert.ok(two.rows.every(({ levels, stripTop }) => levels === 2 && stripTop !== null));
+  for (const count of [3, 8, 16, 24, 32, 48, 64]) assert.ok(heights(count, 640).whole <= 640, `${count} devices fit`);
+  const many = heights(1024, 640);
+  assert.ok(many.whole > 640 && many.whole < 1024 * 12);
+  assert.ok(many.rows.every(({ bars }) => bars >= 6), "each can be seen");
+  const opened = heights(1024, 640, { chosen: new Map([[3, true]]) }).rows[2];
+  assert.ok(opened.stripTop !== null && opened.levels === 2 && opened.isOpen);
+  const closed = heights(2, 640, { chosen: new Map([[1, false]]) }).rows;
+  assert.ok(closed[0].stripTop === null && closed[1].stripTop !== null);
+});
+
+test("slices are the calls and the work that bars belong to", () => {
+  const { message } = calling();
+  const model = new Model(message);
+  assert.equal(levelsOf(model), 1);
+  const [calls] = slicesOf(model, model.lanes.get("1"));
+  assert.deepEqual([...calls.firsts].map((first, i) => [first, calls.lasts[i], nameOf(calls.part(i))]), [[0, 1, "@layer"], [2, 3, "@layer"]]);
+  assert.deepEqual([...calls.starts, ...calls.ends], [0, 2e-3, 2e-3, 4e-3]);
+  const trained = new Model(training());
+  const [work] = slicesOf(trained, trained.lanes.get("2"));
+  assert.deepEqual([...work.starts].map((_, i) => nameOf(work.part(i))), ["forward 1", "backward"]);
+});
+
+test("the sums of a colouring are those of the bars", () => {
+  const model = new Model(schedule(5000, 2, 3));
+  const { slotOf, names } = colouring(model, "op");
+  for (const lane of model.lanes.values()) {
+    const mix = new Mix(lane, slotOf, names.length);
+    const next = random(5);
+    for (let round = 0; round < 200; round += 1) {
+      const first = Math.floor(next() * lane.bars.length);
+      const last = first + 1 + Math.floor(next() * (lane.bars.length - first));
+      const expected = new Float64Array(names.length);
+      for (let i = first; i < last; i += 1) expected[slotOf[lane.bars[i]]] += lane.ends[i] - lane.starts[i];
+      mix.seconds(first, last).forEach((seconds, slot) => assert.ok(Math.abs(seconds - expected[slot]) < 1e-9));
+      assert.ok(expected[mix.most(first, last)] >= Math.max(...expected) - 1e-9);
+    }
+  }
+  assert.deepEqual(colouringsOf(model), ["device", "op", "critical path"], "what says nothing is not offered");
+  assert.equal(bestColouring(model), "device");
+  assert.equal(bestColouring(new Model(training())), "phase");
+});
+
+test("totals are the bars' seconds, parts of bars as far as they are within", () => {
+  const model = new Model(schedule(2000, 3, 11));
+  for (const [from, to] of [[0, model.latency], [model.latency * 0.2, model.latency * 0.37]]) {
+    const found = totals(model, from, to, [1, 2, 3]);
+    let [seconds, devices] = [0, 0];
+    for (let bar = 0; bar < model.count; bar += 1) {
+      const inside = Math.min(to, model.ends[bar]) - Math.max(from, model.starts[bar]);
+      if (inside > 0) seconds += inside * model.group(bar).devices.length;
+    }
+    for (const { computes, exposed, idle } of found.devices) {
+      assert.ok(Math.abs(computes + exposed + idle - (to - from)) < 1e-9);
+      devices += computes + exposed;
+    }
+    assert.ok(Math.abs(devices - seconds) < 1e-9, "no two ops at a time on a device");
+    for (const by of [found.by.op, found.by.function]) {
+      assert.ok(Math.abs(by.reduce((sum, total) => sum + total.seconds, 0) - seconds) < 1e-9);
+      assert.deepEqual(by, [...by].sort((a, b) => b.seconds - a.seconds), "largest first");
+    }
+  }
+  const overlapping = totals(new Model(streaming()), 0, 4e-3, [1]).devices[0];
+  assert.ok(Math.abs(overlapping.exposed - 1e-3) < 1e-12, "what is hidden by an op of another stream is not exposed");
+});
+
+test("equal devices are those that do the same at the same times", () => {
+  assert.deepEqual(equalDevices(new Model(replicas(5)), null), [[1, 3, 4, 5], [2]]);
+  const message = replicas(3);
+  message.timeline[0].bars[2].start_s = 1e-6;
+  assert.deepEqual(equalDevices(new Model(message), null), [[1], [2], [3]], "later");
+  assert.deepEqual(equalDevices(new Model(replicas(3)), new Model(message)), [[1], [2], [3]], "unlike in the other program");
+  const groups = equalDevices(new Model(replicas(5)), null);
+  assert.deepEqual(arranged(new Model(replicas(5)), null, { groups }).map(({ devices }) => devices), groups);
+});
+
+test("blocks become the bars that they repeat", () => {
+  const place = (name, statement) => ({ op: "Relu", label: "%x", function: name, statement, range: null });
+  const op = (devices, microbatch) => ({ duration_s: 1, devices, bound: "compute", communication: null, root: null, stream: "", phase: "forward", microbatch });
+  const table = {
+    statements: [place("layer", 0), place("main", 0), place("main", 1), place("main", 2)],
+    kinds: [op([7], 1), op([1], null)],
+    renamings: [{ devices: [[7, 1]], microbatches: [3] }, { devices: [[7, 2]], microbatches: [4] }],
+    blocks: [
+      { function: "layer", events: 2, statement: [0, 0], kind: [0, 0], name: [-1, -1], event: [0, 1], start_s: [0, 1] },
+      { function: "main", events: 5, statement: [1, 2, 3], kind: [-1, 1, -1], name: [0, -1, 1], event: [0, 2, 3], start_s: [0, 2, 10] },
+    ],
+  };
+  const { event, origin, call, kind, work, start_s: start, kinds, works, calls, callers } = expanded(table);
+  const bars = [...event].map((number, i) => [number, start[i], kinds[kind[i]].devices[0], works[work[i]].microbatch, origin[i], calls[call[i]].join("/")]);
+  assert.deepEqual(bars, [
+    [0, 0, 1, 3, 0, "main/layer"], [1, 1, 1, 3, 0, "main/layer"], [2, 2, 1, null, 2, "main"],
+    [3, 10, 2, 4, 0, "main/layer"], [4, 11, 2, 4, 0, "main/layer"],
+  ]);
+  assert.deepEqual(callers, [[], [1], [3]]);
+  assert.equal(expanded(table, 3).event.length, 3, "no more than can be held");
+  const message = small();
+  Object.assign(message.timeline[0], { bars: [], blocks: table, latency_s: 12, critical_path: [0, 4], waits: [] });
+  const model = new Model({ ...message, memory: null });
+  assert.deepEqual([...model.lanes.get("2").bars], [3, 4]);
+  const [wait] = model.lanes.get("2").waits;
+  assert.deepEqual([wait.start_s, wait.duration_s, wait.before], [0, 10, 3], "times between bars are waits");
 });

@@ -147,22 +147,45 @@ export function calling() {
   return { message, calls };
 }
 
+/** The small program as a training step of one microbatch: its phases are known. */
+export function training() {
+  const message = small();
+  const [timeline] = message.timeline;
+  const phases = ["forward", "forward", "forward", "backward"];
+  timeline.bars = timeline.bars.map((bar, i) => ({ ...bar, phase: phases[i], microbatch: i === 3 ? null : 1 }));
+  return message;
+}
+
+/** So many devices, of which all but the second do the same. */
+export function replicas(count) {
+  const message = small();
+  const [timeline] = message.timeline;
+  const [device] = timeline.devices;
+  const numbers = Array.from({ length: count }, (_, i) => i + 1);
+  timeline.devices = numbers.map((number) => ({ ...device, device: number }));
+  timeline.bars = numbers.map((number, event) => ({ ...timeline.bars[0], event, statement: event, devices: [number], op: number === 2 ? "Relu" : "MatMul" }));
+  timeline.critical_path = [0];
+  timeline.waits = [];
+  return message;
+}
+
 /** The same message with its bars as columns, as `columns: true` asks for them. */
 export function inColumns(message) {
   const tabulated = ({ bars, ...answer }) => {
-    const [origins, calls, places, kinds] = [new Map(), new Map(), new Map(), new Map()];
+    const [origins, calls, places, kinds, works] = [new Map(), new Map(), new Map(), new Map(), new Map()];
     const number = (entries, entry) => {
       const key = JSON.stringify(entry);
       if (!entries.has(key)) entries.set(key, [entries.size, entry]);
       return entries.get(key)[0];
     };
-    const table = { event: [], origin: [], call: [], kind: [], start_s: [], slack_s: [] };
+    const table = { event: [], origin: [], call: [], kind: [], work: [], start_s: [], slack_s: [] };
     for (const bar of bars) {
       const { op, label, function: name, statement, range, duration_s, devices, bound, communication, root, stream } = bar;
       table.event.push(bar.event);
       table.origin.push(number(origins, { op, label, function: name, statement, range }));
       table.call.push(number(calls, [bar.calls, (bar.callers ?? []).map((place) => number(places, place))]));
       table.kind.push(number(kinds, { duration_s, devices, bound, communication, root, stream }));
+      table.work.push(number(works, { phase: bar.phase ?? null, microbatch: bar.microbatch ?? null }));
       table.start_s.push(bar.start_s);
       table.slack_s.push(bar.slack_s);
     }
@@ -172,6 +195,7 @@ export function inColumns(message) {
     table.callers = entries(calls).map(([, found]) => found);
     table.places = entries(places);
     table.kinds = entries(kinds);
+    table.works = entries(works);
     return { ...answer, bars: [], table };
   };
   return { ...message, timeline: message.timeline.map(tabulated) };

@@ -3,14 +3,25 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { drawn, launch, missing, webview } from "./browser.mjs";
-import { calling, inColumns, small, streaming } from "./samples.mjs";
+import { load } from "./load.mjs";
+import { calling, inColumns, replicas, small, streaming, training } from "./samples.mjs";
 
 const GUTTER = 132;
-const LANES = 24;
+const LANES = 54; // the overview and the times
 
 /** Where in the canvas a time of the small program is, when all of it is seen. */
 const at = (share, height) => ({ x: GUTTER + share * (1000 - GUTTER), y: LANES + height });
 const FIRST = 20; // the height of the first lane's bars
+
+const { Model, rowsOf, SLICE } = await load("model", "layout");
+
+/** The rows of a program, each device in one of its own, as high as the view is. */
+async function rowsIn({ page }, message) {
+  const height = await page.evaluate(() => document.querySelector("#chart").clientHeight);
+  const model = new Model(message);
+  const groups = model.devices.map(({ device }) => [device]);
+  return rowsOf(model, null, { groups, hosts: true, levels: 0, chosen: new Map(), height: height - LANES });
+}
 
 /** Where, from the left, pixels of the first lane have the colour that marks the cursor's statement. */
 const marks = (page) =>
@@ -64,7 +75,9 @@ describe("the view in a browser", { skip: missing }, () => {
     const view = await opened();
     const canvas = view.page.locator("canvas");
     const tip = view.page.locator("#tip");
-    for (const [share, height, text] of [[0.1, FIRST, "MatMul %h"], [0.2, 94, "device 2 waits 2.00ms"], [0.5, 45, "in use of 4.00GB"]]) {
+    const [first, second] = await rowsIn(view, small());
+    const told = [[0.1, first.top + 5, "MatMul %h"], [0.2, second.top + 5, "device 2 waits 2.00ms"], [0.5, first.stripTop + 5, "in use of 4.00GB"]];
+    for (const [share, height, text] of told) {
       await canvas.hover({ position: at(share, height) });
       await tip.getByText(text).waitFor();
     }
@@ -76,8 +89,9 @@ describe("the view in a browser", { skip: missing }, () => {
     const { page } = view;
     const canvas = page.locator("canvas");
     const tip = page.locator("#tip");
-    const told = [[0.3, FIRST, "Relu %a on device 1"], [0.3, FIRST + 30, "MPIAllreduce %b on devices 1, 2, stream reduce"]];
-    for (const [share, height, text] of [...told, [0.6, FIRST, "for the host"], [0.5, 75, "in use of 4.00GB"]]) {
+    const [, reduce] = await rowsIn(view, streaming());
+    const told = [[0.3, FIRST, "Relu %a on device 1"], [0.3, reduce.top + 5, "MPIAllreduce %b on devices 1, 2, stream reduce"]];
+    for (const [share, height, text] of [...told, [0.6, FIRST, "for the host"], [0.5, reduce.stripTop + 5, "in use of 4.00GB"]]) {
       await canvas.hover({ position: at(share, height) });
       await tip.getByText(text).waitFor();
     }
@@ -186,7 +200,7 @@ describe("the view in a browser", { skip: missing }, () => {
       assert.ok(marked.every((x) => x > at(0.45, 0).x), "of the second call only");
       await cursor(1);
       await page.locator("#live").getByText("cursor at MatMul %h, 2 bars").waitFor({ state: "attached" });
-      await page.locator("canvas").click({ position: at(0.6, FIRST) });
+      await page.locator("canvas").click({ position: at(0.6, FIRST + SLICE) });
       const [asked] = await view.told("reveal");
       assert.deepEqual([asked.function, asked.statement, asked.path], ["layer", 0, [{ function: "main", statement: 1 }]]);
       await done(view);
@@ -196,12 +210,13 @@ describe("the view in a browser", { skip: missing }, () => {
   test("names of bars that communicate stand on plain ground", async () => {
     const message = small();
     const view = await opened(message, { theme: "vscode-high-contrast" });
+    const [{ top, bars }] = await rowsIn(view, message);
     // Behind a name no row of pixels is of another colour than the bar; further on, some are.
     const rows = await view.page.evaluate(([from, to, top]) => {
       const pen = document.querySelector("canvas").getContext("2d");
-      const plain = (x) => Array.from({ length: 12 }, (_, y) => pen.getImageData(x, top + 7 + y, 1, 1).data.slice(0, 3).join());
+      const plain = (x) => Array.from({ length: 12 }, (_, y) => pen.getImageData(x, top + y, 1, 1).data.slice(0, 3).join());
       return [new Set(plain(from)).size, new Set(plain(to)).size];
-    }, [Math.round(at(0.5, 0).x) + 3, Math.round(at(0.74, 0).x), LANES + 6]);
+    }, [Math.round(at(0.5, 0).x) + 3, Math.round(at(0.74, 0).x), LANES + top + Math.floor(bars / 2) - 6]);
     assert.equal(rows[0], 1);
     assert.ok(rows[1] > 1);
     await done(view);
@@ -297,6 +312,7 @@ describe("the view in a browser", { skip: missing }, () => {
   test("what was seen outlives a reload", async () => {
     const kept = {
       uri: "file:///a.dir", from: 1e-3, to: 2e-3, top: 0, event: 1, search: "relu", onlyCritical: true,
+      colouredBy: "op", equal: false,
     };
     const view = await opened(small(), { kept });
     assert.deepEqual(await view.remembered(), kept);
@@ -383,6 +399,7 @@ describe("the view in a browser", { skip: missing }, () => {
         const { data } = document.querySelector("canvas").getContext("2d").getImageData(x, y, 1, 1);
         return `#${[...data.slice(0, 3)].map((part) => part.toString(16).padStart(2, "0")).join("")}`;
       }, [Math.round(at(share, height).x), LANES + height]);
+    const [first, second] = (await rowsIn(view, small())).map(({ top }) => top + 6);
     const { default: palette } = await import("../../palette.json", { with: { type: "json" } });
     for (const [theme, kind] of [
       ["vscode-light", "light"],
@@ -393,14 +410,14 @@ describe("the view in a browser", { skip: missing }, () => {
       await page.evaluate((name) => (document.body.className = name), theme);
       await drawn(page);
       await drawn(page);
-      assert.equal(await pixel(0.2, 10), palette[kind][1], theme);
-      assert.equal(await pixel(0.95, 84), palette[kind][2], theme);
+      assert.equal(await pixel(0.2, first), palette[kind][1], theme);
+      assert.equal(await pixel(0.95, second), palette[kind][2], theme);
     }
     await page.evaluate(() => document.body.style.setProperty("--vscode-distir-device1", "#123456"));
     await page.evaluate(() => (document.body.className = "vscode-dark"));
     await drawn(page);
     await drawn(page);
-    assert.equal(await pixel(0.2, 10), "#123456");
+    assert.equal(await pixel(0.2, first), "#123456");
     await done(view);
   });
 
@@ -437,6 +454,98 @@ describe("the view in a browser", { skip: missing }, () => {
     const view = await opened({ ...message, memory: null });
     await view.page.locator("#chart").focus();
     for (const key of ["Home", "ArrowDown", "n", "+", "0", "z", "c", "Enter", "t"]) await view.page.keyboard.press(key);
+    await done(view);
+  });
+
+  test("Shift and a drag sum up a stretch, on the devices that it touches", async () => {
+    const view = await opened(training());
+    const { page } = view;
+    const [first] = await rowsIn(view, training());
+    const box = await page.locator("canvas").boundingBox();
+    const go = (share, height) => page.mouse.move(box.x + at(share, height).x, box.y + at(share, height).y);
+    await page.keyboard.down("Shift");
+    await go(0.25, first.top + 40);
+    await page.mouse.down();
+    await go(0.5, first.top + 42);
+    await go(0.75, first.top + 44);
+    await page.mouse.up();
+    await page.keyboard.up("Shift");
+    const totals = page.locator("#totals");
+    await totals.getByText("2.00ms from 1.00ms, device 1: computes 50%, exposed communication 50%, idle 0%").waitFor();
+    assert.deepEqual(await totals.locator("table").first().locator("tbody th").allTextContents(), ["Relu", "Send"]);
+    await page.keyboard.press("Escape");
+    await totals.getByText("The whole program: 4.00ms, all devices: computes 38%, exposed communication 25%, idle 38%").waitFor();
+    await page.keyboard.press("s");
+    assert.equal(await totals.isVisible(), false);
+    await done(view);
+  });
+
+  test("a click on a slice sums up the call and asks for its statement", async () => {
+    const { message, calls } = calling();
+    const view = await opened(message);
+    const { page } = view;
+    await page.locator("canvas").hover({ position: at(0.6, 12) });
+    await page.locator("#tip").getByText("2.00ms from 2.00ms, 2 ops here, called in line 12").waitFor();
+    await page.locator("canvas").click({ position: at(0.6, 12) });
+    await page.locator("#totals").getByText("@layer: 2.00ms from 2.00ms").waitFor();
+    const [asked] = await view.told("reveal");
+    assert.deepEqual([asked.function, asked.statement, asked.path, asked.range], ["main", 1, [], calls[1].range]);
+    await done(view);
+  });
+
+  test("colours say what is chosen, and what they mean", async () => {
+    const view = await opened(training());
+    const { page } = view;
+    const [first] = await rowsIn(view, training());
+    const legend = page.locator("#legend");
+    const pixel = () =>
+      page.evaluate(([x, y]) => document.querySelector("canvas").getContext("2d").getImageData(x, y, 1, 1).data.join(), [
+        Math.round(at(0.3, 0).x), LANES + Math.round(first.top) + 50,
+      ]);
+    assert.equal(await page.getByLabel("Colour by").inputValue(), "phase", "what says most");
+    assert.match(await legend.textContent(), /forward.*backward.*communication/);
+    const seen = new Set([await pixel()]);
+    for (const [by, text] of [["microbatch", "microbatch 1"], ["op", "Relu"], ["critical path", "critical path"]]) {
+      await page.getByLabel("Colour by").selectOption(by);
+      await drawn(page);
+      assert.ok((await legend.textContent()).includes(text), by);
+      seen.add(await pixel());
+    }
+    assert.ok(seen.size > 1);
+    await page.locator("#chart").focus();
+    await page.keyboard.press("k");
+    assert.equal(await page.getByLabel("Colour by").inputValue(), "device", "round again");
+    assert.equal((await view.remembered()).colouredBy, "device");
+    await done(view);
+  });
+
+  test("a device is closed and opened, and equal ones are one lane", async () => {
+    const view = await opened(replicas(6));
+    const { page } = view;
+    const live = page.locator("#live");
+    const button = page.getByRole("button", { name: "Equal devices as one lane" });
+    assert.equal(await button.getAttribute("aria-pressed"), "true");
+    const tip = page.locator("#tip");
+    await page.locator("canvas").hover({ position: { x: 40, y: LANES + 20 } });
+    await tip.getByText("devices 1, 3, 4, 5, 6: equal, shown as one").waitFor();
+    await page.locator("canvas").click({ position: { x: 40, y: LANES + 20 } });
+    await live.getByText("device 1 closed").waitFor({ state: "attached" });
+    await page.keyboard.press("o");
+    await live.getByText("device 1 opened").waitFor({ state: "attached" });
+    await page.keyboard.press("g");
+    assert.equal(await button.getAttribute("aria-pressed"), "false");
+    await page.locator("canvas").hover({ position: { x: 40, y: LANES + 20 } });
+    await tip.getByText("device 1", { exact: true }).waitFor();
+    await done(view);
+  });
+
+  test("the overview moves what is seen", async () => {
+    const view = await opened();
+    const { page } = view;
+    for (const key of ["+", "+", "+"]) await page.keyboard.press(key);
+    await page.locator("canvas").click({ position: { x: at(0.9, 0).x, y: 10 } });
+    const { from, to } = await view.remembered();
+    assert.ok(to === 4e-3 && from > 2e-3, "to the end");
     await done(view);
   });
 });

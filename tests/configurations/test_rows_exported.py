@@ -1,4 +1,4 @@
-"""Rows as other frameworks' options: names that those frameworks document, and numbers that mean the same strategy."""
+"""Rows of searches as configurations: numbers that mean the same strategy, under names that the framework has."""
 
 import json
 import re
@@ -9,53 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distir.search.export import EXPORTERS, ExportError, export
+from distir.configurations import ConfigurationError, Supplied
+from distir.configurations.known import listed
+from distir.configurations.rows import exported, job_of_row, title_of
 from distir.search.rows import Row
 
-MEGATRON = {
-    "--ckpt-format",
-    "--data-parallel-sharding-strategy",
-    "--global-batch-size",
-    "--micro-batch-size",
-    "--no-gradient-accumulation-fusion",
-    "--num-virtual-stages-per-pipeline-rank",
-    "--pipeline-model-parallel-layout",
-    "--pipeline-model-parallel-size",
-    "--recompute-granularity",
-    "--recompute-method",
-    "--recompute-num-layers",
-    "--tensor-model-parallel-size",
-    "--use-distributed-optimizer",
-    "--use-megatron-fsdp",
-}
-"""Of `megatron/training/arguments.py`."""
 
-TORCHTITAN = {
-    "activation_checkpoint",
-    "parallelism.data_parallel_replicate_degree",
-    "parallelism.data_parallel_shard_degree",
-    "parallelism.enable_sequence_parallel",
-    "parallelism.fsdp_reshard_after_forward",
-    "parallelism.pipeline_parallel_degree",
-    "parallelism.pipeline_parallel_first_stage_less_layers",
-    "parallelism.pipeline_parallel_last_stage_less_layers",
-    "parallelism.pipeline_parallel_microbatch_size",
-    "parallelism.pipeline_parallel_schedule",
-    "parallelism.tensor_parallel_degree",
-    "training.global_batch_size",
-    "training.local_batch_size",
-}
-"""Of `torchtitan/config/configs.py` and `Trainer.Config`, version 0.3."""
+def export(row, name):
+    return exported(job_of_row(row, Supplied()), name, title_of(row))
 
-DEEPSPEED = {
-    "distir",
-    "gradient_accumulation_steps",
-    "tensor_parallel",
-    "train_batch_size",
-    "train_micro_batch_size_per_gpu",
-    "zero_optimization",
+
+PARALLELISM = {
+    *("data_parallel_replicate_degree", "data_parallel_shard_degree", "enable_sequence_parallel"),
+    *("fsdp_reshard_after_forward", "pipeline_parallel_degree", "pipeline_parallel_first_stage_less_layers"),
+    *("pipeline_parallel_last_stage_less_layers", "pipeline_parallel_layers_per_stage", "tensor_parallel_degree"),
+    *("pipeline_parallel_microbatch_size", "pipeline_parallel_schedule", "module_fqns_per_model_part"),
 }
-"""Of "DeepSpeed Configuration JSON"; what DeepSpeed does not know it leaves alone."""
+"""Of `ParallelismConfig` in torchtitan/config/configs.py, version 0.3.0."""
 
 POWERS = st.sampled_from([1, 2, 4, 8])
 
@@ -83,7 +53,6 @@ def flags(text):
 @given(rows())
 def test_megatron_has_its_own_names_and_the_same_batch(row):
     found = flags(export(row, "megatron"))
-    assert found.keys() <= MEGATRON
     replicas = row.plan.devices // (
         int(found["--tensor-model-parallel-size"]) * int(found["--pipeline-model-parallel-size"])
     )
@@ -98,7 +67,6 @@ def test_megatron_has_its_own_names_and_the_same_batch(row):
 @given(rows())
 def test_deepspeed_has_its_own_names_and_the_same_batch(row):
     found = json.loads(export(row, "deepspeed"))
-    assert found.keys() <= DEEPSPEED
     assert (
         found["train_micro_batch_size_per_gpu"] * found["gradient_accumulation_steps"] * row.D
         == found["train_batch_size"]
@@ -123,19 +91,21 @@ class Recorder:
 
 
 @given(rows())
-def test_a_torchtitan_configuration_runs_and_has_its_own_names(row):
+def test_a_torchtitan_configuration_in_python_runs_and_has_its_own_names(row):
     checkpointing = types.ModuleType("torchtitan.distributed.activation_checkpoint")
     checkpointing.FullAC = types.SimpleNamespace(Config=lambda: "full")
+    checkpointing.SelectiveAC = types.SimpleNamespace(Config=lambda: "selective")
     names = ("torchtitan", "torchtitan.distributed", "torchtitan.distributed.activation_checkpoint")
     modules = dict(zip(names, (*map(types.ModuleType, names[:2]), checkpointing), strict=True))
     written = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, module in modules.items():
             patch.setitem(sys.modules, name, module)
-        exec(export(row, "torchtitan"), written)
+        exec(export(row, "torchtitan-python"), written)
     settings = {}
     written["distributed"](Recorder(settings))
-    assert settings.keys() <= TORCHTITAN
+    options = {f"parallelism.{name}" for name in PARALLELISM} | {"activation_checkpoint"}
+    assert settings.keys() <= options | {name for name in listed("torchtitan") if name.startswith("training.")}
     degrees = ("data_parallel_replicate", "data_parallel_shard", "tensor_parallel", "pipeline_parallel")
     product = 1
     for degree in degrees:
@@ -148,21 +118,32 @@ def test_a_torchtitan_configuration_runs_and_has_its_own_names(row):
     assert settings["activation_checkpoint"] == ("full" if row.checkpoint else None)
 
 
+def test_gradients_accumulate_without_a_pipeline():
+    row = Row("m", 64, 2, 1, 1, 4, 0.1, 1.0, 1, True)
+    assert "local_batch_size = 8\n" in export(row, "torchtitan")
+    assert "local_batch_size = 8\n" in export(row, "torchtitan-python")
+
+
+@pytest.mark.parametrize("framework", ["megatron", "megatron-bridge", "nemo", "deepspeed", "torchtitan"])
+def test_a_batch_that_is_not_known_is_said(framework):
+    assert "the batch, which is not known" in export(Row("m", None, 2, 1, 1, 1, 0.1, 1.0, 1, True), framework)
+
+
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"])
 def test_torchtitans_schedules_are_those_that_torch_has(schedule):
     schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
     text = export(Row("m", 8, 1, 1, 2, 4, 0.1, 1.0, 1, True, schedule), "torchtitan")
-    name = re.search(r"pipeline_parallel_schedule = '(\w+)'", text)[1]
+    name = re.search(r'pipeline_parallel_schedule = "(\w+)"', text)[1]
     assert schedules.get_schedule_class(name)
 
 
-@pytest.mark.parametrize("framework", EXPORTERS)
+@pytest.mark.parametrize("framework", ["megatron", "megatron-bridge", "nemo", "deepspeed", "torchtitan"])
 def test_what_does_not_carry_over_is_said(framework):
     row = Row("m", 64, 2, 2, 2, 4, 0.1, 640.0, 1, True, "zb-h1", 1 if framework == "torchtitan" else 3, stages="3,1")
     text = export(row, framework)
     assert "zb-h1" in text.partition("not")[2]
     assert "ZeRO stage" in text
-    plain = export(Row("m", 64, 2, 2, 1, 1, 0.1, 640.0, 1, True), framework)
+    plain = export(Row("m", 64, 2, 1, 1, 1, 0.1, 640.0, 1, True), framework)
     assert "not carried over" not in plain
     assert '"not_carried_over": []' in plain or framework != "deepspeed"
 
@@ -174,5 +155,6 @@ def test_a_name_on_two_lines_stays_a_comment():
 
 
 def test_an_unknown_framework_is_refused():
-    with pytest.raises(ExportError, match="did you mean `deepspeed`"):
+    with pytest.raises(ConfigurationError) as error:
         export(Row("m", 64, 1, 1, 1, 1, 0.1, 640.0, 1, True), "deepsped")
+    assert "did you mean `deepspeed`" in (error.value.help or "")

@@ -1,0 +1,171 @@
+"""Configurations of training frameworks on the command line: what `distir import` says of one, what `export` writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distir.cli import output
+from distir.cli.endings import Refused
+from distir.cli.files import read_bytes, replace_file, shown
+from distir.diagnostics.spelling import nearest
+from distir.files.reading import FileKind
+
+if TYPE_CHECKING:
+    from distir.configurations import Answer, Format, Job, ReadJob, Supplied
+    from distir.search import Row
+    from distir.validate.programs import RunProgram
+
+NAMES = ("torchtitan", "torchtitan-python", "megatron", "megatron-bridge", "nemo", "deepspeed", "fsdp2")
+"""The formats, so that help and other formats need not load them."""
+
+CONFIGURATION = FileKind("a configuration", 4 << 20, "take out what configures no training")
+
+SEARCHED = FileKind("the CSV of a search", 1 << 30, "export another row")
+
+
+def known_format(name: str) -> Format:
+    """A format by name. Raises Refused, with the nearest."""
+    from distir.configurations import FORMATS
+
+    if name not in FORMATS:
+        near = nearest(name, FORMATS)
+        raise Refused(f"there is no exporter `{name}`", f"did you mean `{near}`?" if near else ", ".join(FORMATS))
+    return FORMATS[name]
+
+
+def given_of(gpus: int | None, model: str | None, seq: int | None, node: int = 8) -> Supplied:
+    """What is said beside a configuration. Raises Refused for a model that is not known."""
+    from distir.configurations import Supplied
+    from distir.configurations.models import published_decoder
+    from distir.models import PUBLISHED
+
+    found = published_decoder(model) if model is not None else None
+    if model is not None and found is None:
+        near = nearest(model, PUBLISHED)
+        hint = f"did you mean `{near}`?" if near else "`distir model --list` names the models"
+        raise Refused(f"there is no decoder `{model}`", hint)
+    return Supplied(gpus=gpus, node=node, name=model or "", model=found, seq=seq)
+
+
+def read_configuration(kind: str, path: str, given: Supplied) -> ReadJob:
+    """What a file says. Raises Refused."""
+    from distir.configurations import ConfigurationError, read
+
+    known_format(kind)
+    data = read_bytes(path, CONFIGURATION)
+    try:
+        return read(kind, data.decode("utf-8-sig"), shown(path), given)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise Refused(f"{shown(path)}:{line}: expected UTF-8 text") from None
+    except ConfigurationError as error:
+        raise Refused(error.message, error.help) from None
+    except ImportError as error:
+        if error.name != "yaml":
+            raise
+        raise Refused(f"`distir import {kind}` needs PyYAML", "install `distir[yaml]`") from None
+
+
+def import_job(
+    kind: str, path: str, hardware: str | None, gpus: int | None, model: str | None, seq: int | None, out: str | None
+) -> int:
+    """Whether a job fits, and how fast it is; with `out`, its program is written there."""
+    from pathlib import Path
+
+    from distir import config
+    from distir.cli import simulating
+    from distir.configurations import ConfigurationError, answer, gpu_of, program_of
+
+    machine = simulating.machine(hardware, config.find(Path())).hardware
+    reading = read_configuration(kind, path, given_of(gpus, model, seq, len(machine.kinds)))
+    try:
+        with output.progress(f"simulating {shown(path)}"):
+            found = program_of(reading.job, reading.framework, gpu_of(machine.name))
+            said = answer(reading.job, found)
+    except ConfigurationError as error:
+        message = error.message if error.message.startswith(shown(path)) else f"{shown(path)}: {error.message}"
+        raise Refused(message, error.help) from None
+    for line in _told(reading, found, said, path):
+        output.write(f"{line}\n")
+    if out is not None:
+        _write_program(found, out, path)
+    return 0
+
+
+def _told(reading: ReadJob, found: RunProgram, said: Answer, path: str) -> list[str]:
+    """The answer in one line, then what it is of, then what was not simulated."""
+    from distir.cost import show_bytes, show_seconds
+
+    verdict = "fits" if said.fits else "does not fit"
+    memory = f"{show_bytes(said.needed_bytes)} of {show_bytes(said.has_bytes)} on the fullest device"
+    speed = f"{show_seconds(said.step_time_s)} a step, {said.tokens_per_s:,.0f} tokens/s"
+    share = "" if said.mfu is None else f", MFU {100 * said.mfu:.1f} %"
+    lines = [f"{verdict}: {memory}; {speed}{share}", describe(reading.job, found)]
+    if reading.notes:
+        lines += ["", "not simulated, or assumed:", *(f"  {note.shown(shown(path))}" for note in reading.notes)]
+    return lines
+
+
+def describe(job: Job, found: RunProgram) -> str:
+    """What is trained, on what, distributed how, in one line."""
+    degrees = {"dp": job.dp, "tp": job.tp, "pp": job.pp, "cp": job.cp, "ep": job.ep}
+    used = " ".join(f"{name}={degree}" for name, degree in degrees.items() if degree > 1) or "one device"
+    zero = f" zero={job.zero}" if job.zero else ""
+    batch = f"micro batch {job.micro_batch}, global batch {job.global_batch}"
+    return f"{job.name} on {job.gpus} x {found.gpu}: {used}{zero}, sequences of {found.step.sequence}, {batch}"
+
+
+def _write_program(found: RunProgram, out: str, path: str) -> None:
+    from distir.diagnostics import ProgramError
+    from distir.syntax import print_module
+    from distir.transform.steps import StepError
+
+    try:
+        text = print_module(found.step.module())
+    except (ProgramError, StepError) as error:
+        raise Refused(f"{shown(path)}: {error}") from None
+    sizes = " ".join(f"--bind {name}={size}" for name, size in found.bind.items())
+    head = f"// What {shown(path)} runs. `distir simulate {sizes} --hardware {found.hardware.name}`."
+    replace_file(out, f"{head}\n\n{text}".encode())
+    output.tell_terminal(f"wrote {out}")
+
+
+def text_of_row(row: Row, kind: str, model: str | None = None, seq: int | None = None) -> str:
+    """A row of a search in a format. Raises Refused."""
+    from distir.configurations.rows import exported, job_of_row, title_of
+
+    known_format(kind)
+    return exported(job_of_row(row, given_of(None, model, seq)), kind, title_of(row))
+
+
+def export_job(kind: str, path: str, number: int, gpus: int | None, model: str | None, seq: int | None) -> str:
+    """A row of a search's CSV, or a configuration of another format, in a format. Raises Refused."""
+    from distir.configurations import FORMATS
+    from distir.configurations.rows import exported
+
+    known_format(kind)
+    if path.endswith(".csv"):
+        return text_of_row(_ranked(path, number), kind, model, seq)
+    source = next((name for name in FORMATS if path.endswith(FORMATS[name].suffixes or ("\0",))), None)
+    if source is None:
+        hint = "give the CSV of a search, or a configuration: .toml, .sh, .yaml, .json, .py"
+        raise Refused(f"`{shown(path)}` is neither the rows of a search nor a configuration", hint)
+    reading = read_configuration(source, path, given_of(gpus, model, seq))
+    for note in reading.notes:
+        output.complain("warning", f"not carried over, or assumed: {note.shown(shown(path))}")
+    return exported(reading.job, kind, f"from {shown(path)}")
+
+
+def _ranked(path: str, number: int) -> Row:
+    """The row of that rank among those that fit, the fastest first, as the table of the search lists them."""
+    from distir.search.log import LogError, rows_in
+    from distir.search.rows import rank
+
+    read_bytes(path, SEARCHED)
+    try:
+        rows = sorted((row for row in rows_in(path) if row.fits), key=rank)
+    except LogError as error:
+        raise Refused(str(error)) from None
+    if len(rows) < number:
+        raise Refused(f"there is no row {number}: {len(rows)} configurations fit in memory")
+    return rows[number - 1]

@@ -1,0 +1,181 @@
+"""What a job would do: whether it fits, and how fast it is.
+
+A job becomes a run of its framework (`distir.validate`), whose program is simulated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from distir.configurations.jobs import Job
+from distir.configurations.options import ConfigurationError
+from distir.cost import Hardware, load
+from distir.ir import DTYPES, Module, TensorType
+from distir.models.catalogue import program
+from distir.models.decoder import Decoder
+from distir.validate.frameworks import FRAMEWORKS
+from distir.validate.machines import GPUS
+from distir.validate.memory import memory_of, parts_by_device
+from distir.validate.predictions import REFUSALS, reason, simulation_of
+from distir.validate.programs import RunProgram, plan_of
+from distir.validate.runs import MeasuredRun
+
+ASYNC_TP: Final = "products"
+"""The kind of overlap that asynchronous tensor parallelism is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a step takes. Seconds, bytes, the share of the arithmetic peak.
+
+    `peak_bytes`: the peak of memory as the framework reports it. `needed_bytes`, `has_bytes`: what a process needs of
+    the device that comes nearest to its limit, with all that it holds beside tensors, and what that device has.
+    `mfu`: 6 FLOPs for each weight of a matrix product and 12 for each pair of a token's attention and width, by the
+    seconds and the peak of all devices, as torchtitan counts (torchtitan/models/utils.py); None without a peak.
+    """
+
+    step_time_s: float
+    peak_bytes: int
+    needed_bytes: int
+    has_bytes: int
+    tokens_per_s: float
+    mfu: float | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device has what a process needs."""
+        return self.needed_bytes <= self.has_bytes
+
+
+def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
+    """The run of a job. Raises ConfigurationError where the job does not say what is trained."""
+    model = job.model
+    if model is None:
+        raise ConfigurationError("it does not say which model it trains", "name one with `--model llama3-8b`")
+    if job.micro_batch is None or job.global_batch is None:
+        raise ConfigurationError("it does not say the batch", "state the micro batch and the global batch")
+    group = f":{job.shard}" if job.shard and job.shard < job.dp else ""
+    sharding = f"hsdp{group}" if group and job.zero == 3 else f"zero{job.zero}{group}"
+    return MeasuredRun(
+        id=job.name,
+        model=job.name,
+        hidden=model.width,
+        layers=model.layers,
+        heads=model.heads,
+        kv_heads=model.shared_heads,
+        head_dim=model.size,
+        ffn=model.ffn,
+        mlp="swiglu" if model.gated else "gelu",
+        norm="layernorm" if model.norm == "layer" else "rmsnorm",
+        position=model.position if isinstance(model.position, str) else "rope",
+        tied=model.tied,
+        vocab=model.vocabulary,
+        bias=model.attention_bias,
+        experts=model.experts,
+        top_k=model.top_k,
+        expert_ffn=model.expert_ffn,
+        shared_experts=model.shared_experts,
+        dense_layers=model.dense_layers,
+        seq=job.seq or model.context,
+        gpu=gpu,
+        gpus=job.gpus,
+        dp=job.dp,
+        tp=job.tp,
+        pp=job.pp,
+        cp=job.cp,
+        ep=job.ep,
+        etp=job.etp or job.tp,
+        virtual=job.virtual,
+        schedule=job.schedule_file or job.schedule,
+        stages=",".join(map(str, job.stages)),
+        sequence_parallel=job.sequence_parallel,
+        sharding=sharding,
+        micro_batch=job.micro_batch,
+        global_batch=job.global_batch,
+        precision=job.precision,
+        recompute=job.recompute,
+        compile=job.compile or None if framework != "torchtitan" else job.compile,
+        loss_parallel=job.tp > 1 and not job.gathers_logits,
+        framework=framework,
+    )
+
+
+def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
+    """The program that a job runs, and its machine. Raises ConfigurationError where it cannot be expressed."""
+    model = job.model
+    if model is not None:
+        rms = "rms" if model.norm == "rms_offset" else model.norm
+        model = replace(model, norm=rms, attention_dropout=0.0 if job.cp > 1 else model.attention_dropout)
+        model = replace(model, context=max(model.context, job.seq or 0))
+    try:
+        found = plan_of(run_of(job, framework, gpu), described=model)
+    except REFUSALS as error:
+        raise ConfigurationError(reason(error)) from None
+    if not job.overlap and FRAMEWORKS[framework].overlap and framework != "torchtitan":
+        kept = tuple(kind for kind in found.step.overlap if kind == "transfers")
+        found = replace(found, step=replace(found.step, overlap=kept))
+    elif job.overlap and not found.step.overlap:
+        kinds = ("weights", "gradients") if job.zero else ("gradients",)
+        found = replace(found, step=replace(found.step, overlap=kinds))
+    if job.gradients == "bf16":
+        training = tuple(word for word in found.step.training if not word.startswith("gradients="))
+        memory = replace(found.memory, gradients=min(found.memory.gradients, 2))
+        found = replace(found, step=replace(found.step, training=(*training, "gradients=bf16")), memory=memory)
+    if job.async_tp:
+        found = replace(found, step=replace(found.step, overlap=(*found.step.overlap, ASYNC_TP)))
+    return found
+
+
+def gpu_of(hardware: str) -> str:
+    """The GPU of a profile, as runs name it; the profile itself, its name or path, where they name none."""
+    same = (gpu for gpu, profile in GPUS.items() if hardware in (gpu, profile, load(profile).name))
+    return next(same, hardware)
+
+
+def answer(job: Job, found: RunProgram) -> Answer:
+    """What a step of the program takes. Raises ConfigurationError where it cannot be simulated."""
+    try:
+        simulation = simulation_of(found)
+    except REFUSALS as error:
+        raise ConfigurationError(reason(error)) from None
+    peak, _ = memory_of(found, simulation)
+    parts, uses = parts_by_device(found, simulation), simulation.memory_uses
+    tightest = max(parts, key=lambda device: parts[device].needed - uses[device].capacity_bytes)
+    spare = uses[tightest].overhead.spare
+    needed, has = parts[tightest].needed + spare, uses[tightest].capacity_bytes + spare
+    seconds = simulation.latency_s
+    tokens = found.batch * found.step.sequence
+    assert job.model is not None
+    work = flops_per_token(job.model, found.step.sequence) * tokens
+    top = peak_flops(found.hardware)
+    mfu = work / seconds / (job.gpus * top) if top else None
+    return Answer(seconds, peak, needed, has, tokens / seconds, mfu)
+
+
+def flops_per_token(model: Decoder, sequence: int) -> float:
+    """FLOPs of a training step for each token, without those of recomputation."""
+    weights = active_weights(model, program(model, sequence, 1)) - model.vocabulary * model.width * (not model.tied)
+    return 6 * weights + 12 * model.layers * model.heads * model.size * sequence
+
+
+def active_weights(model: Decoder, module: Module) -> int:
+    """The weights that a token meets: of experts those that it is given to."""
+    entry = module.entry()
+    assert entry is not None
+    total = 0
+    for param in entry.params:
+        elements = param.type.elements if isinstance(param.type, TensorType) and "param" in param.roles else 0
+        size = elements if isinstance(elements, int) else 0
+        of_experts = f".{model.names.mlp}.experts." in param.name and model.experts and model.top_k
+        total += size * model.top_k // model.experts if of_experts and model.experts and model.top_k else size
+    return total
+
+
+def peak_flops(hardware: Hardware) -> float:
+    """The arithmetic peak of the slowest device, of products in 16-bit floats. FLOP/s; 0 where none is stated."""
+    short = DTYPES["BFloat16"], DTYPES["Float16"]
+    rates = [next((kind.rates[d] for d in short if d in kind.rates), None) for kind in hardware.kinds.distinct]
+    found = min((rate.peak for rate in rates if rate is not None), default=0.0)
+    return found if math.isfinite(found) else 0.0

@@ -1,0 +1,206 @@
+"""DeepSpeed's configuration: JSON. It says neither the model nor how many ranks there are: these are given beside it.
+
+Facts of DeepSpeed 0.19.8: deepspeed/runtime/config.py (`train_batch_size` is the micro batch times the accumulation
+steps times the replicas), runtime/zero/config.py (stages, MiCS and hpZ groups), runtime/pipe/module.py (pipelines).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from distir.configurations import texts
+from distir.configurations.formats import Format, configuration_format
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
+from distir.configurations.known import known
+from distir.configurations.options import Options, Remark
+
+VERSION: Final = "0.19.8"
+
+KNOWN: Final = known(
+    "DeepSpeed",
+    f"deepspeed {VERSION}",
+    "deepspeed",
+    (
+        *("steps_per_print", "gradient_clipping", "dump_state", "wall_clock_breakdown", "memory_breakdown"),
+        *("zero_allow_untested*", "zero_force_ds_cpu_optimizer", "dataloader_drop_last", "prescale_gradients"),
+        *("fp16.loss_scale*", "fp16.initial*", "fp16.hyst*", "fp16.min*", "fp16.cons*", "gradient_predivide_factor"),
+        *("bf16.check_grad_overflow", "zero_optimization.contiguous_gradients", "expert_parallel.preset_model"),
+        *(
+            "zero_optimization.round_robin_gradients",
+            "zero_optimization.stage3_gather*",
+            "zero_optimization.load_from*",
+        ),
+        *("zero_optimization.ignore_unused_parameters", "zero_optimization.elastic_checkpoint"),
+        *("zero_optimization.log_*", "zero_optimization.reduce_scatter", "zero_optimization.allgather_partitions"),
+        *("zero_optimization.*bucket_size", "zero_optimization.sub_group_size", "zero_optimization.stage3_max_*"),
+        *("zero_optimization.stage3_param_pers*", "zero_optimization.stage3_prefetch*"),
+        *("zero_optimization.offload_*.pin_memory", "zero_optimization.offload_*.buffer_*"),
+    ),
+    (
+        *("distir.*", "scheduler.*", "optimizer.params.*", "tensorboard.*", "wandb.*", "csv_monitor.*", "comet.*"),
+        *("flops_profiler.*", "comms_logger.*", "monitor_config.*", "checkpoint.*", "aio.*", "data_types.*"),
+        *("elasticity.*", "data_efficiency.*", "autotuning.*", "compression_training.*"),
+    ),
+    **{"optimizer.type": None, "pipeline.stages": None, "pipeline.partition": None},
+)
+
+AUTO: Final = "auto"
+"""What Hugging Face's trainer replaces: a setting that the configuration leaves open."""
+
+
+def read(text: str, path: str, given: Supplied) -> ReadJob:
+    """What a configuration says. Raises ConfigurationError."""
+    found = texts.of_json(text, path)
+    options = Options(path, {name: s for name, s in found.items() if s.value != AUTO}, KNOWN)
+    for name, setting in found.items():
+        if setting.value == AUTO and not KNOWN.is_idle(name):
+            options.notes.append(Remark(f"`{name}` is left open (auto); its default is taken", setting.line))
+    tp = options.optional("tensor_parallel.autotp_size", 0) or 1
+    ep = options.whole("expert_parallel.autoep_size") if options.flag("expert_parallel.enabled") else 1
+    if (options.optional("sequence_parallel_size") or 1) > 1:
+        line = options.line("sequence_parallel_size")
+        raise options.wrong(line, "`sequence_parallel_size`: heads exchanged for parts of sequences are not read")
+    stage = options.whole("zero_optimization.stage", 0)
+    if stage > 3:
+        line = options.line("zero_optimization.stage")
+        raise options.wrong(line, f"there is no ZeRO stage {stage}", "there are 0, 1, 2, 3")
+    micro = options.optional("train_micro_batch_size_per_gpu")
+    steps = options.optional("gradient_accumulation_steps")
+    total = options.optional("train_batch_size")
+    stated = None
+    if micro and steps and total:
+        if total % (micro * steps):
+            line = options.line("train_batch_size")
+            message = f"`train_batch_size` {total} is not {micro} · {steps} times a number of replicas"
+            raise options.wrong(line, message, "it is the micro batch times the accumulation steps times the replicas")
+        stated = total // (micro * steps) * tp
+    dp, assumed = replicas(path, given, stated, tp)
+    if assumed:
+        options.note(assumed)
+    steps = steps or (1 if total is None else max(1, total // ((micro or 1) * dp)) if micro else 1)
+    if micro is None and total is not None:
+        micro, left = divmod(total, steps * dp)
+        if left or not micro:
+            line = options.line("train_batch_size")
+            raise options.wrong(line, f"a batch of {total} is not a multiple of {steps} steps on {dp} replicas")
+    if total is None and micro is not None:
+        total = micro * steps * dp
+    for name in ("zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device"):
+        if options.get(name) not in (None, "none"):
+            raise options.wrong(options.line(name), f"`{name}`: offload to the host cannot be expressed")
+    for name in ("zero_optimization.cpu_offload", "zero_optimization.cpu_offload_param"):
+        if options.get(name):
+            raise options.wrong(options.line(name), f"`{name}`: offload to the host cannot be expressed")
+    overlap = options.get("zero_optimization.overlap_comm")
+    parts = options.get("zero_optimization.zero_hpz_partition_size")
+    if parts and parts != 1:
+        name = "zero_optimization.zero_hpz_partition_size"
+        options.note("a second copy of weights in each node (hpZ) is not simulated", name)
+    job = Job(
+        name=given.name,
+        model=given.model,
+        seq=given.seq,
+        dp=dp,
+        tp=tp,
+        ep=ep if given.model and given.model.experts else 1,
+        zero=stage,
+        micro_batch=micro,
+        global_batch=total,
+        precision=_precision(options),
+        recompute=_recomputation(options),
+        overlap=stage == 3 if overlap is None else bool(overlap),
+    )
+    kind = options.get("optimizer.type")
+    if kind is not None and str(kind).lower() not in ("adam", "adamw", "fusedadam"):
+        options.note(f"the optimizer `{kind}` is simulated as AdamW", "optimizer.type")
+    return ReadJob(checked(path, job), "deepspeed", options.rest())
+
+
+def _precision(options: Options) -> str:
+    half, brain = options.flag("fp16.enabled"), options.flag("bf16.enabled")
+    if half and brain:
+        raise options.wrong(options.line("fp16.enabled"), "`fp16` and `bf16` contradict each other", "use one of them")
+    if not half and not brain:
+        options.note("neither `bf16` nor `fp16` is on: training in fp32 is simulated as in bf16")
+    return "fp16" if half else "bf16"
+
+
+def _recomputation(options: Options) -> str:
+    """The configuration only says how; that the model recomputes is in its code."""
+    names = [name for name in options.settings if name.startswith("activation_checkpointing.")]
+    for name in names:
+        options.get(name)
+    if options.flag("activation_checkpointing.cpu_checkpointing"):
+        name = "activation_checkpointing.cpu_checkpointing"
+        raise options.wrong(options.line(name), f"`{name}`: offload to the host cannot be expressed")
+    if names:
+        options.note("recomputation of whole layers is assumed, which the model's code decides", names[0])
+    return "full" if names else "none"
+
+
+def write(job: Job) -> Exported:
+    """The JSON of a job. JSON has no comments: what is lost is under `distir`."""
+    lost = unsaid(job)
+    if job.pp > 1:
+        lost.append(f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages")
+        if job.schedule != "1f1b" or job.schedule_file:
+            lost.append(f"the schedule {job.schedule_file or job.schedule}: DeepSpeed runs 1F1B")
+    if job.pp > 1 and job.tp > 1:
+        topology = f"PipeModelDataParallelTopology(num_pp={job.pp}, num_mp={job.tp}, num_dp={job.dp})"
+        lost.append(f"tensor parallelism inside stages: give the PipelineModule layers that do it, and {topology}")
+    if job.pp > 1 and job.zero > 1:
+        lost.append(f"ZeRO stage {job.zero}: DeepSpeed's pipelines take stages 0 and 1")
+    if job.stages:
+        lost.append(f"stages of {','.join(map(str, job.stages))} layers: see partition_method of PipelineModule")
+    if job.ep > 1:
+        lost.append(f"experts over {job.ep} replicas: give deepspeed.moe.layer.MoE ep_size={job.ep}")
+    if job.cp > 1:
+        lost.append(f"sequences over {job.cp} devices: see deepspeed.sequence (Ulysses)")
+    if job.sequence_parallel:
+        lost.append("sequence parallelism: DeepSpeed's AutoTP splits weights alone")
+    if job.gradients:
+        lost.append(f"gradients in {job.gradients}: set data_types.grad_accum_dtype")
+    if job.gathers_logits:
+        lost.append("logits that are gathered: see tensor_parallel.vocab_parallel_lm_head")
+    if job.shard:
+        lost.append(f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init")
+    if job.precision not in ("", "bf16", "fp16"):
+        lost.append(f"precision {job.precision}: DeepSpeed has bf16 and fp16")
+    if job.recompute != "none":
+        how = (
+            "activation_checkpoint_interval=1 of PipelineModule" if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
+        )
+        lost.append(f"recomputing activations: the model does it, through {how}")
+    if job.compile:
+        lost.append("torch.compile: call engine.compile()")
+    document: dict[str, object] = {
+        "train_batch_size": job.global_batch,
+        "train_micro_batch_size_per_gpu": job.micro_batch,
+        "gradient_accumulation_steps": job.microbatches or 1,
+        "tensor_parallel": {"autotp_size": job.tp} if job.tp > 1 and job.pp == 1 else None,
+        "zero_optimization": {
+            "stage": job.zero if job.pp == 1 else min(job.zero, 1),
+            **({"overlap_comm": job.overlap} if job.zero else {}),
+        },
+        job.precision if job.precision in ("bf16", "fp16") else "bf16": {"enabled": True} if job.precision else None,
+        "activation_checkpointing": {"partition_activations": False} if job.recompute != "none" else None,
+        "distir": {
+            "start": f"deepspeed --num_gpus {job.gpus}",
+            "not_carried_over": lost,
+        },
+    }
+    kept = {key: value for key, value in document.items() if value is not None}
+    return Exported(json.dumps(kept, indent=2) + "\n", lost)
+
+
+DEEPSPEED = configuration_format(
+    Format(
+        name="deepspeed",
+        title="DeepSpeed's configuration (JSON); the model is given beside it",
+        version=VERSION,
+        suffixes=(".json",),
+        read=read,
+        write=write,
+    )
+)

@@ -1,0 +1,44 @@
+"""Configuration formats: each one definition, a codec between a framework's options and a `Job`. They register here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
+from distir.configurations.options import ConfigurationError
+from distir.ir.registry import Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format. `version`: of the framework whose options it has; `suffixes`: of files that are read without a name.
+
+    `read` takes a text, the path that messages name, and what is given beside it; it raises ConfigurationError.
+    """
+
+    name: str
+    title: str
+    version: str
+    suffixes: tuple[str, ...]
+    read: Callable[[str, str, Supplied], ReadJob] | None
+    write: Callable[[Job], Exported]
+
+
+FORMATS: Registry[Format] = Registry()
+"""By name."""
+
+
+def configuration_format(definition: Format) -> Format:
+    """Register a format."""
+    FORMATS.register(definition.name, definition, definition.read.__module__ if definition.read else __name__)
+    return definition
+
+
+def read(name: str, text: str, path: str, given: Supplied) -> ReadJob:
+    """What a configuration says. Raises ConfigurationError, for a format that is only written, too."""
+    found = FORMATS[name]
+    if found.read is None:
+        readable = ", ".join(f"`{other}`" for other in FORMATS if FORMATS[other].read)
+        raise ConfigurationError(f"`{name}` is written, not read", f"{readable} are read")
+    return found.read(text, path, given)

@@ -1,0 +1,168 @@
+"""A wrap plan for PyTorch's FSDP2: a small Python file that calls `fully_shard` in order, by the plan at its head.
+
+Read is that plan, `PLAN`, a literal; the code below it is the same in every file. A file whose code was changed is
+read by its plan, and says so. Facts of PyTorch 2.13: torch/distributed/fsdp/_fully_shard (`fully_shard`,
+`MixedPrecisionPolicy`), torch/distributed/device_mesh.py; a two-dimensional mesh shards within, and replicates across.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final
+
+from distir.configurations.formats import Format, configuration_format
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas
+from distir.configurations.models import published_decoder
+from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting
+
+VERSION: Final = "PyTorch 2.13"
+
+DEFAULTS: Final[dict[str, Any]] = {
+    "model": None,
+    "sequence": None,
+    "micro_batch": None,
+    "global_batch": None,
+    "replicate": 1,
+    "shard": None,
+    "layers": "model.layers",
+    "reshard_after_forward": True,
+    "param_dtype": "bfloat16",
+    "reduce_dtype": "float32",
+    "checkpoint": False,
+    "compile": False,
+}
+
+KNOWN: Final = Known("the plan", "`distir export fsdp2`", DEFAULTS)
+
+CODE: Final = '''
+
+import torch
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+
+def wrap(model: nn.Module, device: str = "cuda") -> nn.Module:
+    """Shard a model by the plan, each layer by itself; call it before the optimizer is made."""
+    sizes = (PLAN["replicate"], PLAN["shard"])
+    names = ("replicate", "shard")
+    if sizes[0] == 1:
+        sizes, names = sizes[1:], names[1:]
+    mesh = init_device_mesh(device, sizes, mesh_dim_names=names)
+    policy = MixedPrecisionPolicy(
+        param_dtype=getattr(torch, PLAN["param_dtype"]), reduce_dtype=getattr(torch, PLAN["reduce_dtype"])
+    )
+    layers = model.get_submodule(PLAN["layers"])
+    for name, layer in list(layers.named_children()):
+        if PLAN["checkpoint"]:
+            layer = checkpoint_wrapper(layer)
+        if PLAN["compile"]:
+            layer.compile()
+        layers.register_module(name, layer)
+        fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=PLAN["reshard_after_forward"])
+    return fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+'''
+"""What every file says below its plan."""
+
+
+def read(text: str, path: str, given: Supplied) -> ReadJob:
+    """What a plan says. Raises ConfigurationError."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise ConfigurationError(f"{path}:{error.lineno or 1}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise ConfigurationError(f"{path}: not Python") from None
+    plan = next((s for s in tree.body if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == "PLAN"), None)
+    if plan is None or not isinstance(plan.value, ast.Dict):
+        hint = "only files that `distir export fsdp2` wrote are read: a plan in other code is known when it runs"
+        raise ConfigurationError(f"{path}: no `PLAN = {{…}}`", hint)
+    options = Options(path, _settings(plan.value, path), KNOWN)
+    if text[text.find("\n}\n") + 3 :].strip() != CODE.strip():
+        options.notes.append(Remark("the code below the plan was changed; the plan is read, the code is not"))
+    name = options.get("model") or given.name
+    model = published_decoder(str(name)) or given.model
+    if name and model is None:
+        raise options.wrong(options.line("model"), f"there is no model `{name}`", "`distir model --list` names them")
+    replicate, shard = options.whole("replicate"), options.optional("shard")
+    dp, assumed = replicas(path, given, replicate * shard if shard else None, replicate)
+    if assumed:
+        options.note(assumed)
+    dp *= replicate
+    for kind, expected in (("param_dtype", "bfloat16"), ("reduce_dtype", "float32")):
+        if options.word(kind, ("bfloat16", "float32", "float16")) != expected:
+            options.note(f"`{kind}` is simulated as {expected}", kind)
+    micro = options.optional("micro_batch")
+    total = options.optional("global_batch") or (micro * dp if micro else None)
+    options.get("layers")
+    job = Job(
+        name=str(name or ""),
+        model=model,
+        seq=options.optional("sequence") or given.seq,
+        dp=dp,
+        zero=3 if options.flag("reshard_after_forward") else 2,
+        shard=dp // replicate if replicate > 1 else 0,
+        micro_batch=micro,
+        global_batch=total,
+        recompute="full" if options.flag("checkpoint") else "none",
+        compile=options.flag("compile"),
+        overlap=True,
+    )
+    return ReadJob(checked(path, job), "fsdp2", options.rest())
+
+
+def _settings(table: ast.Dict, path: str) -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    for key, value in zip(table.keys, table.values, strict=True):
+        try:
+            assert key is not None
+            found[str(ast.literal_eval(key))] = Setting(ast.literal_eval(value), key.lineno)
+        except (ValueError, AssertionError, TypeError, SyntaxError):
+            raise ConfigurationError(f"{path}:{value.lineno}: expected a literal in `PLAN`") from None
+    return found
+
+
+def write(job: Job) -> Exported:
+    """The plan of a job, and what of it is lost."""
+    lost: list[str] = []
+    for degree, what in ((job.tp, "tensor"), (job.pp, "pipeline"), (job.cp, "context"), (job.ep, "expert")):
+        if degree > 1:
+            lost.append(f"{what} parallelism of {degree}: FSDP2 shards data-parallel replicas")
+    if job.zero < 2:
+        lost.append(f"ZeRO stage {job.zero}: FSDP2 shards weights, gradients and state")
+    if job.gradients:
+        lost.append(f"gradients in {job.gradients}: they are reduced in float32")
+    if job.recompute not in ("none", "full"):
+        lost.append(f"recomputation `{job.recompute}`: whole layers are recomputed, or nothing")
+    if job.precision not in ("", "bf16"):
+        lost.append(f"precision {job.precision}: FSDP2 computes in bfloat16")
+    shard = job.shard or job.dp
+    plan = {
+        "model": job.name or None,
+        "sequence": job.seq,
+        "micro_batch": job.micro_batch,
+        "global_batch": job.global_batch,
+        "replicate": job.dp // shard,
+        "shard": shard,
+        "layers": job.model.names.layers if job.model else DEFAULTS["layers"],
+        "reshard_after_forward": job.zero != 2,
+        "param_dtype": "bfloat16",
+        "reduce_dtype": "float32",
+        "checkpoint": job.recompute.startswith("full"),
+        "compile": job.compile,
+    }
+    lines = "".join(f"    {name!r}: {value!r},\n".replace("'", '"') for name, value in plan.items())
+    return Exported(f"PLAN = {{\n{lines}}}\n{CODE}", lost)
+
+
+FSDP2 = configuration_format(
+    Format(
+        name="fsdp2",
+        title="a wrap plan for PyTorch's FSDP2 (Python)",
+        version=VERSION,
+        suffixes=(".py",),
+        read=read,
+        write=write,
+    )
+)

@@ -1,0 +1,142 @@
+"""A job: what is trained, on how many devices, distributed how. What a configuration says, whatever the framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from distir.configurations.options import ConfigurationError, Remark
+from distir.models.decoder import Decoder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A training job. Sizes in sequences and tokens; None, or an empty word, where nothing says.
+
+    The devices are `dp · tp · pp · cp`. `zero`: the stage, as FSDP is stage 3, and stage 2 where it keeps weights
+    between passes; `shard`: how many replicas partition state among them, 0 for all. `virtual`: stages of each device.
+    `stages`: layers of each stage, where not equally many. `schedule_file`: a CSV of torch's schedules, instead of
+    `schedule`. `gradients`: the precision of their buffers, where it is not the framework's own, such as `bf16`.
+    `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers. `overlap`: whether gradients
+    and weights are communicated beside computation. `gathers_logits`: whether, with tensor parallelism, all shards have
+    all logits, where otherwise each computes the loss of its part of the vocabulary.
+    """
+
+    name: str = ""
+    model: Decoder | None = None
+    seq: int | None = None
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    etp: int = 0
+    virtual: int = 1
+    schedule: str = "1f1b"
+    schedule_file: str = ""
+    stages: tuple[int, ...] = ()
+    sequence_parallel: bool = False
+    zero: int = 0
+    shard: int = 0
+    micro_batch: int | None = None
+    global_batch: int | None = None
+    precision: str = "bf16"
+    gradients: str = ""
+    recompute: str = "none"
+    compile: bool = False
+    async_tp: bool = False
+    overlap: bool = False
+    gathers_logits: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """How many devices it takes."""
+        return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def microbatches(self) -> int | None:
+        """Of each replica, in a step; None where that is not said."""
+        if self.micro_batch is None or self.global_batch is None:
+            return None
+        return self.global_batch // (self.dp * self.micro_batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supplied:
+    """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model, its sequences."""
+
+    gpus: int | None = None
+    node: int = 8
+    name: str = ""
+    model: Decoder | None = None
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """What was read: the job, in words of which framework (`distir.validate.FRAMEWORKS`), and what it does not say."""
+
+    job: Job
+    framework: str
+    notes: Sequence[Remark]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A configuration as text, and what of the job it does not say."""
+
+    text: str
+    lost: Sequence[str] = ()
+
+
+def unsaid(job: Job) -> list[str]:
+    """What frameworks refuse a configuration without, or take their own default of, and the job does not say."""
+    return [] if job.micro_batch and job.global_batch else ["the batch, which is not known here: set it"]
+
+
+def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> tuple[int, str]:
+    """How many replicas there are, and what was assumed: the devices over what each replica takes.
+
+    `stated`: the devices that the configuration states, if it does. Raises ConfigurationError.
+    """
+    each = 1
+    for degree in degrees:
+        each *= degree
+    gpus, assumed = given.gpus or stated, ""
+    if given.gpus and stated and given.gpus != stated:
+        raise ConfigurationError(f"{path}: it is for {stated} GPUs, and `--gpus` says {given.gpus}")
+    if gpus is None:
+        gpus = each * given.node // _common(each, given.node)
+        assumed = f"on {gpus} GPUs, as it does not say; `--gpus N` does"
+    if gpus % each:
+        product = " · ".join(str(d) for d in degrees if d > 1)
+        raise ConfigurationError(
+            f"{path}: degrees of {product} = {each} do not divide {gpus} GPUs", f"use a multiple of {each} GPUs"
+        )
+    return gpus // each, assumed
+
+
+def _common(one: int, other: int) -> int:
+    from math import gcd
+
+    return gcd(one, other)
+
+
+def checked(path: str, job: Job) -> Job:
+    """The job, whose figures fit each other; equal stages are not listed. Raises ConfigurationError."""
+    if job.micro_batch is not None and job.global_batch is not None:
+        each = job.micro_batch * job.dp
+        if job.global_batch % each:
+            raise ConfigurationError(
+                f"{path}: a batch of {job.global_batch} is not a multiple of micro batches of {job.micro_batch} "
+                f"on {job.dp} replicas",
+                f"use a multiple of {each}",
+            )
+    if job.ep > 1 and job.dp * job.cp % job.ep:
+        raise ConfigurationError(f"{path}: experts over {job.ep} replicas do not divide {job.dp * job.cp}")
+    if job.model is not None and job.stages and sum(job.stages) != job.model.layers:
+        raise ConfigurationError(
+            f"{path}: stages of {', '.join(map(str, job.stages))} layers are {sum(job.stages)}, "
+            f"where the model has {job.model.layers}"
+        )
+    return replace(job, stages=()) if len(set(job.stages)) == 1 else job

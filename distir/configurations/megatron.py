@@ -1,0 +1,560 @@
+"""Megatron-LM's arguments: a launch script, or a list of arguments. What is built on Megatron shares their reading.
+
+Facts of Megatron-LM (core 0.16): megatron/training/arguments.py (what the arguments mean and their defaults),
+megatron/core/transformer/pipeline_parallel_layer_layout.py (`--pipeline-model-parallel-layout`),
+megatron/core/parallel_state.py (what degrees multiply to).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from distir.configurations import arguments
+from distir.configurations.formats import Format, configuration_format
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
+from distir.configurations.known import listed, words
+from distir.configurations.models import name_of, published_decoder
+from distir.configurations.options import ConfigurationError, Known, Options, Remark, as_list
+from distir.models.decoder import Decoder
+from distir.models.published import GPT3, LLAMA2
+from distir.models.rotary import Rotary
+
+VERSION: Final = "core 0.16"
+
+IDLE: Final = words("megatron_idle")
+"""Arguments that change nothing of what a step computes, sends or holds."""
+
+
+def _known() -> Known:
+    fields = {name.rpartition(".")[2]: default for name, default in listed("megatron_bridge").items()}
+    source = f"Megatron-LM {VERSION}, megatron/training/arguments.py"
+    return Known("Megatron-LM", source, fields | listed("megatron_arguments") | _DEFAULTS, IDLE)
+
+
+FIELDS: Final = frozenset(words("megatron_fields"))
+"""Fields that arguments of other names set, such as `--num-experts`, `--swiglu` and `--no-rope-fusion`."""
+
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"), 1),
+    **dict.fromkeys(("expert_model_parallel_size", "recompute_num_layers", "rampup_batch_size"), None),
+    **dict.fromkeys(("num_layers", "hidden_size", "num_attention_heads", "seq_length", "vocab_size"), None),
+    "hidden_dropout": 0.1,
+    "attention_dropout": 0.1,
+    "normalization": "LayerNorm",
+    "moe_router_topk": 2,
+    "attention_backend": "auto",
+    "num_query_groups": 1,
+    "rotary_base": 10000,
+    "moe_layer_freq": 1,
+    "overlap_grad_reduce": False,
+    "overlap_param_gather": False,
+    "use_distributed_optimizer": False,
+    "bf16": False,
+    "fp16": False,
+    "sequence_parallel": False,
+    "cross_entropy_loss_fusion": False,
+    "gradient_accumulation_fusion": True,
+    "apply_rope_fusion": True,
+    "masked_softmax_fusion": True,
+    "optimizer": "adam",
+    "fp8_recipe": "delayed",
+    "moe_token_dispatcher_type": "allgather",
+    "cp_comm_type": None,
+    "tp_comm_overlap": False,
+    "expert_tensor_parallel_size": None,
+    **dict.fromkeys(("min_lr", "wgrad_deferral_limit"), 0),
+}
+"""Defaults of arguments, where they are others than those of the fields."""
+
+KNOWN: Final = _known()
+"""Fields and arguments: what YAML of what is built on Megatron Core says goes by either."""
+
+ARGUMENTS: Final = replace(KNOWN, defaults={n: d for n, d in KNOWN.defaults.items() if n not in FIELDS})
+"""What a command line says."""
+
+WITHOUT_EFFECT: Final = (
+    *("attention_backend", "transformer_impl", "use_flash_attn", "gradient_accumulation_fusion", "overlap_p2p_comm"),
+    *("no_gradient_accumulation_fusion", "no_masked_softmax_fusion", "no_position_embedding", "batch_p2p_comm"),
+    *("max_position_embeddings", "moe_grouped_gemm", "moe_permute_fusion", "no_rope_fusion", "no_bias_swiglu_fusion"),
+    *("cross_entropy_loss_fusion", "fp8_amax_history_len", "fp8_amax_compute_algo", "fp8_margin", "rotary_base"),
+    *("add_position_embedding", "accumulate_allreduce_grads_in_fp32", "no_async_tensor_model_parallel_allreduce"),
+    *("no_bias_dropout_fusion", "no_bias_gelu_fusion", "no_persist_layer_norm", "rotary_percent", "pipeline_dtype"),
+    *("apply_query_key_layer_scaling", "openai_gelu", "layernorm_zero_centered_gamma", "disable_jit_fuser"),
+    *("use_rotary_position_embeddings", "apply_rope_fusion", "masked_softmax_fusion", "padded_vocab_size"),
+)
+"""Arguments that kernels of the framework's definition have anyway, or that sizes follow from."""
+
+
+def read(text: str, path: str, given: Supplied) -> ReadJob:
+    """What a script or a list of arguments says. Raises ConfigurationError."""
+    found = arguments.arguments(text, path)
+    if not found.words:
+        raise ConfigurationError(f"{path}: no command with options, such as --tensor-model-parallel-size", None)
+    options = Options(path, arguments.settings(found.words), ARGUMENTS)
+    for what, line in found.skipped:
+        options.notes.append(Remark(what, line))
+    return ReadJob(job_of(options, given), "megatron", options.rest())
+
+
+def job_of(options: Options, given: Supplied) -> Job:
+    """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
+    for name in WITHOUT_EFFECT:
+        options.get(name)
+    own = given.model is None or "hidden_size" in options
+    model = _model(options) if own else _changed(given.model, options)
+    name = given.name or (name_of(model) if model else "")
+    if own and model is not None and (known := published_decoder(name)) is not None:
+        model = replace(known, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    tp, pp, cp = (options.whole(f"{axis}_parallel_size") for axis in ("tensor_model", "pipeline_model", "context"))
+    ep = options.optional("expert_model_parallel_size") or 1
+    nodes, each = _launched(options, "nnodes"), _launched(options, "nproc_per_node")
+    stated = nodes * each if nodes and each else None
+    dp, assumed = replicas(options.path, given, stated, tp, pp, cp)
+    if assumed:
+        options.note(assumed)
+    micro = options.optional("micro_batch_size")
+    if "rampup_batch_size" in options:
+        options.note("the batch while it ramps up is not simulated, the full batch is", "rampup_batch_size")
+        options.get("rampup_batch_size")
+    total = options.optional("global_batch_size") or (micro * dp if micro else None)
+    virtual, stages = _stages(options, model, pp)
+    if virtual > 1 and micro and total and total // (micro * dp) % pp:
+        line = options.line("global_batch_size")
+        raise options.wrong(
+            line, f"{total // (micro * dp)} microbatches are not a multiple of {pp} stages, as interleaving wants"
+        )
+    zero, shard = _sharding(options, dp)
+    sequence = options.flag("sequence_parallel")
+    return checked(
+        options.path,
+        Job(
+            name=name,
+            model=model,
+            seq=given.seq or options.optional("seq_length"),
+            dp=dp,
+            tp=tp,
+            pp=pp,
+            cp=cp,
+            ep=ep,
+            etp=_expert_shards(options, ep, tp),
+            virtual=virtual,
+            schedule="interleaved" if virtual > 1 else "1f1b",
+            stages=stages,
+            sequence_parallel=sequence and tp > 1,
+            zero=zero,
+            shard=shard,
+            micro_batch=micro,
+            global_batch=total,
+            precision=_precision(options),
+            gradients="bf16" if options.flag("grad_reduce_in_bf16") else "",
+            recompute=_recomputation(options),
+            async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
+            overlap=options.flag("overlap_grad_reduce") | options.flag("overlap_param_gather"),
+        ),
+    )
+
+
+def _changed(model: Decoder | None, options: Options) -> Decoder | None:
+    """A model that is given, with what the options say of it."""
+    if model is None:
+        return None
+    layers, experts = options.optional("num_layers") or model.layers, options.optional("num_experts") or model.experts
+    if "num_layers" in options or "moe_layer_freq" in options:
+        dense = _dense_layers(options, layers) if "moe_layer_freq" in options else model.dense_layers
+        model = replace(model, layers=layers, dense_layers=dense if experts else None)
+    return replace(model, experts=experts) if model.experts else model
+
+
+def _launched(options: Options, name: str) -> int | None:
+    """How many nodes, or processes of each, a launcher starts; None where only the machine says, which is reported."""
+    found = options.get(name)
+    if isinstance(found, str) and not found.isdecimal():
+        options.note(f"`{name}` is `{found}`, which only the machine says; `--gpus N` does", name)
+        return None
+    return options.optional(name)
+
+
+def _model(options: Options) -> Decoder | None:
+    layers = options.optional("num_layers")
+    if layers is None:
+        return None
+    width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
+    gated = options.flag("swiglu") | options.flag("quick_geglu")
+    experts = options.optional("num_experts") or None
+    if options.flag("squared_relu"):
+        raise options.wrong(options.line("squared_relu"), "no model here has squared ReLU as its activation")
+    if options.flag("multi_latent_attention"):
+        line = options.line("multi_latent_attention")
+        raise options.wrong(line, "multi-head latent attention is not read from arguments", "name the model: --model")
+    rms = options.word("normalization", ("LayerNorm", "RMSNorm")) == "RMSNorm"
+    position = options.word(
+        "position_embedding_type", ("learned_absolute", "rope", "none", "yarn", "mrope", "relative")
+    )
+    grouped = options.flag("group_query_attention")
+    groups = options.optional("num_query_groups")
+    ffn = options.optional("ffn_hidden_size") or (4 * width if not gated else int(4 * width * 2 / 3 / 64) * 64)
+    bias = not options.flag("disable_bias_linear")
+    vocabulary = options.optional("vocab_size")
+    if vocabulary is None:
+        vocabulary = 32000 if rms else 50257
+        options.note(f"a vocabulary of {vocabulary} is assumed, which `--vocab-size` states")
+    expert_ffn, shared = (
+        options.optional("moe_ffn_hidden_size"),
+        options.optional("moe_shared_expert_intermediate_size"),
+    )
+    dense = _dense_layers(options, layers) if experts else None
+    family = LLAMA2 if rms else GPT3
+    return family(
+        layers=layers,
+        width=width,
+        heads=heads,
+        kv_heads=(groups or heads) if grouped else heads,
+        head_size=options.optional("kv_channels") or width // heads,
+        ffn=ffn,
+        experts=experts,
+        top_k=(options.optional("moe_router_topk") or 2) if experts else None,
+        expert_ffn=(expert_ffn or ffn) if experts else None,
+        shared_experts=shared // (expert_ffn or ffn) if shared and experts else None,
+        dense_layers=dense,
+        vocabulary=vocabulary,
+        context=options.optional("seq_length") or 2048,
+        norm="rms" if rms else "layer",
+        head_norm=options.flag("qk_layernorm"),
+        position=Rotary(options.number("rotary_base") or 10000.0) if position != "learned_absolute" else "learned",
+        activation="silu" if gated else "gelu_tanh",
+        gated=gated,
+        tied=not options.flag("untie_embeddings_and_output_weights"),
+        dropout=options.number("hidden_dropout") or 0.0,
+        attention_dropout=_attention_dropout(options),
+        attention_bias=bias,
+        mlp_bias=bias,
+        names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
+    )
+
+
+def _attention_dropout(options: Options) -> float | None:
+    """Of attention's weights; None where it is that of the rest."""
+    own, rest = options.number("attention_dropout"), options.number("hidden_dropout")
+    return None if own == rest else own
+
+
+def _dense_layers(options: Options, layers: int) -> int | None:
+    """How many of the first layers have no experts, of `moe_layer_freq`: a number, or a list of 0 and 1."""
+    found: Any = options.get("moe_layer_freq")
+    if isinstance(found, str):
+        pattern = found.replace(" ", "")
+        if re.fullmatch(r"\(?(\[[01](,[01])*\](\*\d+)?\+?)+\)?", pattern):
+            parts = re.findall(r"\[([01,]+)\](?:\*(\d+))?", pattern)
+            found = [int(n) for part, times in parts for n in part.split(",") * int(times or 1)]
+        elif pattern.isdecimal():
+            found = int(pattern)
+    if found in (None, 1):
+        return None
+    if (routed := as_list(found)) is not None:
+        dense = routed.index(1) if 1 in routed else len(routed)
+        if all(routed[dense:]) and len(routed) == layers:
+            return dense or None
+    raise options.wrong(
+        options.line("moe_layer_freq"), f"`moe_layer_freq` of `{found}`: only the first layers may be without experts"
+    )
+
+
+def _stages(options: Options, model: Decoder | None, pp: int) -> tuple[int, tuple[int, ...]]:
+    """Stages of each rank, and the layers of each where they are stated."""
+    layout = options.get("pipeline_model_parallel_layout")
+    per_stage = options.optional("num_layers_per_virtual_pipeline_stage")
+    virtual = options.optional("num_virtual_stages_per_pipeline_rank")
+    virtual = virtual or options.optional("virtual_pipeline_model_parallel_size")
+    first, last = (options.optional(f"decoder_{end}_pipeline_num_layers", 0) for end in ("first", "last"))
+    layers = model.layers if model else None
+    if pp == 1:
+        return 1, ()
+    if layout:
+        line = options.line("pipeline_model_parallel_layout")
+        if virtual or per_stage:
+            raise options.wrong(
+                line, "a layout and a number of virtual stages contradict each other", "use one of them"
+            )
+        try:
+            stages = layout_stages(layout)
+        except ValueError as error:
+            raise options.wrong(line, f"the layout `{layout}`: {error}") from None
+        if len(stages) % pp:
+            raise options.wrong(line, f"a layout of {len(stages)} stages on {pp} ranks", f"use a multiple of {pp}")
+        return len(stages) // pp, stages
+    if per_stage and layers:
+        virtual = layers // (pp * per_stage)
+        if virtual * pp * per_stage != layers:
+            line = options.line("num_layers_per_virtual_pipeline_stage")
+            raise options.wrong(line, f"{layers} layers are not {pp} ranks of virtual stages of {per_stage}")
+    count = pp * (virtual or 1)
+    for name in ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"):
+        counted = options.flag(name)
+        if counted and layers:
+            first = (layers + options.flag("account_for_embedding_in_pipeline_split")
+                     + options.flag("account_for_loss_in_pipeline_split")) // count  # fmt: skip
+            last = first - options.flag("account_for_loss_in_pipeline_split")
+            first -= options.flag("account_for_embedding_in_pipeline_split")
+    if (first is not None or last is not None) and layers:
+        inner = count - (first is not None) - (last is not None)
+        rest = layers - (first or 0) - (last or 0)
+        if not inner or rest % inner:
+            line = options.line("decoder_first_pipeline_num_layers") or options.line("decoder_last_pipeline_num_layers")
+            raise options.wrong(line, f"{rest} layers do not divide among {inner} stages")
+        middle = (rest // inner,) * inner
+        return virtual or 1, (*([first] if first is not None else []), *middle, *([last] if last is not None else []))
+    if layers and layers % count:
+        line = options.line("pipeline_model_parallel_size")
+        raise options.wrong(line, f"{layers} layers do not divide among {count} stages", "state a layout")
+    return virtual or 1, ()
+
+
+def layout_stages(layout: Any) -> tuple[int, ...]:
+    """The layers of each stage of a layout such as `Et*3|(tt|)*29L`: text, or lists of names. Raises ValueError."""
+    if (rows := as_list(layout)) is not None:
+        return tuple(str(row).lower().count("'decoder'") for row in rows)
+    text = str(layout).strip("\"' ").replace(",", "").replace(" ", "")
+    for _ in range(20):
+        grown = re.sub(r"\(([^()]*)\)\*(\d{1,4})", lambda m: m[1] * int(m[2]), text)
+        if grown == text:
+            break
+        if len(grown) > 1 << 16:
+            raise ValueError("it is too long")
+        text = grown
+    text = re.sub(r"([EtmL])\*(\d{1,4})", lambda m: m[1] * int(m[2]), text)
+    if not re.fullmatch(r"[EtmL|]+", text):
+        raise ValueError("expected E, t, m, L, bars between stages, and `*` with a number")
+    if text.count("E") != 1 or text.count("L") != 1 or not text.startswith("E") or not text.endswith("L"):
+        raise ValueError("expected an E at its begin and an L at its end")
+    if "m" in text:
+        raise ValueError("layers of multi-token prediction (m) cannot be expressed")
+    return tuple(stage.count("t") for stage in text.split("|"))
+
+
+def layout_of(stages: tuple[int, ...]) -> str:
+    """A layout: E embedding, t a layer, L loss, a bar between stages."""
+    layers = [f"t*{count}" if count > 1 else "t" * count for count in stages]
+    return f"E{'|'.join(layers)}L"
+
+
+STRATEGIES: Final = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+"""Of Megatron-FSDP: what is sharded, as the stage of ZeRO."""
+
+
+def _sharding(options: Options, dp: int) -> tuple[int, int]:
+    """The stage of ZeRO, and the size of the groups that share state, 0 for all."""
+    strategy = options.word("data_parallel_sharding_strategy", STRATEGIES)
+    distributed = options.flag("use_distributed_optimizer")
+    instances = options.optional("num_distributed_optimizer_instances") or 1
+    fsdp = options.flag("use_megatron_fsdp") | options.flag("use_custom_fsdp")
+    if dp % instances:
+        line = options.line("num_distributed_optimizer_instances")
+        raise options.wrong(line, f"{instances} instances of the optimizer do not divide {dp} replicas")
+    if options.flag("use_torch_fsdp2"):
+        return (2 if options.flag("torch_fsdp2_no_reshard_after_forward") else 3), 0
+    if fsdp:
+        return STRATEGIES[strategy or "no_shard"], 0
+    if options.flag("optimizer_cpu_offload"):
+        line = options.line("optimizer_cpu_offload")
+        raise options.wrong(line, "`optimizer_cpu_offload`: offload to the host cannot be expressed")
+    return int(distributed), (dp // instances if distributed and instances > 1 else 0)
+
+
+def _expert_shards(options: Options, ep: int, tp: int) -> int:
+    if options.get("moe_token_dispatcher_type") not in (None, "alltoall") and ep > 1:
+        options.note("tokens reach their experts by all-to-all here", "moe_token_dispatcher_type")
+    found = options.optional("expert_tensor_parallel_size")
+    return (found or tp) if ep > 1 and tp > 1 else 0
+
+
+def _precision(options: Options) -> str:
+    fp8 = options.get("fp8_format") or options.get("fp8")
+    recipe, fp4 = options.get("fp8_recipe"), options.get("fp4_format") or options.get("fp4")
+    half, brain = options.flag("fp16"), options.flag("bf16")
+    if "fp8_param_gather" in options and options.flag("fp8_param_gather"):
+        options.note("gathers of weights in 8-bit floats are not simulated: they are in bfloat16", "fp8_param_gather")
+    if half and brain:
+        raise options.wrong(options.line("fp16"), "`fp16` and `bf16` contradict each other", "use one of them")
+    if fp4:
+        return "nvfp4"
+    if fp8 and recipe == "mxfp8":
+        return "mxfp8"
+    if fp8:
+        if recipe not in (None, "delayed"):
+            options.note(f"the recipe `{recipe}` of 8-bit floats is simulated as `delayed`", "fp8_recipe")
+        return "fp8"
+    if not half and not brain:
+        options.note("neither `bf16` nor `fp16` is set: training in fp32 is simulated as in bf16")
+    return "fp16" if half else "bf16"
+
+
+def _recomputation(options: Options) -> str:
+    what = options.word("recompute_granularity", ("full", "selective"))
+    if options.flag("recompute_activations"):
+        what = what or "selective"
+    method = options.word("recompute_method", ("uniform", "block"))
+    layers, modules = options.optional("recompute_num_layers"), options.get("recompute_modules")
+    if "recompute_modules" in options and what == "selective" and modules not in ("core_attn", ["core_attn"]):
+        options.note("recomputation of chosen modules is simulated as of the attention core", "recompute_modules")
+    if what == "selective":
+        options.note("attention is one kernel, so selective recomputation saves nothing", "recompute_granularity")
+        return "none"
+    if what == "full" and method == "block" and layers:
+        return f"full:{layers}"
+    return what or "none"
+
+
+def write(job: Job) -> Exported:
+    """The arguments of a job, one in a line, and what of it is lost."""
+    lost: list[str] = []
+    flags = options_of(job, lost)
+    lines: list[str] = []
+    for name, value in flags.items():
+        flag = "--" + name.replace("_", "-")
+        lines.append(flag if value is True else f'{flag} "{value}"' if "|" in str(value) else f"{flag} {value}")
+    return Exported(" \\\n".join(lines) + "\n", lost)
+
+
+def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
+    """The arguments of a job by name, dashes as underscores; what they cannot say is added to `lost`."""
+    lost += unsaid(job)
+    found: dict[str, Any] = model_options(job.model, lost) if job.model else {}
+    if job.seq:
+        found |= {"seq_length": job.seq, "max_position_embeddings": job.seq}
+    found |= {
+        "tensor_model_parallel_size": job.tp,
+        "pipeline_model_parallel_size": job.pp,
+        "context_parallel_size": job.cp if job.cp > 1 else None,
+        "sequence_parallel": (job.sequence_parallel and job.tp > 1) or None,
+        "micro_batch_size": job.micro_batch,
+        "global_batch_size": job.global_batch,
+    }
+    if job.ep > 1:
+        found["expert_model_parallel_size"] = job.ep
+        if job.tp > 1:
+            found["expert_tensor_parallel_size"] = job.etp or job.tp
+        found["moe_token_dispatcher_type"] = "alltoall"
+    if job.pp > 1:
+        found |= _pipeline_options(job, lost)
+    found |= _sharding_options(job, lost)
+    what, _, layers = job.recompute.partition(":")
+    if what == "full":
+        method = "block" if layers else "uniform"
+        found |= {"recompute_granularity": "full", "recompute_method": method, "recompute_num_layers": int(layers or 1)}
+    elif what in ("selective", "products"):
+        lost.append(f"recomputation `{what}`: Megatron-LM has it by module, `--recompute-modules`")
+    found |= {"bf16": True} if job.precision in ("bf16", "fp8") else {"fp16": True} if job.precision == "fp16" else {}
+    if job.precision == "fp8":
+        found["fp8_format"] = "hybrid"
+    found["grad_reduce_in_bf16"] = job.gradients == "bf16" or None
+    found["tp_comm_overlap"] = job.async_tp or None
+    if job.gathers_logits:
+        lost.append("logits that are gathered: Megatron-LM computes the loss in shards of the vocabulary")
+    if job.compile:
+        lost.append("torch.compile: Megatron-LM has fused kernels of its own")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _pipeline_options(job: Job, lost: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    interleaved = job.schedule == "interleaved"
+    if job.schedule_file or job.schedule not in ("1f1b", "interleaved"):
+        lost.append(f"the schedule {job.schedule_file or job.schedule}: Megatron-LM runs 1F1B")
+    if job.stages and len(job.stages) > job.pp and not interleaved:
+        shown = ",".join(map(str, job.stages))
+        lost.append(f"stages of {shown} layers: Megatron-LM deals several out to a device only for interleaving")
+    elif job.stages:  # says how many pieces there are, too
+        found["pipeline_model_parallel_layout"] = layout_of(job.stages)
+    elif interleaved:
+        found["num_virtual_stages_per_pipeline_rank"] = job.virtual
+    if interleaved and job.microbatches and job.microbatches % job.pp:
+        lost.append(
+            f"interleaving: Megatron-LM wants microbatches in multiples of {job.pp} stages, not {job.microbatches}"
+        )
+    return found
+
+
+def _sharding_options(job: Job, lost: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if job.zero in (2, 3) and job.pp > 1:
+        lost.append(f"ZeRO stage {job.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines")
+    if job.zero:
+        found["use_distributed_optimizer"] = True
+    if job.shard and job.zero == 1:
+        found["num_distributed_optimizer_instances"] = job.dp // job.shard
+    elif job.shard:
+        lost.append(f"state within groups of {job.shard} replicas: Megatron-FSDP is given to all")
+    if job.overlap and job.dp > 1:
+        found |= {"overlap_grad_reduce": True, **({"overlap_param_gather": True} if job.zero else {})}
+    if job.zero in (2, 3) and job.pp == 1:
+        found |= {
+            "use_megatron_fsdp": True,
+            "data_parallel_sharding_strategy": "optim_grads" if job.zero == 2 else "optim_grads_params",
+            "no_gradient_accumulation_fusion": True,
+            "ckpt_format": "fsdp_dtensor",
+        }
+    return found
+
+
+def model_options(model: Decoder, lost: list[str]) -> dict[str, Any]:
+    """The arguments that state a model."""
+    unsaid = {
+        "multi-head latent attention": model.latent,
+        "a sliding window": model.window,
+        "limits of the activation": model.limit,
+        "caps of logits": model.attention_softcap or model.logits_softcap,
+        "attention to sinks": model.sinks,
+        "positions by ALiBi": model.position == "alibi",
+    }
+    lost += [f"{what} of the model" for what, value in unsaid.items() if value]
+    if model.attention_bias != model.mlp_bias:
+        lost.append("biases in attention or the perceptron alone")
+    experts: dict[str, Any] = {}
+    if model.experts:
+        experts = {
+            "num_experts": model.experts,
+            "moe_router_topk": model.top_k,
+            "moe_ffn_hidden_size": model.expert_ffn,
+            "moe_grouped_gemm": True,
+        }
+        if model.shared_experts and model.expert_ffn:
+            experts["moe_shared_expert_intermediate_size"] = model.shared_experts * model.expert_ffn
+        if model.dense_layers:
+            routed = model.layers - model.dense_layers
+            experts["moe_layer_freq"] = f"([0]*{model.dense_layers}+[1]*{routed})"
+    grouped = model.shared_heads != model.heads
+    return {
+        "num_layers": model.layers,
+        "hidden_size": model.width,
+        "ffn_hidden_size": model.ffn,
+        "num_attention_heads": model.heads,
+        "group_query_attention": grouped or None,
+        "num_query_groups": model.shared_heads if grouped else None,
+        "kv_channels": model.size,
+        "vocab_size": model.vocabulary,
+        "normalization": "LayerNorm" if model.norm == "layer" else "RMSNorm",
+        "qk_layernorm": model.head_norm or None,
+        "position_embedding_type": "rope" if isinstance(model.position, Rotary) else "learned_absolute",
+        "rotary_base": int(model.position.theta) if isinstance(model.position, Rotary) else None,
+        "swiglu": model.gated or None,
+        "untie_embeddings_and_output_weights": (not model.tied) or None,
+        "disable_bias_linear": (not model.attention_bias) or None,
+        "hidden_dropout": model.dropout,
+        "attention_dropout": model.dropout if model.attention_dropout is None else model.attention_dropout,
+        **experts,
+    }
+
+
+MEGATRON = configuration_format(
+    Format(
+        name="megatron",
+        title="Megatron-LM's arguments (a script, or a list)",
+        version=VERSION,
+        suffixes=(".sh", ".txt", ".args"),
+        read=read,
+        write=write,
+    )
+)

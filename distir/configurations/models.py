@@ -1,0 +1,71 @@
+"""Models as frameworks name them: torchtitan by name and flavor, others by sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from distir.models.decoder import Decoder
+from distir.models.published import LLAMA3, PUBLISHED
+
+SMALL_LLAMA: Final = LLAMA3(layers=6, width=256, heads=16, kv_heads=16, ffn=768, vocabulary=2048)
+"""torchtitan's `debugmodel`: a perceptron of 2/3 of four times the width, rounded up to a multiple of 256."""
+
+FLAVORS: Final[dict[tuple[str, str], str]] = {
+    ("llama3", "8B"): "llama3-8b",
+    ("llama3", "70B"): "llama3-70b",
+    ("llama3", "405B"): "llama3-405b",
+    ("qwen3", "0.6B"): "qwen3-0.6b",
+    ("qwen3", "1.7B"): "qwen3-1.7b",
+    ("qwen3", "4B"): "qwen3-4b",
+    ("qwen3", "8B"): "qwen3-8b",
+    ("qwen3", "14B"): "qwen3-14b",
+    ("qwen3", "32B"): "qwen3-32b",
+    ("qwen3", "30B-A3B"): "qwen3-30b-a3b",
+    ("qwen3", "235B-A22B"): "qwen3-235b-a22b",
+    ("deepseek_v3", "671B"): "deepseek-v3",
+    ("gpt_oss", "20b"): "gpt-oss-20b",
+    ("gpt_oss", "120b"): "gpt-oss-120b",
+}
+"""torchtitan 0.2.2, torchtitan/models/*/__init__.py: name and flavor, and the published model of these sizes."""
+
+
+def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
+    """The model of torchtitan's name and flavor, as `--model` calls it; None for one that is not among ours."""
+    if (name, flavor) == ("llama3", "debugmodel"):
+        return "llama3-debugmodel", SMALL_LLAMA
+    plain = flavor.removesuffix("_flex").removesuffix("_varlen")
+    published = FLAVORS.get((name, plain))
+    model = PUBLISHED.get(published or "")
+    return (published, model) if published and isinstance(model, Decoder) else None
+
+
+def flavor_of(published: str) -> tuple[str, str] | None:
+    """Torchtitan's name and flavor of a published model; those of Llama 3.1 are Llama 3's."""
+    if published == "llama3-debugmodel":
+        return "llama3", "debugmodel"
+    return {model: flavor for flavor, model in FLAVORS.items()}.get(published.replace("llama3.1-", "llama3-"))
+
+
+def published_decoder(name: str) -> Decoder | None:
+    """A published decoder by name; None if there is none."""
+    model = PUBLISHED.get(name)
+    return model if isinstance(model, Decoder) else None
+
+
+def name_of(model: Decoder) -> str:
+    """The published name of a model of these sizes, whatever its context; a name by its sizes if there is none."""
+    for name, known in PUBLISHED.items():
+        if isinstance(known, Decoder) and _sizes(known) == _sizes(model):
+            return name
+    return f"{model.layers} layers of {model.width}"
+
+
+def _sizes(model: Decoder) -> dict[str, Any]:
+    plain = replace(model, names=Decoder(layers=1, width=1, heads=1, ffn=1, vocabulary=1, context=1).names)
+    kept = ("layers", "width", "heads", "shared_heads", "ffn", "vocabulary", "experts", "top_k", "expert_ffn", "tied")
+    kind = plain.position if isinstance(plain.position, str) else "rotary"
+    is_layer, latent = plain.norm == "layer", plain.latent is not None
+    more = {"size": plain.size, "gated": plain.gated, "position": kind, "is_layer": is_layer, "latent": latent}
+    biases = {"attention_bias": plain.attention_bias, "mlp_bias": plain.mlp_bias, "window": plain.window}
+    return {field: getattr(plain, field) for field in kept} | more | biases

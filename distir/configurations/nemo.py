@@ -1,0 +1,304 @@
+"""YAML of what is built on Megatron Core: overrides of Megatron-Bridge's recipes, and NeMo's GPT configurations.
+
+Their options are those of Megatron-LM under other sections and, for some, other names: they are read as such. Facts:
+Megatron-Bridge 0.3.1, megatron/bridge/training/config.py (`ConfigContainer`); NVIDIA/NeMo 2.0, up to which
+examples/nlp/language_modeling/conf/megatron_gpt_config.yaml is there (later ones are recipes in Python).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from distir.configurations import megatron, texts
+from distir.configurations.formats import Format, configuration_format
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
+from distir.configurations.known import listed, words
+from distir.configurations.options import Known, Options, Setting, as_table
+
+Change = Callable[[Any], tuple[str, Any]]
+"""From the value of an option to Megatron's argument and its value."""
+
+
+def _called(name: str) -> Change:
+    return lambda value: (name, value)
+
+
+def _unless(name: str) -> Change:
+    return lambda value: (name, not value)
+
+
+def _activation(value: Any) -> tuple[str, Any]:
+    word = str(value).lower()
+    if "glu" in word or "silu" in word:
+        return ("swiglu" if "swi" in word or "silu" in word else "quick_geglu"), True
+    return "squared_relu", "squared" in word
+
+
+def _precision(value: Any) -> tuple[str, Any]:
+    """Of Lightning: `bf16-mixed`, `16`."""
+    return ("bf16", True) if "bf16" in str(value) else ("fp16", str(value).startswith("16"))
+
+
+def _recipe(value: Any) -> tuple[str, Any]:
+    """Of a name of a recipe of Megatron-Bridge's mixed precision."""
+    word = str(value)
+    if "nvfp4" in word:
+        return "fp4", "e2m1"
+    if "mxfp8" in word:
+        return "fp8_recipe", "mxfp8"
+    if "fp8" in word:
+        return "fp8_format", "hybrid"
+    return ("fp16", True) if word.startswith("fp16") else ("bf16", True)
+
+
+BRIDGE_NAMES: Final[dict[str, Change]] = {
+    "model.share_embeddings_and_output_weights": _unless("untie_embeddings_and_output_weights"),
+    "model.add_bias_linear": _unless("disable_bias_linear"),
+    "model.num_moe_experts": _called("num_experts"),
+    "model.gated_linear_unit": _called("swiglu"),
+    "model.num_layers_in_first_pipeline_stage": _called("decoder_first_pipeline_num_layers"),
+    "model.num_layers_in_last_pipeline_stage": _called("decoder_last_pipeline_num_layers"),
+    "dataset.sequence_length": _called("seq_length"),
+    "dataset.seq_length": _called("seq_length"),
+    "mixed_precision": _recipe,
+    "ddp.grad_reduce_in_fp32": _unless("grad_reduce_in_bf16"),
+}
+"""Options of Megatron-Bridge that Megatron-LM calls otherwise; others go by their last name."""
+
+BRIDGE: Final = Known(
+    "Megatron-Bridge",
+    "megatron-bridge 0.3.1, megatron/bridge/training/config.py",
+    {
+        **listed("megatron_bridge"),
+        **dict.fromkeys(BRIDGE_NAMES),
+        "dist.use_torch_fsdp2": False,
+        "dist.use_megatron_fsdp": False,
+    },
+    (
+        *("logger.*", "checkpoint.*", "profiling.*", "rng.*", "scheduler.*", "tokenizer.*"),
+        *("model.activation_func", "model.*init_method*", "model.transformer_layer_spec", "model.hf_model_id", "peft"),
+    ),
+    (
+        *("*._target_", "*._call_", "*._partial_", "*._args_", "dataset.*", "ft.*", "straggler.*", "nvrx_straggler.*"),
+        *("tensor_inspect.*", "inprocess_restart.*", "rerun_state_machine.*", "model.generation_config*"),
+    ),
+)
+
+NEMO_NAMES: Final[dict[str, Change]] = {
+    "model.encoder_seq_length": _called("seq_length"),
+    "model.data.seq_length": _called("seq_length"),
+    "model.activations_checkpoint_granularity": _called("recompute_granularity"),
+    "model.activations_checkpoint_method": _called("recompute_method"),
+    "model.activations_checkpoint_num_layers": _called("recompute_num_layers"),
+    "model.share_embeddings_and_output_weights": _unless("untie_embeddings_and_output_weights"),
+    "model.bias": _unless("disable_bias_linear"),
+    "model.activation": _activation,
+    "model.normalization": lambda value: ("normalization", "RMSNorm" if "rms" in str(value).lower() else "LayerNorm"),
+    "model.fp8": lambda value: ("fp8_format", "hybrid" if value else None),
+    "model.ub_tp_comm_overlap": _called("tp_comm_overlap"),
+    "model.optim.overlap_grad_sync": _called("overlap_grad_reduce"),
+    "model.optim.overlap_param_sync": _called("overlap_param_gather"),
+    "model.optim.grad_sync_dtype": lambda value: ("grad_reduce_in_bf16", "bf16" in str(value)),
+    "model.optim.name": lambda value: ("use_distributed_optimizer", "distributed" in str(value)),
+    "model.rotary_percentage": _called("rotary_percent"),
+    "model.num_moe_experts": _called("num_experts"),
+    "model.gradient_accumulation_fusion": _called("gradient_accumulation_fusion"),
+    "model.tokenizer.vocab_size": _called("vocab_size"),
+    "model.fsdp": _called("use_torch_fsdp2"),
+    "trainer.devices": _called("nproc_per_node"),
+    "trainer.num_nodes": _called("nnodes"),
+    "trainer.precision": _precision,
+}
+"""Options of NeMo that Megatron-LM calls otherwise; others of `model` go by their last name."""
+
+NEMO: Final = Known(
+    "NeMo",
+    "NVIDIA/NeMo 2.0, examples/nlp/language_modeling/conf/megatron_gpt_config.yaml",
+    {
+        **{name: default for name, default in listed("megatron_bridge").items() if name.startswith("model.")},
+        **listed("nemo"),
+        **{name: listed("nemo").get(name) for name in NEMO_NAMES},
+        **dict.fromkeys(("name", "restore_from_path", "defaults")),
+        "model.use_flash_attention": True,  # as it is simulated
+    },
+    words("nemo_idle"),
+    (
+        *("exp_manager.*", "hydra.*", "run.*", "cluster.*", "s3_checkpointing.*", "model.tokenizer.*"),
+        *("model.nsys_profile.*", "model.megatron_timer_kwargs.*", "model.optim.sched.*", "model.data.data_prefix.*"),
+    ),
+)
+
+
+def _read(known: Known, names: Mapping[str, Change], framework: str, text: str, path: str, given: Supplied) -> ReadJob:
+    """What a YAML says, by Megatron's names; what these do not have is reported, or refused, under its own."""
+    found = texts.of_yaml(text, path)
+    own = Options(path, found, known)
+    renamed: dict[str, Setting] = {}
+    for name, setting in found.items():
+        last = name.rpartition(".")[2]
+        if name not in names and (known.is_idle(name) or last not in megatron.KNOWN.defaults):
+            continue
+        own.get(name)
+        said = _resolved(setting.value, name, found)
+        if isinstance(said, str) and said.startswith("${"):
+            own.note(f"`{name}` refers to what is not set here; it is not read", name)
+            continue
+        to, value = names[name](said) if name in names else (last, said)
+        if value is not None and not (to in renamed and not value):
+            renamed[to] = Setting(value, setting.line)
+    defaults = {**megatron.KNOWN.defaults, **_own_defaults(known)}
+    if known is BRIDGE and not {"bf16", "fp16"} & renamed.keys():
+        renamed["bf16"] = Setting(True, 0)
+    options = Options(path, renamed, Known(known.framework, known.source, defaults, megatron.IDLE))
+    if "num_query_groups" in options and "group_query_attention" not in options:
+        options.settings = {**options.settings, "group_query_attention": Setting(True, 0)}
+    job = megatron.job_of(options, given)
+    return ReadJob(job, framework, sorted([*own.rest(), *options.rest()], key=lambda note: note.line))
+
+
+def _resolved(value: Any, name: str, found: Mapping[str, Setting], depth: int = 8) -> Any:
+    """A value, where it refers to another setting, or to a product of numbers, that one; else as it is."""
+    text = value.strip() if isinstance(value, str) else ""
+    if depth and (product := re.fullmatch(r"\$\{multiply:(.+),(.+)\}", text)):
+        factors = [str(_resolved(part.strip(), name, found, depth - 1)) for part in product.groups()]
+        return int(factors[0]) * int(factors[1]) if all(factor.isdecimal() for factor in factors) else value
+    if depth and (refers := re.fullmatch(r"\$\{(\.?)([\w.]+)\}", text)):
+        to = f"{name.rpartition('.')[0]}.{refers[2]}" if refers[1] else refers[2].removeprefix("training.")
+        return _resolved(found[to].value, to, found, depth - 1) if to in found else value
+    return value
+
+
+def _own_defaults(known: Known) -> dict[str, Any]:
+    """Where recipes and configurations begin: what they do not say is not Megatron-LM's default."""
+    return {"bf16": False, "use_distributed_optimizer": known is BRIDGE, "overlap_grad_reduce": known is BRIDGE}
+
+
+def read_bridge(text: str, path: str, given: Supplied) -> ReadJob:
+    """What overrides of a recipe of Megatron-Bridge say. Raises ConfigurationError."""
+    return _read(BRIDGE, BRIDGE_NAMES, "nemo", text, path, given)
+
+
+def read_nemo(text: str, path: str, given: Supplied) -> ReadJob:
+    """What a configuration of NeMo says. Raises ConfigurationError."""
+    return _read(NEMO, NEMO_NAMES, "nemo", text, path, given)
+
+
+STATED: Final[dict[str, Any]] = {
+    **dict.fromkeys(("context_parallel_size", "expert_model_parallel_size"), 1),
+    **dict.fromkeys(("sequence_parallel", "account_for_embedding_in_pipeline_split"), False),
+    "account_for_loss_in_pipeline_split": False,
+    **dict.fromkeys(("expert_tensor_parallel_size", "virtual_pipeline_model_parallel_size")),
+    **dict.fromkeys(("pipeline_model_parallel_layout", "recompute_granularity", "recompute_method")),
+    **dict.fromkeys(("recompute_num_layers", "num_layers_in_first_pipeline_stage")),
+    "num_layers_in_last_pipeline_stage": None,
+}
+"""Options of a model that are written where they are at their defaults, too: a recipe may have other values."""
+
+
+def write_bridge(job: Job) -> Exported:
+    """Overrides of a recipe of Megatron-Bridge."""
+    lost: list[str] = []
+    flags = megatron.options_of(job, lost)
+    if flags.pop("grad_reduce_in_bf16", None):  # `ddp.grad_reduce_in_fp32` is overwritten by that of the precision
+        lost.append("gradients in bf16: set grad_reduce_in_fp32=False in the recipe's MixedPrecisionConfig")
+    precision = "bf16_with_fp8_delayed_scaling_mixed" if job.precision == "fp8" else f"{job.precision}_mixed"
+    tables: dict[str, dict[str, Any]] = {"model": dict(STATED), "train": {}, "ddp": {}, "dist": {}}
+    if job.seq:
+        tables["dataset"] = {"seq_length": job.seq}  # `ConfigContainer.validate` wants that of the model
+    known = listed("megatron_bridge")
+    for name, value in flags.items():
+        if name in ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "max_position_embeddings"):
+            continue
+        back = {"untie_embeddings_and_output_weights": ("share_embeddings_and_output_weights", not value),
+                "disable_bias_linear": ("add_bias_linear", not value), "swiglu": ("gated_linear_unit", value),
+                "num_experts": ("num_moe_experts", value),
+                "no_gradient_accumulation_fusion": ("gradient_accumulation_fusion", not value),
+                "num_virtual_stages_per_pipeline_rank": ("virtual_pipeline_model_parallel_size", value)}  # fmt: skip
+        to, value = back.get(name, (name, value))
+        section = next((s for s in tables if f"{s}.{to}" in known), "model")
+        tables[section][to] = value
+    tables["ddp"] = {
+        "use_megatron_fsdp": False,
+        "num_distributed_optimizer_instances": 1,
+        **tables["ddp"],
+        "use_distributed_optimizer": job.zero > 0,
+        "overlap_grad_reduce": job.overlap,
+        "overlap_param_gather": job.overlap and job.zero > 0,
+    }
+    tables["optimizer"] = {"use_distributed_optimizer": job.zero > 0}  # where either is on, both are
+    text = (f"mixed_precision: {precision}\n" if job.precision else "") + _yaml(tables)
+    return Exported(text, lost)
+
+
+def write_nemo(job: Job) -> Exported:
+    """A configuration of NeMo."""
+    lost: list[str] = []
+    flags = megatron.options_of(job, lost)
+    back = {"seq_length": "encoder_seq_length", "recompute_granularity": "activations_checkpoint_granularity",
+            "recompute_method": "activations_checkpoint_method", "num_experts": "num_moe_experts",
+            "recompute_num_layers": "activations_checkpoint_num_layers", "tp_comm_overlap": "ub_tp_comm_overlap",
+            "num_virtual_stages_per_pipeline_rank": "virtual_pipeline_model_parallel_size"}  # fmt: skip
+    left = ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "vocab_size", "swiglu")
+    gone = ("use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_bf16")
+    model: dict[str, Any] = {}
+    for name, value in flags.items():
+        if name == "untie_embeddings_and_output_weights":
+            model["share_embeddings_and_output_weights"] = not value
+        elif name == "disable_bias_linear":
+            model["bias"] = not value
+        elif name in ("pipeline_model_parallel_layout", "use_megatron_fsdp", "num_distributed_optimizer_instances"):
+            lost.append(f"{name}: NeMo has no option for it")
+        elif name not in (*left, *gone, "data_parallel_sharding_strategy", "no_gradient_accumulation_fusion"):
+            model[back.get(name, name)] = value
+    if flags.get("swiglu"):
+        model["activation"] = "fast-swiglu"
+    if flags.get("normalization"):
+        model["normalization"] = "rmsnorm" if flags["normalization"] == "RMSNorm" else "layernorm"
+    if job.precision == "fp8":
+        model |= {"transformer_engine": True, "fp8": True, "fp8_hybrid": True}
+    optim: dict[str, Any] = {"name": "distributed_fused_adam" if job.zero else "fused_adam"}
+    if job.zero:
+        optim |= {"overlap_grad_sync": job.overlap, "overlap_param_sync": job.overlap}
+    if job.gradients == "bf16":
+        optim["grad_sync_dtype"] = "bf16"
+    nodes = -(-job.gpus // 8)
+    tokenizer = {"vocab_size": job.model.vocabulary} if job.model else {}
+    trainer = {"devices": job.gpus // nodes, "num_nodes": nodes, "precision": 16 if job.precision == "fp16" else "bf16"}
+    model |= {"tokenizer": tokenizer, "optim": optim}
+    return Exported(_yaml({"trainer": trainer, "model": model}), lost)
+
+
+def _yaml(table: Mapping[str, Any], indent: str = "") -> str:
+    lines: list[str] = []
+    for name, value in table.items():
+        if (inner := as_table(value)) is not None:
+            lines += [f"{indent}{name}:\n{_yaml(inner, indent + '  ')}"] if inner else []
+        else:
+            lines.append(f"{indent}{name}: {json.dumps(value)}\n")
+    return "".join(lines)
+
+
+MEGATRON_BRIDGE = configuration_format(
+    Format(
+        name="megatron-bridge",
+        title="overrides of Megatron-Bridge's recipes (YAML)",
+        version="0.3.1",
+        suffixes=(),
+        read=read_bridge,
+        write=write_bridge,
+    )
+)
+
+NEMO_FORMAT = configuration_format(
+    Format(
+        name="nemo",
+        title="NeMo's GPT configuration (YAML)",
+        version="2.0",
+        suffixes=(".yaml", ".yml"),
+        read=read_nemo,
+        write=write_nemo,
+    )
+)

@@ -1,0 +1,104 @@
+"""Rows of a search as jobs, and jobs as texts with what is said at their heads."""
+
+from __future__ import annotations
+
+import json
+
+from distir.configurations.formats import FORMATS
+from distir.configurations.jobs import Job, Supplied
+from distir.configurations.models import name_of, published_decoder
+from distir.configurations.options import ConfigurationError
+from distir.cost import show_seconds
+from distir.diagnostics.spelling import nearest
+from distir.models.decoder import Decoder
+from distir.models.published import resized
+from distir.models.sizes import ModelError
+from distir.search.rows import Row
+from distir.transform.pipeline import SCHEDULES
+
+
+def job_of_row(row: Row, given: Supplied) -> Job:
+    """The job of a row: its plan, and the model if it is a published decoder, or given."""
+    plan = row.plan
+    named, sequence = _described(row.model)
+    model = given.model or named
+    known = SCHEDULES.get(row.schedule)
+    recompute = (plan.recompute or "full") if plan.checkpoint else "none"
+    return Job(
+        name=given.name or (name_of(model) if model else ""),
+        model=model,
+        seq=given.seq or sequence or (model.context if model else None),
+        dp=row.D,
+        tp=row.T,
+        pp=row.P,
+        cp=row.CP,
+        ep=row.EP,
+        etp=(row.etp or row.T) if row.EP > 1 and row.T > 1 else 0,
+        virtual=plan.stages_per_device,
+        schedule=row.schedule if known else "1f1b",
+        schedule_file="" if known else row.schedule,
+        stages=plan.stages if row.P > 1 else (),
+        sequence_parallel=row.sequence,
+        zero=row.zero,
+        shard=row.shard,
+        micro_batch=row.micro_batch,
+        global_batch=row.batch_size,
+        precision="fp8" if " fp8=" in row.model else "bf16" if model else "",
+        recompute=recompute,
+        overlap=row.overlap,
+    )
+
+
+def _described(title: str) -> tuple[Decoder | None, int | None]:
+    """The model that a search was of, such as `llama3-8b (layers=4, sequence=2048) grad`, and its sequences.
+
+    None where it is no published decoder.
+    """
+    name, _, rest = title.partition(" ")
+    known = published_decoder(name)
+    sizes: dict[str, int] = {}
+    if rest.startswith("("):
+        for pair in rest[1:].partition(")")[0].split(", "):
+            size, _, value = pair.partition("=")
+            if value.isdecimal():
+                sizes[size] = int(value)
+    sequence = sizes.pop("sequence", None)
+    if known is None or not sizes:
+        return known, sequence
+    try:
+        found = resized(name, known, sizes)
+    except ModelError:
+        return None, sequence
+    return (found if isinstance(found, Decoder) else None), sequence
+
+
+def exported(job: Job, name: str, title: str = "") -> str:
+    """A job in a format, with comments on what it is of, how it is started, and what is not carried over.
+
+    Raises ConfigurationError for a format that is not known.
+    """
+    if name not in FORMATS:
+        near = nearest(name, FORMATS)
+        raise ConfigurationError(
+            f"there is no format `{name}`", f"did you mean `{near}`?" if near else f"there are {', '.join(FORMATS)}"
+        )
+    written = FORMATS[name].write(job)
+    if written.text.startswith("{"):  # JSON has no comments
+        document = json.loads(written.text)
+        document["distir"] = {"from": title, **document["distir"]}
+        return json.dumps(document, indent=2) + "\n"
+    how = f"{FORMATS[name].title}, version {FORMATS[name].version}; one process per GPU: "
+    head = [
+        title,
+        f"{how}torchrun --nproc-per-node {job.gpus} …",
+        *(f"not carried over: {lost}" for lost in written.lost),
+    ]
+    return "".join(f"# {line}\n" for line in head if line) + written.text
+
+
+def title_of(row: Row) -> str:
+    """What a row is, on one line."""
+    batch = f", batch {row.batch_size}" if row.batch_size is not None else ""
+    model = json.dumps(row.model)[1:-1]  # one line, whatever the name
+    latency = f", simulated {show_seconds(row.latency_s)} on {row.hardware}" if row.latency_s is not None else ""
+    return f"{model}, D/T/P/K {row.plan}{batch}{latency}"

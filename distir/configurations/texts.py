@@ -1,0 +1,83 @@
+"""Texts of configurations as settings by name, each with its line: TOML, JSON, YAML. Names of tables end in dots."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, cast
+
+from distir.configurations.options import ConfigurationError, Setting, as_list, as_table
+from distir.files import toml
+
+_COMMENT = re.compile(r'(?P<string>"(?:[^"\\\n]|\\.)*")|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
+"""A string, or a comment of Hjson, as which DeepSpeed reads its configuration (deepspeed/runtime/config.py)."""
+
+
+def of_toml(text: str, path: str) -> dict[str, Setting]:
+    """Settings of a TOML text. Raises ConfigurationError."""
+    try:
+        read = toml.parse(text)
+    except toml.TomlError as error:
+        place = f"{path}:{text.count(chr(10), 0, error.span.start) + 1}" if error.span else path
+        raise ConfigurationError(f"{place}: {error.message}") from None
+    lines = {key: text.count("\n", 0, place.key.start) + 1 for key, place in read.places.items()}
+    return dict(_flat(read.table, (), lines))
+
+
+def of_json(text: str, path: str) -> dict[str, Setting]:
+    """Settings of a JSON object, comments left out. Lines are those of the first key of that name.
+
+    Raises ConfigurationError.
+    """
+    text = _COMMENT.sub(lambda found: found["string"] or "\n" * found[0].count("\n"), text)
+    try:
+        table = as_table(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{path}:{error.lineno}: {error.msg[:1].lower()}{error.msg[1:]}") from None
+    except (ValueError, RecursionError):
+        raise ConfigurationError(f"{path}: a value is too long or nested too deep") from None
+    if table is None:
+        raise ConfigurationError(f"{path}:1: expected an object, found `{text.strip()[:20]}`")
+    lines: dict[str, int] = {}
+    for found in re.finditer(r'"((?:[^"\\\n]|\\.)*)"\s*:', text):
+        lines.setdefault(found[1], text.count("\n", 0, found.start()) + 1)
+    return {name: Setting(s.value, lines.get(name.rpartition(".")[2], 1)) for name, s in _flat(table, (), {})}
+
+
+def of_yaml(text: str, path: str) -> dict[str, Setting]:
+    """Settings of a YAML text. Raises ConfigurationError, and ImportError without PyYAML."""
+    yaml: Any = import_module("yaml")
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        table = as_table(yaml.safe_load(text))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{path}:{mark.line + 1}" if mark else path
+        raise ConfigurationError(f"{place}: {error.problem or 'not YAML'}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigurationError(f"{path}: not YAML: {' '.join(str(error).split())[:80]}") from None
+    if table is None:
+        raise ConfigurationError(f"{path}:1: expected a mapping of options")
+    return dict(_flat(table, (), dict(_yaml_lines(node, ()))))
+
+
+def _flat(
+    table: Mapping[Any, Any], before: tuple[str, ...], lines: Mapping[tuple[str, ...], int]
+) -> Iterator[tuple[str, Setting]]:
+    for key, value in table.items():
+        names = (*before, str(key))
+        if inner := as_table(value):
+            yield from _flat(inner, names, lines)
+        else:
+            yield ".".join(names), Setting(value, lines.get(names, 0))
+
+
+def _yaml_lines(node: Any, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    for pair in as_list(getattr(node, "value", None)) or ():
+        if isinstance(pair, tuple):
+            key, value = cast("tuple[Any, Any]", pair)
+            names = (*before, str(key.value))
+            yield names, key.start_mark.line + 1
+            yield from _yaml_lines(value, names)

@@ -1,0 +1,417 @@
+"""torchtitan's job configuration: TOML, as up to its version 0.2.2; later versions take configurations from Python.
+
+Facts of torchtitan 0.2.2: torchtitan/distributed/parallel_dims.py (what degrees multiply to),
+torchtitan/distributed/pipeline_parallel.py (stages), torchtitan/models/llama3/infra/parallelize.py (FSDP, tensor
+parallelism along the sequence), torchtitan/train.py (batches), torchtitan/distributed/activation_checkpoint.py.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+from distir.configurations import texts
+from distir.configurations.formats import Format, configuration_format
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
+from distir.configurations.known import known
+from distir.configurations.models import FLAVORS, flavor_of, of_flavor
+from distir.configurations.options import Options, Setting
+from distir.models.decoder import Decoder
+from distir.transform.pipeline import SCHEDULES
+
+VERSION: Final = "0.2.2"
+
+KNOWN: Final = known(
+    "torchtitan",
+    f"torchtitan {VERSION}, torchtitan/config/job_config.py",
+    "torchtitan",
+    (
+        *("job.*", "profiling.*", "metrics.*", "checkpoint.*", "comm.*", "validation.*", "debug.*", "lr_scheduler.*"),
+        *("memory_estimation.*", "experimental.*", "training.dataset*", "training.dataloader.*", "training.gc_*"),
+        *("training.steps", "training.max_norm", "model.hf_assets_path", "model.tokenizer_path"),
+        *("model.print_after_conversion", "optimizer.lr", "optimizer.beta?", "optimizer.eps"),
+        *("optimizer.weight_decay", "optimizer.implementation", "activation_checkpoint.preserve_rng_state"),
+        *("activation_checkpoint.d*", "activation_checkpoint.early_stop", "activation_checkpoint.visualize*"),
+        *("quantize.linear.float8.emulate", "quantize.grouped_mm.float8.fqns", "quantize.grouped_mm.mx.fqns"),
+    ),
+    **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path")),
+)
+
+UNPIPELINED: Final = ("qwen3", "gpt_oss")
+"""Models without a `pipelining_fn` in torchtitan/models/*/__init__.py."""
+
+BOTH: Final = "tensor parallelism without sequence parallelism: torchtitan has both together"
+"""What is lost of tensor parallelism alone."""
+
+RENAMED: Final = {
+    "training.batch_size": "training.local_batch_size",
+    "training.compile": "compile.enable",
+    "training.seed": "debug.seed",
+    "training.deterministic": "debug.deterministic",
+    "job.print_args": "job.print_config",
+    "checkpoint.enable_checkpoint": "checkpoint.enable",
+    "checkpoint.model_weights_only": "checkpoint.last_save_model_only",
+    "validation.enabled": "validation.enable",
+    "debug.ac_": "activation_checkpoint.",
+    "float8.moe_fqns": "quantize.grouped_mm.float8.fqns",
+    "float8.": "quantize.linear.float8.",
+    "mx.": "quantize.linear.mx.",
+}
+"""What options of earlier versions, or of tables, are called since."""
+
+TORCHS: Final = {known.torch: name for name, known in SCHEDULES.items() if known.torch and name != "zb-h1"}
+"""By the name of a schedule of torch.distributed.pipelining: ours."""
+
+
+def read(text: str, path: str, given: Supplied) -> ReadJob:
+    """What a job configuration says. Raises ConfigurationError."""
+    options = Options(path, {_renamed(n): s for n, s in texts.of_toml(text, path).items()}, KNOWN)
+    name, model = _model(options, given)
+    tp = options.whole("parallelism.tensor_parallel_degree")
+    pp = options.whole("parallelism.pipeline_parallel_degree")
+    cp = options.whole("parallelism.context_parallel_degree")
+    replicate = options.whole("parallelism.data_parallel_replicate_degree")
+    shard = options.whole("parallelism.data_parallel_shard_degree", -1)
+    if shard == 0:
+        line = options.line("parallelism.data_parallel_shard_degree")
+        raise options.wrong(line, "`parallelism.data_parallel_shard_degree` is 0", "-1 takes what other degrees leave")
+    stated = replicate * shard * tp * pp * cp if shard > 0 else None
+    more, assumed = replicas(path, given, stated, *(d for d in (replicate, max(shard, 1), cp, tp, pp)))
+    if shard < 0:
+        shard = more
+    if assumed:
+        options.note(assumed)
+    dp = replicate * shard
+    zero, groups = _sharding(options, replicate, shard, pp, cp)
+    schedule, file, virtual, stages = _pipeline(options, model, pp)
+    ep = options.whole("parallelism.expert_parallel_degree")
+    local = options.whole("training.local_batch_size")
+    total = options.whole("training.global_batch_size", -1)
+    micro = options.whole("parallelism.pipeline_parallel_microbatch_size") if pp > 1 else local
+    job = Job(
+        name=name,
+        model=model,
+        seq=options.whole("training.seq_len"),
+        dp=dp,
+        tp=tp,
+        pp=pp,
+        cp=cp,
+        ep=ep if model and model.experts else 1,
+        etp=options.whole("parallelism.expert_tensor_parallel_degree") if ep > 1 and tp > 1 else 0,
+        virtual=virtual,
+        schedule=schedule,
+        schedule_file=file,
+        stages=stages,
+        sequence_parallel=tp > 1,
+        zero=zero,
+        shard=groups,
+        micro_batch=micro,
+        global_batch=total if total > 0 else local * dp,
+        precision=_precision(options),
+        recompute=_recomputation(options, model),
+        compile=options.flag("compile.enable") and "model" in (options.get("compile.components") or ()),
+        async_tp=options.flag("parallelism.enable_async_tensor_parallel") and tp > 1,
+        overlap=zero > 0,
+        gathers_logits=options.flag("parallelism.disable_loss_parallel") and tp > 1,
+    )
+    if job.async_tp and not job.compile:
+        options.note("async tensor parallelism has no effect without `compile.enable`, and is not simulated")
+        job = replace(job, async_tp=False)
+    if job.precision == "fp8" and zero == 3:
+        text = "8-bit copies of weights are held on each device here, where FSDP frees them: memory is overestimated"
+        options.note(text, "model.converters")
+    if options.flag("training.enable_cpu_offload"):
+        line = options.line("training.enable_cpu_offload")
+        raise options.wrong(line, "`training.enable_cpu_offload`: offload to the host cannot be expressed")
+    if ep > 1 and not (model and model.experts):
+        options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
+    return ReadJob(checked(path, job), "torchtitan", options.rest())
+
+
+def _renamed(name: str) -> str:
+    for old, new in RENAMED.items():
+        if name == old or (old.endswith((".", "_")) and name.startswith(old)):
+            return new + name.removeprefix(old)
+    return name
+
+
+def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
+    name, flavor = options.get("model.name"), options.get("model.flavor")
+    if given.model is not None:
+        return given.name, given.model
+    found = of_flavor(str(name), str(flavor))
+    if found is None:
+        flavors = [f for n, f in FLAVORS if n == name]
+        hint = f"flavors of {name} are {', '.join(flavors)}" if flavors else "name one that is like it with `--model`"
+        line = options.line("model.flavor" if flavors else "model.name")
+        raise options.wrong(line, f"the model `{name}` of flavor `{flavor}` is not known here", hint)
+    if str(flavor).endswith(("_flex", "_varlen")):
+        options.note(f"the attention of `{flavor}` is simulated as that of `{str(flavor).partition('_')[0]}`")
+    return found
+
+
+def _sharding(options: Options, replicate: int, shard: int, pp: int, cp: int) -> tuple[int, int]:
+    """The stage of ZeRO, and how many replicas share state, 0 for all."""
+    policy = options.word("parallelism.fsdp_reshard_after_forward", ("default", "always", "never"))
+    if shard * cp == 1:
+        return 0, 0
+    reshards = policy == "always" or (policy == "default" and pp == 1)
+    return (3 if reshards else 2), (shard if replicate > 1 else 0)
+
+
+def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, str, int, tuple[int, ...]]:
+    """The schedule, the file of one, stages of each rank, and their layers."""
+    named = options.get("parallelism.pipeline_parallel_schedule")
+    file = options.get("parallelism.pipeline_parallel_schedule_csv") or ""
+    first = options.whole("parallelism.pipeline_parallel_first_stage_less_layers", 0)
+    last = options.whole("parallelism.pipeline_parallel_last_stage_less_layers", 0)
+    each = options.optional("parallelism.pipeline_parallel_layers_per_stage")
+    parts = options.get("parallelism.module_fqns_per_model_part")
+    if pp == 1:
+        return "1f1b", "", 1, ()
+    lowered = {str(torch).lower(): name for torch, name in TORCHS.items()}
+    if file:
+        lowered |= {"pipelineschedulesingle": "1f1b", "pipelineschedulemulti": "interleaved"}
+    schedule = lowered.get(str(named).lower())
+    if schedule is None:
+        line = options.line("parallelism.pipeline_parallel_schedule")
+        raise options.wrong(line, f"the schedule `{named}` is not known here", f"known are {', '.join(TORCHS)}")
+    single = SCHEDULES[schedule].stages == 1
+    layers = model.layers if model else 0
+    virtual = 1 if single else 2
+    if parts:
+        counts = tuple(sum(str(module).startswith("layers.") for module in part) for part in parts)
+        if len(counts) % pp:
+            line = options.line("parallelism.module_fqns_per_model_part")
+            raise options.wrong(line, f"{len(counts)} parts of the model on {pp} ranks", f"use a multiple of {pp}")
+        return schedule, str(file), len(counts) // pp, counts
+    if each is not None:
+        found = -(-(layers + first + last) // each)
+        if found % pp or (found == pp) != single:
+            line = options.line("parallelism.pipeline_parallel_layers_per_stage")
+            message = f"{layers} layers, {each} in a stage, make {found} stages, which `{named}` does not run on {pp}"
+            raise options.wrong(line, f"{message} ranks")
+        virtual = found // pp
+    return schedule, str(file), virtual, dealt(options, layers, pp * virtual, first, last)
+
+
+def dealt(options: Options, layers: int, stages: int, first: int, last: int) -> tuple[int, ...]:
+    """The layers of each stage: equally many, where the embedding and the head count as `first` and `last` layers."""
+    each, more = divmod(layers + first + last, stages)
+    if each < max(first, last, 1):
+        raise options.wrong(
+            options.line("parallelism.pipeline_parallel_degree"), f"{stages} stages are too many for {layers} layers"
+        )
+    counts = [each + (stage < more) for stage in range(stages)]
+    counts[0] -= first
+    counts[-1] -= last
+    return tuple(counts)
+
+
+def _precision(options: Options) -> str:
+    converters: Any = options.get("model.converters") or ()
+    converters = str(converters).split(",") if isinstance(converters, str) else converters
+    recipe = options.get("quantize.linear.float8.recipe_name")
+    options.get("quantize.linear.float8.enable_fsdp_float8_all_gather")
+    options.get("quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp")
+    skipped = options.get("quantize.linear.float8.filter_fqns")
+    if options.word("training.dtype", ("bfloat16", "float32")) == "bfloat16":
+        options.note("weights in bfloat16 are not simulated: they are in float32", "training.dtype")
+    if options.word("training.mixed_precision_param", ("bfloat16", "float32")) == "float32":
+        line = options.line("training.mixed_precision_param")
+        raise options.wrong(line, "computation in float32 cannot be expressed", "use bfloat16")
+    if options.get("training.mixed_precision_reduce") != "float32":
+        options.note("gradients are reduced in float32 here", "training.mixed_precision_reduce")
+    if any(str(converter) == "mx" for converter in converters):
+        raise options.wrong(options.line("model.converters"), "the precision `mxfp8` cannot be expressed")
+    for other in converters:
+        if other and not str(other).startswith(("float8", "quantize.linear.float8")):
+            options.note(f"the converter `{other}` is not simulated", "model.converters")
+    if not any(str(c) in ("float8", "quantize.linear.float8") for c in converters):
+        return "bf16"
+    if recipe and recipe != "tensorwise":
+        options.note(f"float8 `{recipe}` is simulated as `tensorwise`", "quantize.linear.float8.recipe_name")
+    if options.settings.get("quantize.linear.float8.enable_fsdp_float8_all_gather", Setting(False, 0)).value:
+        name = "quantize.linear.float8.enable_fsdp_float8_all_gather"
+        options.note("gathers of weights in float8 are not simulated: they are in bfloat16", name)
+    if [name for name in skipped or () if name != "output"] and not isinstance(skipped, str):
+        options.note("layers that are left out of float8 are not", "quantize.linear.float8.filter_fqns")
+    return "fp8"
+
+
+def _recomputation(options: Options, model: Decoder | None) -> str:
+    mode = options.word("activation_checkpoint.mode", ("selective", "full", "memory_budget", "none"))
+    option = str(options.get("activation_checkpoint.selective_ac_option"))
+    if mode == "memory_budget":
+        budget = options.number("activation_checkpoint.memory_budget")
+        options.note(f"a memory budget of {budget} is simulated as `selective`, by op", "activation_checkpoint.mode")
+        return "selective"
+    if mode != "selective" or option == "op":
+        return mode or "none"
+    if not option.isdecimal() or option == "0":
+        line = options.line("activation_checkpoint.selective_ac_option")
+        raise options.wrong(line, f"`selective_ac_option` is `{option}`", 'use "op" or a number, such as "2"')
+    if option == "1":
+        return "full"
+    layers = model.layers // int(option) if model else 1
+    options.note(f"recomputation of one layer in {option} is simulated as of the first {layers}")
+    return f"full:{layers}"
+
+
+def write(job: Job) -> Exported:
+    """The TOML of a job, and what of it is lost."""
+    lost = unsaid(job)
+    tables: dict[str, dict[str, Any]] = {"model": {}, "training": {}, "parallelism": {}}
+    flavor = flavor_of(job.name)
+    if flavor:
+        tables["model"] |= {"name": flavor[0], "flavor": flavor[1]}
+        if job.pp > 1 and flavor[0] in UNPIPELINED:
+            lost.append(f"a pipeline: torchtitan {VERSION} runs none of {flavor[0]}")
+    elif job.name:
+        lost.append(f"the model {job.name}: torchtitan has no flavor of it")
+    if job.precision == "fp8":
+        tables["model"]["converters"] = ["quantize.linear.float8"]
+        tables["quantize.linear.float8"] = {"recipe_name": "tensorwise"}
+    if job.gradients:
+        lost.append(f"gradients in {job.gradients}: torchtitan reduces them in float32")
+    if job.precision not in ("", "bf16", "fp8"):
+        lost.append(f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights")
+    tables["training"] |= _without_none({
+        "seq_len": job.seq,
+        "local_batch_size": local_batch(job),
+        "global_batch_size": job.global_batch,
+    })  # fmt: skip
+    tables["parallelism"] |= parallelism(job, lost)
+    mode, option = recomputation(job, lost)
+    tables["activation_checkpoint"] = {"mode": mode} | ({"selective_ac_option": option} if option else {})
+    tables["compile"] = {"enable": job.compile or job.async_tp}
+    lines = [f"\n[{name}]\n{_lines(table)}" for name, table in tables.items() if table]
+    return Exported("".join(lines).lstrip(), lost)
+
+
+def local_batch(job: Job) -> int | None:
+    """Of torchtitan: where a pipeline runs, all microbatches of a replica; else one, and gradients accumulate."""
+    if job.pp > 1:
+        return None if job.global_batch is None else job.global_batch // job.dp
+    return job.micro_batch
+
+
+def parallelism(job: Job, lost: list[str]) -> dict[str, Any]:
+    """The options of torchtitan's table `parallelism`; what it cannot say is added to `lost`."""
+    shard = job.shard or job.dp
+    replicate, shard = (job.dp // shard, shard) if job.zero >= 2 else (job.dp, 1)
+    if job.zero == 1:
+        lost.append("ZeRO stage 1: torchtitan shards gradients, too, or nothing")
+    if job.zero == 0 and job.cp > 1:
+        lost.append("replicas with context parallelism: torchtitan shards state over that")
+    ep, etp = _experts(job, shard * job.cp, lost)
+    found: dict[str, Any] = {
+        "data_parallel_replicate_degree": replicate,
+        "data_parallel_shard_degree": shard,
+        "fsdp_reshard_after_forward": None if shard * job.cp == 1 else "always" if job.zero == 3 else "never",
+        "tensor_parallel_degree": job.tp,
+        "disable_loss_parallel": True if job.gathers_logits else None,
+        "enable_async_tensor_parallel": True if job.async_tp else None,
+        "context_parallel_degree": job.cp if job.cp > 1 else None,
+        "expert_parallel_degree": ep if ep > 1 else None,
+        "expert_tensor_parallel_degree": etp if ep > 1 and job.tp > 1 else None,
+        "pipeline_parallel_degree": job.pp,
+    }
+    if job.tp > 1 and not job.sequence_parallel:
+        lost.append(BOTH)
+    if job.pp > 1:
+        found |= {
+            "pipeline_parallel_schedule": _torchs_schedule(job, lost),
+            "pipeline_parallel_schedule_csv": job.schedule_file or None,
+            "pipeline_parallel_microbatch_size": job.micro_batch,
+            **_stages(job, lost),
+        }
+    return _without_none(found)
+
+
+def _experts(job: Job, sharing: int, lost: list[str]) -> tuple[int, int]:
+    """The degrees of experts and of tensors in them, 1 and 1 where torchtitan has no mesh of such degrees.
+
+    `sharing`: the devices that share state, over which torchtitan deals experts out (`ParallelDims.build_mesh`).
+    """
+    etp = job.etp or job.tp
+    if job.ep == 1 or (etp in (1, job.tp) and sharing * job.tp % (job.ep * etp) == 0):
+        return job.ep, etp
+    if etp not in (1, job.tp):
+        lost.append(f"experts over {job.ep} replicas: torchtitan shards each expert over 1 or {job.tp}, not {etp}")
+    else:
+        lost.append(f"experts over {job.ep} replicas: torchtitan's are over those that share state, {sharing} here")
+    return 1, 1
+
+
+def _torchs_schedule(job: Job, lost: list[str]) -> str:
+    """A schedule's name in `torch.distributed.pipelining`; 1F1B's for one that it lacks."""
+    if job.schedule_file:
+        return "PipelineScheduleSingle" if job.virtual == 1 else "PipelineScheduleMulti"
+    torch = next((name for name, ours in TORCHS.items() if ours == job.schedule), None)
+    if torch is None:
+        near = ", nearest is InterleavedZeroBubble, of two stages per rank" if job.schedule == "zb-h1" else ""
+        lost.append(f"the schedule {job.schedule}: torchtitan runs 1F1B{near}")
+    return torch or "1F1B"
+
+
+def _stages(job: Job, lost: list[str]) -> dict[str, Any]:
+    """How layers are dealt out: equally, or by the names of modules."""
+    if not job.stages:
+        usual = 1 if SCHEDULES[job.schedule].stages == 1 else 2
+        found: dict[str, Any] = dict.fromkeys(
+            ("pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers"), 0
+        )
+        if job.virtual != usual and job.model is None:
+            lost.append(f"{job.virtual} stages on each rank: set pipeline_parallel_layers_per_stage")
+        elif job.virtual != usual and job.model is not None:
+            found["pipeline_parallel_layers_per_stage"] = -(-job.model.layers // (job.pp * job.virtual))
+        return found
+    parts: list[list[str]] = []
+    for count in job.stages:
+        start = sum(job.stages[: len(parts)])
+        parts.append([f"layers.{layer}" for layer in range(start, start + count)])
+    parts[0].insert(0, "tok_embeddings")
+    parts[-1] += ["norm", "output"]
+    return {"module_fqns_per_model_part": parts}
+
+
+def recomputation(job: Job, lost: list[str]) -> tuple[str, str]:
+    """The mode of activation checkpointing, and the option of `selective`, empty for another mode."""
+    what, _, layers = job.recompute.partition(":")
+    if what in ("selective", "products"):
+        if layers:
+            lost.append(f"recomputation in the first {layers} layers: torchtitan's is in all")
+        return "selective", "op"
+    if layers:
+        total = job.model.layers if job.model else None
+        every = total // int(layers) if total and int(layers) else 2
+        if not total or total // every != int(layers):
+            lost.append(f"recomputation of {layers} layers: torchtitan recomputes one in {every}")
+        return "selective", str(every)
+    return ("full" if what == "full" else "none"), ""
+
+
+def _lines(table: dict[str, Any]) -> str:
+    return "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if not isinstance(value, bool) else str(value).lower()
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None}
+
+
+TORCHTITAN = configuration_format(
+    Format(
+        name="torchtitan",
+        title="torchtitan's job configuration (TOML)",
+        version=VERSION,
+        suffixes=(".toml",),
+        read=read,
+        write=write,
+    )
+)

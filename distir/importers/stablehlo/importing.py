@@ -1,0 +1,193 @@
+"""From a file of StableHLO to a module: its entry function as `@main`, its arguments as parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from distir.analysis import check
+from distir.files.reading import MLIR, UnreadError, read_bytes, why_not
+from distir.importers.core import Imported, ImportRefused
+from distir.importers.names import value_name
+from distir.importers.outlining import repeats_outlined
+from distir.importers.settling import with_result_names
+from distir.importers.stablehlo import control, elementwise, indexing, shapes
+from distir.importers.stablehlo.distribution import distributed
+from distir.importers.stablehlo.shardings import of_parameter
+from distir.importers.stablehlo.tensors import tensor_type
+from distir.importers.stablehlo.text import BYTECODE, FunctionText, MlirParameter, ModuleText, read_module
+from distir.importers.stablehlo.translating import DEVICE, StableHlo
+from distir.ir import Function, Module, Site, TensorType, results
+from distir.ir.collection import paused_collection
+from distir.ops import type_of
+from distir.transform.outline import outline as outline_repeats
+
+RULES = (control, elementwise, indexing, shapes)
+"""Where operations have their rules: importing these registers them."""
+
+PARAMS = ("params", "params.*", "weights.*", "*.params.*", "model.*", "variables.params.*")
+"""What jax calls the weights of a function, where the file has its names."""
+
+
+def import_stablehlo(
+    path: str | os.PathLike[str],
+    *,
+    params: Sequence[str] = (),
+    batch: Mapping[str, int] | None = None,
+    outline: bool = True,
+    distribute: bool = True,
+) -> Imported:
+    """The program of a file of StableHLO, as jax writes it with `as_text()`.
+
+    The entry function's arguments are parameters of `@main`, called as in Python where the file has their names
+    (`as_text(debug_info=True)`). `{param}` are those of floats that `params` names, by patterns as of files; by default
+    those that jax calls `params`. `batch` names the arguments that carry the batch, with the axis. Calls, and loops of
+    known length, are written out; attention, normalisations and activations become ops, and repeated blocks functions
+    unless `outline` is false.
+
+    With annotations of Shardy the program is that of all devices of the mesh, numbered as there, with collectives where
+    these shardings need them; unless `distribute` is false. `notes` of the result say what is not as annotated.
+
+    Raises ImportRefused, with line and column, for what cannot be imported, OSError for a file that cannot be read.
+    """
+    with paused_collection():
+        return import_text(_text(os.fspath(path)), params=params, batch=batch, outline=outline, distribute=distribute)
+
+
+def import_text(
+    text: str,
+    *,
+    params: Sequence[str] = (),
+    batch: Mapping[str, int] | None = None,
+    outline: bool = True,
+    distribute: bool = True,
+) -> Imported:
+    """The same of the text of a file. Raises ImportRefused."""
+    module = read_module(text)
+    entry = _entry(module)
+    into = StableHlo(module)
+    names = _names(entry.params)
+    unknown = next((name for name in batch or {} if name not in names), None)
+    if unknown is not None:
+        raise ImportRefused(f"there is no argument `{unknown}` for the batch", f"the arguments are {', '.join(names)}")
+    arguments = [
+        into.parameter(name, of := tensor_type(p.type, DEVICE, p.place), _roles(p, name, of, params, batch or {}))
+        for p, name in zip(entry.params, names, strict=True)
+    ]
+    given = [of_parameter(p, into.mesh, into.shape(name)) for p, name in zip(entry.params, arguments, strict=True)]
+    returned = [into.stacked(name) for name in into.run(entry, arguments, entry.place)]
+    wanted = [of_parameter(p, into.mesh, into.shape(name)) for p, name in zip(entry.results, returned, strict=True)]
+    called = [_result_name(result, i) for i, result in enumerate(entry.results)]
+    main, renamed = with_result_names(into.finish(returned), called)
+    into.values.update((new, into.values[old]) for old, new in renamed.items())
+    constraints = {renamed.get(name, name): sharding for name, sharding in into.constraints.items()}
+    whole = Module((main,))
+    found = _outlined(into, main) if outline else whole
+    _check(found)
+    if not distribute or into.mesh is None:
+        return Imported(found, {}, _unnamed(entry, params))
+    if not constraints.keys() <= _values(found):  # of values inside layers
+        found = whole
+    made, notes = distributed(found, into.mesh, given, wanted, constraints)
+    if outline and found is whole:
+        made = outline_repeats(made)
+    return Imported(made, {}, (*notes, *_unnamed(entry, params)))
+
+
+def _outlined(into: StableHlo, main: Function) -> Module:
+    stated = {name: type_of(value) for name, value in into.values.items() if name}
+    made, main = repeats_outlined(main, {}, stated)
+    return Module((*made, main))
+
+
+def _values(module: Module) -> set[str]:
+    """The values that the entry function makes."""
+    entry = module.entry()
+    return set() if entry is None else {name for statement in entry.body for name in results(statement)}
+
+
+def _roles(
+    param: MlirParameter, name: str, of: TensorType, params: Sequence[str], batch: Mapping[str, int]
+) -> dict[str, Any]:
+    roles: dict[str, Any] = {}
+    if of.dtype is not None and of.dtype.kind == "float" and _is_weight(name, params, bool(param.location)):
+        roles["param"] = True
+    if name in batch:
+        if not -len(of.shape or ()) <= batch[name] < len(of.shape or ()):
+            raise ImportRefused(f"`{name}` has no dimension {batch[name]}: it is `{of}`")
+        roles["batch"] = batch[name]
+    if "tf.aliasing_output" in param.attributes or param.attributes.get("jax.buffer_donor"):
+        roles["donated"] = True
+    return roles
+
+
+def _unnamed(entry: FunctionText, params: Sequence[str]) -> tuple[str, ...]:
+    if params or any(param.location for param in entry.params):
+        return ()
+    return (
+        "the file does not say what its arguments are called, and none is marked as `{param}`: write it with "
+        "`as_text(debug_info=True)`, or name the weights with `--params`",
+    )
+
+
+def _text(path: str) -> str:
+    """The text of a file. Raises ImportRefused, and OSError."""
+    try:
+        data = read_bytes(path, MLIR)
+    except UnreadError as error:
+        raise ImportRefused(f"cannot read `{path}`: {why_not(error)}", error.help) from None
+    if data.startswith(BYTECODE):
+        advice = (
+            "write it as text: `jax.jit(f).lower(...).as_text(debug_info=True)`, or `stablehlo-translate --deserialize`"
+        )
+        raise ImportRefused(f"`{path}` is MLIR bytecode", advice)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ImportRefused(f"`{path}` is no MLIR text: it is not UTF-8", "write it with `as_text()` of jax") from None
+
+
+def _entry(module: ModuleText) -> FunctionText:
+    if not module.functions:
+        raise ImportRefused("the file has no function `func.func`", "write it with `jax.jit(f).lower(...).as_text()`")
+    return module.functions.get("main") or next(iter(module.functions.values()))
+
+
+def _names(params: Sequence[MlirParameter]) -> list[str]:
+    """What arguments are called: as in Python, where the file says so (`params['w'][0]` is `params.w.0`)."""
+    found: list[str] = []
+    for param in params:
+        name = path_name(param.location) if param.location else param.name.lstrip("%")
+        found.append(name if name not in found else f"{name}.{param.name.lstrip('%')}")
+    return found
+
+
+def path_name(path: str) -> str:
+    """A path into a tree of jax as a name: `params['layers'][0].kernel` is `params.layers.0.kernel`."""
+    return value_name(re.sub(r"\[['\"]?([^\]]*?)['\"]?\]", r".\1", path).replace("..", "."))
+
+
+def _is_weight(name: str, params: Sequence[str], named: bool) -> bool:
+    if params:
+        return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for pattern in params)
+    return named and any(fnmatchcase(name, pattern) for pattern in PARAMS)
+
+
+def _result_name(result: MlirParameter, number: int) -> str:
+    said = result.attributes.get("jax.result_info")
+    return path_name(said) if isinstance(said, str) and said else f"result.{number}"
+
+
+def _check(found: Module) -> None:
+    """Raises ImportRefused for a program that does not check."""
+    error = next(iter(check(found).errors), None)
+    if error is None:
+        return
+    site, where = error.site, ""
+    if isinstance(site, Site) and site.index is not None:
+        made = next(filter(None, results(found.functions[site.function].body[site.index])), "")
+        where = f" (at `%{made}` in `@{site.function}`)" if made else ""
+    raise ImportRefused(f"what the file says does not check: {error.message}{where}")

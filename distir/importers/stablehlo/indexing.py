@@ -1,0 +1,249 @@
+"""Rules for operations that pick elements by indices, or write them: `gather`, `scatter`, slices at computed places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distir.importers.stablehlo.shapes import plain_region
+from distir.importers.stablehlo.text import MlirOperation, refuse
+from distir.importers.stablehlo.translating import StableHlo, rule
+from distir.ir import Dense
+from distir.ops.numeric import np
+
+COMBINED = {"add": "add", "maximum": "max", "minimum": "min", "multiply": "mul", "second": "none"}
+"""How written elements are combined with those that are there, by the operation of the region."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Dimension numbers of a `gather` or `scatter`, called alike for both.
+
+    `window`: dimensions of the slices, in what is gathered or written. `dropped`: dimensions of the operand that these
+    lack. `batch`: dimensions that both have. `index_batch`: those, in the indices. `of`: the dimension of the operand
+    that each component of an index counts along. `vector`: the dimension of the indices that has these components.
+    """
+
+    window: list[int]
+    dropped: list[int]
+    batch: list[int]
+    index_batch: list[int]
+    of: list[int]
+    vector: int
+
+
+def _numbers(operation: MlirOperation) -> _Numbers:
+    if "dimension_numbers" in operation.attributes:
+        named = operation.attributes["dimension_numbers"].named
+        names = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims")
+        of, vector = named.get("start_index_map", []), named.get("index_vector_dim", 0)
+        return _listed(named, names, of, vector)
+    named = operation.attributes["scatter_dimension_numbers"].named
+    names = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims")
+    of, vector = named.get("scatter_dims_to_operand_dims", []), named.get("index_vector_dim", 0)
+    return _listed(named, names, of, vector)
+
+
+def _listed(named: dict[str, Any], names: Sequence[str], of: list[int], vector: int) -> _Numbers:
+    window, dropped, batch, index_batch = (named.get(name, []) for name in names)
+    return _Numbers(window, dropped, batch, index_batch, of, vector)
+
+
+@rule("gather")
+def _gather(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    data, indices = operands
+    numbers, sizes = _numbers(operation), operation.attribute("slice_sizes")
+    shape = into.shape(data)
+    whole = all(size == n for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if axis not in numbers.of)
+    single = all(sizes[axis] == 1 for axis in numbers.of)
+    if not (whole or numbers.batch) or not single or sorted(numbers.of) != sorted(numbers.dropped):
+        refuse("a gather of slices that are neither whole nor single elements has no op here", operation.place)
+    if numbers.batch:
+        return _by_elements(into, operation, data, indices, numbers)
+    if len(numbers.of) == 1:
+        (axis,) = numbers.of
+        places = _counted_from_zero(into, _components(into, indices, numbers), shape[axis])
+        made = into.apply("Gather", data, places, axis=axis)
+        count = len(into.shape(places))
+        return _laid(into, made, count, axis, numbers.window)
+    if numbers.of != list(range(len(numbers.of))) or numbers.vector != len(into.shape(indices)) - 1:
+        refuse("a gather by indices that do not count along the first dimensions has no op here", operation.place)
+    made = into.apply("GatherND", data, indices)
+    return _laid(into, made, len(into.shape(indices)) - 1, 0, numbers.window)
+
+
+def _laid(into: StableHlo, made: str, count: int, at: int, window: Sequence[int]) -> str:
+    """What was gathered, whose `count` dimensions of the indices begin at `at`, with those of slices at `window`."""
+    rank = len(into.shape(made))
+    slices = [axis for axis in range(rank) if not at <= axis < at + count]
+    places = dict(zip(window, slices, strict=True))
+    rest = iter(range(at, at + count))
+    return into.transposed(made, [places[axis] if axis in places else next(rest) for axis in range(rank)])
+
+
+def _components(into: StableHlo, indices: str, numbers: _Numbers) -> str:
+    """Indices of one component, without the dimension for it."""
+    shape = into.shape(indices)
+    if numbers.vector == len(shape):
+        return indices
+    return into.reshaped(indices, [*shape[: numbers.vector], *shape[numbers.vector + 1 :]])
+
+
+def _counted_from_zero(into: StableHlo, indices: str, size: int) -> str:
+    """Indices as they were before `size` was added to negative ones: an op of ours counts these from the end itself."""
+    maker = into.makers.get(indices)
+    if maker is None or maker.op != "Where":
+        return indices
+    condition, shifted, plain = (into.makers.get(str(arg)) for arg in (*maker.args[:2], ""))
+    source = str(maker.args[2])
+    if condition is None or shifted is None or plain is not None:
+        return indices
+    below = condition.op == "Less" and condition.args[0] == source and into.number(str(condition.args[1])) == 0
+    added = shifted.op == "Add" and source in shifted.args
+    by = [into.number(str(arg)) for arg in shifted.args if arg != source]
+    return source if below and added and by == [size] else indices
+
+
+def _by_elements(into: StableHlo, operation: MlirOperation, data: str, indices: str, numbers: _Numbers) -> str:
+    """`take_along_axis`: all dimensions but one go along with those of the indices."""
+    shape, places = into.shape(data), _along(into, operation, data, indices, numbers)
+    axis = numbers.of[0]
+    if into.shape(places)[axis] != 1 or not shape:
+        return into.apply("GatherElements", data, places, axis=axis)
+    made = into.apply("GatherElements", data, places, axis=axis)
+    extra = len(into.shape(indices)) - 1 - len(numbers.batch)
+    return made if extra else into.reshaped(made, [n for a, n in enumerate(into.shape(made)) if a != axis])
+
+
+def _along(into: StableHlo, operation: MlirOperation, data: str, indices: str, numbers: _Numbers) -> str:
+    """Indices with the dimensions of the operand, for ops that take one for each element."""
+    rank = len(into.shape(data))
+    shape = into.shape(indices)
+    others = [axis for axis in range(rank) if axis not in numbers.of]
+    extra = [a for a in range(len(shape)) if a not in (*numbers.index_batch, numbers.vector)]
+    plain = len(numbers.of) == 1 and others == numbers.batch and not numbers.window and len(extra) <= 1
+    if not plain or numbers.index_batch != [a for a in range(len(shape)) if a in numbers.index_batch]:
+        refuse(f"`{operation.name}` along these dimensions has no op here", operation.place)
+    (axis,) = numbers.of
+    places = _components(into, indices, numbers)
+    left = [a for a in range(len(shape)) if a != numbers.vector]  # what the dimensions of `places` were
+    if not extra:
+        sizes = [shape[a] for a in numbers.index_batch]
+        places = into.reshaped(places, [*sizes[:axis], 1, *sizes[axis:]])
+    else:
+        order = [left.index(a) for a in numbers.index_batch]
+        order.insert(axis, left.index(extra[0]))
+        places = into.transposed(places, order)
+    return _counted_from_zero(into, places, into.shape(data)[axis])
+
+
+@rule("scatter")
+def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    if len(operands) != 3:
+        refuse("a scatter of several operands has no op here", operation.place)
+    data, indices, updates = operands
+    numbers = _numbers(operation)
+    region = plain_region(operation.regions[0]).rpartition(".")[2] if operation.regions else ""
+    if region not in COMBINED:
+        refuse("a scatter by another function than a sum, a product or an extreme", operation.place)
+    reduction = COMBINED[region]
+    shape, rank = into.shape(data), len(into.shape(data))
+    if sorted(numbers.of) != sorted(numbers.dropped):
+        refuse("a scatter of slices that are no single elements along an index has no op here", operation.place)
+    if numbers.batch:
+        places = _along(into, operation, data, indices, numbers)
+        updates = into.reshaped(updates, into.shape(places))
+        return into.apply("ScatterElements", data, places, updates, axis=numbers.of[0], reduction=reduction)
+    if numbers.vector != len(into.shape(indices)):
+        order = [a for a in range(len(into.shape(indices))) if a != numbers.vector]
+        indices = into.transposed(indices, [*order, numbers.vector])
+    else:
+        indices = into.reshaped(indices, [*into.shape(indices), 1])
+    if len(numbers.of) == 1:
+        plain = into.reshaped(indices, into.shape(indices)[:-1])
+        counted = _counted_from_zero(into, plain, shape[numbers.of[0]])
+        indices = into.reshaped(counted, into.shape(indices)) if counted != plain else indices
+    rest = [axis for axis in range(rank) if axis not in numbers.of]
+    if [into.shape(updates)[a] for a in numbers.window] != [shape[a] for a in rest]:
+        refuse("a scatter of parts of slices has no op here", operation.place)
+    written = [a for a in range(len(into.shape(updates))) if a not in numbers.window]
+    updates = into.transposed(updates, [*written, *numbers.window])
+    order = [*numbers.of, *rest]
+    made = into.apply("ScatterND", into.transposed(data, order), indices, updates, reduction=reduction)
+    return into.transposed(made, sorted(range(rank), key=order.__getitem__))
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    data, *starts = operands
+    sizes = operation.attribute("sizes", "slice_sizes")
+    known = [into.number(start) for start in starts]
+    if known and known[0] is not None and sizes[0] == 1 and into.parted(data, sizes[1:]):
+        parts = into.stacks[data]
+        return into.reshaped(parts[min(max(known[0], 0), len(parts) - 1)], sizes)
+    data = into.stacked(data)
+    shape = into.shape(data)
+    begin = [0 if at is None else min(max(at, 0), n - s) for at, n, s in zip(known, shape, sizes, strict=True)]
+    end = [n if at is None else b + s for at, b, s, n in zip(known, begin, sizes, shape, strict=True)]
+    made = into.sliced(data, begin, end)
+    for axis, (start, at) in enumerate(zip(starts, known, strict=True)):
+        if at is None and sizes[axis] != shape[axis]:
+            made = into.apply("Gather", made, _places(into, start, sizes[axis], shape[axis]), axis=axis)
+    return made
+
+
+def _places(into: StableHlo, start: str, size: int, whole: int) -> str:
+    """Where a slice of this size lies: as far in front as it fits."""
+    dtype = into.dtype(start)
+    least, most = (into.known_value(Dense(dtype, (), (n,))) for n in (0, whole - size))
+    begin = into.apply("Min", into.apply("Max", start, least), most)
+    row = into.known_value(np.arange(size))
+    return into.apply("Add", into.apply("Cast", row, to=dtype), into.reshaped(begin, (1,)))
+
+
+@rule("dynamic_update_slice")
+def _dynamic_update_slice(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    data, updates, *starts = operands
+    updates = into.stacked(updates)
+    known, sizes = [into.number(start) for start in starts], into.shape(updates)
+    parts = _rows(into, data) if sizes and sizes[0] == 1 and None not in known and not any(known[1:]) else None
+    if parts is not None and known[0] is not None and sizes[1:] == into.shape(parts[0]):
+        at = min(max(known[0], 0), len(parts) - 1)
+        name = into.builder.fresh(into.hint)
+        into.stacks[name] = (*parts[:at], into.reshaped(updates, sizes[1:]), *parts[at + 1 :])
+        return name
+    data = into.stacked(data)
+    shape = into.shape(data)
+    partial = [axis for axis, (n, s) in enumerate(zip(shape, sizes, strict=True)) if n != s]
+    if not partial:
+        return updates
+    if len(partial) > 1:
+        refuse("a slice is written that is a part along several dimensions", operation.place, "write along one by one")
+    (axis,) = partial
+    start = known[axis]
+    if start is None:
+        places = _places(into, starts[axis], sizes[axis], shape[axis])
+        places = into.reshaped(places, [n if a == axis else 1 for a, n in enumerate(sizes)])
+        return into.apply("ScatterElements", data, into.expanded(places, sizes), updates, axis=axis)
+    at = min(max(start, 0), shape[axis] - sizes[axis])
+    rows = [updates]
+    if at:
+        rows.insert(0, into.sliced(data, [0] * len(shape), [at if a == axis else n for a, n in enumerate(shape)]))
+    if at + sizes[axis] < shape[axis]:
+        begin = [at + sizes[axis] if a == axis else 0 for a in range(len(shape))]
+        rows.append(into.sliced(data, begin, shape))
+    return into.apply("Concat", *rows, axis=axis)
+
+
+def _rows(into: StableHlo, name: str) -> tuple[str, ...] | None:
+    """What a value is a stack of: of rows, or of one number."""
+    if name in into.stacks:
+        return into.stacks[name]
+    shape, maker = into.shape(name), into.makers.get(name)
+    source = str(maker.args[0]) if maker is not None and maker.op == "Expand" else name
+    known = into.array(source)
+    if known is None or known.size == 0 or bool(np.any(known.reshape(-1) != known.reshape(-1)[0])) or not shape:
+        return None
+    one = into.known_value(Dense(into.dtype(name), (), (known.reshape(-1)[0].item(),)))
+    return (into.expanded(one, shape[1:]),) * shape[0]

@@ -1,0 +1,288 @@
+"""Rules for operations that move elements, sum over them, or multiply matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from distir.importers.stablehlo.elementwise import into_sizes
+from distir.importers.stablehlo.tensors import tensor_type
+from distir.importers.stablehlo.text import MlirOperation, MlirWord, Region, first_list, lists, refuse
+from distir.importers.stablehlo.translating import DEVICE, StableHlo, rule
+from distir.ir import TensorType
+from distir.ops.numeric import np
+
+REDUCTIONS = {
+    "add": ("ReduceSum", "Add", 0.0),
+    "maximum": ("ReduceMax", "Max", -np.inf),
+    "minimum": ("ReduceMin", "Min", np.inf),
+    "multiply": ("ReduceProd", "Mul", 1.0),
+    "or": ("ReduceMax", "Or", 0.0),
+    "and": ("ReduceMin", "And", 1.0),
+}
+"""By what a reduction applies: the op, what combines two of its results, and what changes nothing."""
+
+
+def _shape(operation: MlirOperation) -> list[int]:
+    """The shape that an operation of one result states."""
+    return into_sizes(tensor_type(operation.types[1][0], DEVICE, operation.place).shape)
+
+
+@rule("reshape")
+def _reshape(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    return into.reshaped(operands[0], _shape(operation))
+
+
+@rule("transpose")
+def _transpose(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    return into.transposed(operands[0], operation.attribute("dims", "permutation"))
+
+
+@rule("broadcast_in_dim")
+def _broadcast_in_dim(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    (x,) = operands
+    places, shape = operation.attribute("dims", "broadcast_dimensions"), _shape(operation)
+    if not places:
+        return into.expanded(x, shape) if into.shape(x) == () else into.expanded(into.reshaped(x, ()), shape)
+    x = into.transposed(x, sorted(range(len(places)), key=places.__getitem__))
+    sizes = dict(zip(sorted(places), into.shape(x), strict=True))
+    return into.expanded(into.reshaped(x, [sizes.get(axis, 1) for axis in range(len(shape))]), shape)
+
+
+@rule("slice")
+def _slice(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    if "start_indices" in operation.attributes:
+        starts, limits, strides = (operation.attributes[n] for n in ("start_indices", "limit_indices", "strides"))
+    else:
+        cuts: list[Any] = first_list(operation.words)
+        starts, limits = [cut[0] for cut in cuts], [cut[1] for cut in cuts]
+        strides = [cut[2] if len(cut) > 2 else 1 for cut in cuts]
+    return into.sliced(operands[0], starts, limits, strides)
+
+
+@rule("reverse")
+def _reverse(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    axes = operation.attribute("dims", "dimensions")
+    begin, end, step = ([n] * len(axes) for n in (-1, -(1 << 31), -1))
+    return into.apply("Slice", operands[0], into.ints(begin), into.ints(end), into.ints(axes), into.ints(step))
+
+
+@rule("pad")
+def _pad(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    low, high, interior = (
+        operation.attribute(name, f"{more}")
+        for name, more in (("low", "edge_padding_low"), ("high", "edge_padding_high"), ("interior", "interior_padding"))
+    )
+    if any(interior):
+        refuse("padding between elements has no op here", operation.place)
+    x, value = operands
+    return x if not any((*low, *high)) else into.apply("Pad", x, into.ints([*low, *high]), value)
+
+
+@rule("concatenate")
+def _concatenate(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    axis = operation.attribute("dim", "dimension")
+    if len(operands) == 1:
+        return operands[0]
+    rows = [_row(into, name) for name in operands]
+    if axis == 0 and all(rows):
+        name = into.builder.fresh(into.hint)
+        into.stacks[name] = tuple(filter(None, rows))
+        return name
+    return into.apply("Concat", *operands, axis=axis)
+
+
+def _row(into: StableHlo, name: str) -> str | None:
+    """What a value was before it got a first dimension of 1."""
+    maker = into.makers.get(name)
+    added = maker is not None and maker.op == "Unsqueeze" and into.array(str(maker.args[1])) is not None
+    if maker is None or not added or into.shape(name)[1:] != into.shape(str(maker.args[0])):
+        return None
+    return str(maker.args[0])
+
+
+@rule("reduce")
+def _reduce(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str | Sequence[str]:
+    axes = sorted(operation.attribute("dimensions"))
+    if len(operands) == 4:
+        return _arg_extreme(into, operation, operands, axes)
+    if len(operands) != 2:
+        refuse("a reduction of several operands has no op here", operation.place)
+    x, start = operands
+    op, combined, neutral = REDUCTIONS[_applied(operation, REDUCTIONS)]
+    made, shape = x, [n for axis, n in enumerate(into.shape(x)) if axis not in axes]
+    ones = into.ones(x)
+    if ones and not any(axis in ones for axis in axes):
+        x = into.reshaped(x, [n for axis, n in enumerate(into.shape(x)) if axis not in ones])
+        axes = [axis - sum(one < axis for one in ones) for axis in axes]
+    if axes and math.prod(into.shape(x)):
+        made = into.apply(op, x, into.ints(axes))
+        made = into.reshaped(into.apply("Squeeze", made, into.ints(axes)), shape)
+    elif axes:
+        refuse("a reduction of no elements", operation.place)
+    known = into.array(start)
+    return made if known is not None and _is_neutral(known, neutral) else into.apply(combined, made, start)
+
+
+def _is_neutral(known: Any, neutral: float) -> bool:
+    if known.dtype.kind in "iu" and math.isinf(neutral):
+        limits = np.iinfo(known.dtype)
+        return bool(known == (limits.min if neutral < 0 else limits.max))
+    return bool(known == neutral)
+
+
+def _applied(operation: MlirOperation, known: Any) -> str:
+    """The name of the operation that a reduction applies to two elements."""
+    name = next((w.text for w in operation.words if isinstance(w, MlirWord) and w.text.startswith("stablehlo.")), "")
+    if not name and operation.regions:
+        name = plain_region(operation.regions[0])
+    found = name.rpartition(".")[2]
+    if found not in known:
+        refuse(f"`{operation.name}` by another function than a sum, a product or an extreme", operation.place)
+    return found
+
+
+def plain_region(block: Region) -> str:
+    """The operation that a region of two parameters consists of; `second` where it gives the second one."""
+    if len(block.operations) == 1 and [n for n, _ in block.params][1:] == block.operations[0].operands:
+        return "second"
+    if len(block.operations) != 2:
+        return ""
+    first, last = block.operations
+    params = {name for name, _ in block.params}
+    plain = set(first.operands) == params and list(first.results) == last.operands
+    return first.name if plain else ""
+
+
+def _arg_extreme(
+    into: StableHlo, operation: MlirOperation, operands: Sequence[str], axes: Sequence[int]
+) -> Sequence[str]:
+    """`argmax`, as jax writes it: a reduction of elements and their places."""
+    x, places = (name for name in operands if into.shape(name))
+    inside = [inner for block in operation.regions for inner in block.operations]
+    first = [word.text for inner in inside if inner.name.endswith("compare") for word in inner.words]
+    op = {"GT": "Max", "LT": "Min"}.get(str(first[0]) if first else "")
+    known = into.array(_source(into, places))
+    count = into.shape(x)[axes[0]]
+    row = np.arange(count).reshape([count if axis == axes[0] else 1 for axis in range(len(into.shape(x)))])
+    counted = known is not None and known.ndim == row.ndim and bool(np.all(known == row))
+    if op is None or len(axes) != 1 or not counted:
+        refuse("a reduction of several operands has no op here, but `argmax` and `argmin`", operation.place)
+    index = into.apply("Cast", into.apply(f"Arg{op}", x, axis=axes[0], keepdims=False), to=into.dtype(places))
+    return into.apply("Squeeze", into.apply(f"Reduce{op}", x, into.ints(axes)), into.ints(axes)), index
+
+
+def _source(into: StableHlo, name: str) -> str:
+    maker = into.makers.get(name)
+    return str(maker.args[0]) if maker is not None and maker.op == "Expand" else name
+
+
+@rule("reduce_window")
+def _reduce_window(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    """A cumulative sum, as jax writes it for one axis."""
+    x, _ = operands
+    shape, sizes = into.shape(x), operation.attribute("window_dimensions")
+    padding = operation.attribute("padding")
+    pairs: Any = padding.listed[0] if padding is not None else [[0, 0]] * len(shape)
+    pairs = lists(pairs) or [[pairs, pairs]] * len(shape)
+    axes = [axis for axis, size in enumerate(sizes) if size != 1]
+    plain = all(
+        n == 1
+        for name in ("window_strides", "base_dilations", "window_dilations")
+        for n in operation.attribute(name) or ()
+    )
+    axis = axes[0] if len(axes) == 1 else -1
+    n = shape[axis] if shape else 0
+    expected = [[n - 1, 0] if i == axis else [0, 0] for i in range(len(shape))]
+    backward = [[0, n - 1] if i == axis else [0, 0] for i in range(len(shape))]
+    summed = operation.regions and plain_region(operation.regions[0]).endswith(".add")
+    if not summed or not plain or axis < 0 or sizes[axis] != n or pairs not in (expected, backward):
+        refuse("a reduction over windows has no op here, but a cumulative sum", operation.place)
+    return into.apply("CumSum", x, into.known_value(axis), reverse=pairs == backward)
+
+
+@rule("top_k")
+def _top_k(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
+    values, places = into.several("TopK", 2, operands[0], into.ints([operation.attribute("k")]))
+    dtype = tensor_type(operation.types[1][1], DEVICE, operation.place).dtype
+    assert dtype is not None
+    return values, into.apply("Cast", places, to=dtype)
+
+
+@rule("dot_general", "dot")
+def _dot_general(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    """A product of matrices where that is all, else with dimensions brought together before and parted behind."""
+    of = tensor_type(operation.types[1][0], DEVICE, operation.place)
+    batch, contracting = _dimensions(into, operation, operands)
+    left, right = operands = [_without_ones(into, x, (batch[i], contracting[i])) for i, x in enumerate(operands)]
+    last = [len(into.shape(x)) - 1 for x in operands]
+    if len(contracting[0]) == 1 and contracting[0] != last[:1] and contracting[1] == last[1:]:  # as values by weights
+        made = _product(into, (right, left), batch[::-1], contracting[::-1], of)
+        count, columns = len(batch[0]), len(into.shape(right)) - len(batch[1]) - 1
+        rank = len(into.shape(made))
+        order = [*range(count), *range(count + columns, rank), *range(count, count + columns)]
+        return into.reshaped(into.transposed(made, order), into_sizes(of.shape))
+    return into.reshaped(_product(into, (left, right), batch, contracting, of), into_sizes(of.shape))
+
+
+def _product(
+    into: StableHlo,
+    operands: tuple[str, str],
+    batch: Sequence[list[int]],
+    contracting: Sequence[list[int]],
+    of: TensorType,
+) -> str:
+    """The sums of products, with the dimensions of the batch, then those of the first operand, and of the second."""
+    left, right = operands
+    sides = [
+        [axis for axis in range(len(into.shape(x))) if axis not in (*batch[i], *contracting[i])]
+        for i, x in enumerate(operands)
+    ]
+    lead = [into.shape(left)[axis] for axis in batch[0]]
+    rows, columns = ([into.shape(x)[a] for a in axes] for x, axes in zip(operands, sides, strict=True))
+    wide = of.dtype
+    assert wide is not None
+    if wide.name != into.dtype(left).name or into.dtype(left) != into.dtype(right):
+        left, right = (into.apply("Cast", x, to=wide) for x in (left, right))
+    inner = math.prod(into.shape(left)[axis] for axis in contracting[0])
+    plain = not batch[0] and len(contracting[0]) == 1 and contracting[0][0] == len(into.shape(left)) - 1
+    right = into.transposed(right, [*batch[1], *contracting[1], *sides[1]])
+    if not (len(contracting[1]) == 1 and len(columns) == 1):
+        right = into.reshaped(right, [*lead, inner, math.prod(columns)])
+    if plain and rows:  # the rows may have any number of dimensions then
+        made = into.apply("MatMul", left, right)
+    else:
+        left = into.transposed(left, [*batch[0], *sides[0], *contracting[0]])
+        if not (len(contracting[0]) == 1 and len(rows) == 1):
+            left = into.reshaped(left, [*lead, math.prod(rows), inner])
+        made = into.apply("MatMul", left, right)
+    return into.reshaped(made, [*lead, *rows, *columns])
+
+
+def _without_ones(into: StableHlo, name: str, numbers: Sequence[list[int]]) -> str:
+    """An operand without dimensions of 1 that stay as they are; `numbers` of the others are counted anew."""
+    shape = into.shape(name)
+    ones = [axis for axis, size in enumerate(shape) if size == 1 and not any(axis in listed for listed in numbers)]
+    for listed in numbers:
+        listed[:] = [axis - sum(one < axis for one in ones) for axis in listed]
+    return into.reshaped(name, [size for axis, size in enumerate(shape) if axis not in ones]) if ones else name
+
+
+def _dimensions(
+    into: StableHlo, operation: MlirOperation, operands: Sequence[str]
+) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
+    """The batch dimensions and those that are summed over, of both operands; lists of the caller's own."""
+    if operation.name.endswith(".dot"):
+        return ([], []), ([len(into.shape(operands[0])) - 1], [0])
+    numbers = operation.attribute("dot_dimension_numbers")
+    if numbers is None:
+        none: tuple[list[int], list[int]] = ([], [])
+        batch, contracting = (operation.attribute(f"{kind}_dims") or none for kind in ("batching", "contracting"))
+        return ([*batch[0]], [*batch[1]]), ([*contracting[0]], [*contracting[1]])
+    named = numbers.named
+    batch, contracting = (
+        ([*named.get(f"lhs_{kind}_dimensions", [])], [*named.get(f"rhs_{kind}_dimensions", [])])
+        for kind in ("batching", "contracting")
+    )
+    return batch, contracting

@@ -1,0 +1,112 @@
+"""Shardy's annotations: meshes, and how values lie over their axes (`sdy.mesh`, `sdy.sharding`; openxla.org/shardy)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distir.importers.stablehlo.text import (
+    Braces,
+    MlirOperation,
+    MlirParameter,
+    MlirWord,
+    ModuleText,
+    TextPlace,
+    first_list,
+    refuse,
+)
+
+SHARDING = "sdy.sharding"
+GSPMD = "mhlo.sharding"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMesh:
+    """The axes of a mesh with their sizes, from the outermost: devices are numbered in this order."""
+
+    name: str
+    axes: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        """How many devices it has."""
+        return math.prod(self.axes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """By dimension of a value: the axes that it is split over, from the outermost. Where it is stated."""
+
+    dims: tuple[tuple[str, ...], ...]
+    place: TextPlace
+
+    def along(self, axis: str) -> int | None:
+        """The dimension that is split over an axis; None where each of its devices has all."""
+        return next((number for number, axes in enumerate(self.dims) if axis in axes), None)
+
+
+def mesh_of(module: ModuleText) -> DeviceMesh | None:
+    """The mesh of a file; None where it has none of more than one device. Raises ImportRefused for several."""
+    found: list[tuple[DeviceMesh, MlirOperation]] = []
+    for operation in module.others:
+        if operation.name != "sdy.mesh":
+            continue
+        body = next((word for word in operation.words if isinstance(word, Braces)), Braces({}, ()))
+        if "device_ids" in body.named:
+            refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
+        axes: list[Any] = first_list(body.listed)
+        made = DeviceMesh(operation.symbol, {str(name): int(size) for name, size in axes})
+        if made.size > 1:
+            found.append((made, operation))
+    if any(mesh.axes != found[0][0].axes for mesh, _ in found):
+        refuse("a second mesh, of other axes", found[-1][1].place, "use one mesh")
+    return found[0][0] if found else None
+
+
+def of_parameter(param: MlirParameter, mesh: DeviceMesh | None, shape: Sequence[int]) -> Sharding | None:
+    """How an argument or a result is annotated; None where it is not. Raises ImportRefused for what is not honoured."""
+    plain = param.attributes.get(GSPMD)
+    if isinstance(plain, str) and plain != "{replicated}":
+        advice = "export with Shardy (`jax.config.update('jax_use_shardy_partitioner', True)`), or a newer jax"
+        refuse(f"the sharding `{plain}` is GSPMD's", param.place, advice)
+    given = param.attributes.get(SHARDING)
+    return None if given is None else sharding(given, mesh, shape, param.place)
+
+
+def of_constraint(operation: MlirOperation, mesh: DeviceMesh | None, shape: Sequence[int]) -> Sharding:
+    """How `sdy.sharding_constraint` says that a value lies."""
+    given = operation.attribute("sharding") or next((w for w in operation.words if isinstance(w, Braces)), None)
+    if given is None:
+        refuse("expected a sharding", operation.place)
+    return sharding(given, mesh, shape, operation.place)
+
+
+def sharding(given: Any, mesh: DeviceMesh | None, shape: Sequence[int], place: TextPlace) -> Sharding:
+    """`#sdy.sharding<@mesh, [{"data"}, {}]>`. Raises ImportRefused for one that is not honoured, with its place."""
+    listed: tuple[Any, ...] = given.listed if isinstance(given, Braces) else ()
+    stated = first_list(listed)
+    dims = [dim for dim in stated if isinstance(dim, Braces)]  # priorities are between them
+    if len(dims) != len(shape):
+        refuse(f"expected a sharding of {len(shape)} dimensions", place)
+    if given.named.get("unreduced"):
+        refuse("a sharding that leaves sums open (`unreduced`)", place, "let it be summed")
+    axes: Mapping[str, int] = {} if mesh is None else mesh.axes
+    found: list[tuple[str, ...]] = []
+    for number, dim in enumerate(dims):
+        names = [item for item in dim.listed if isinstance(item, str)]
+        if any(isinstance(item, MlirWord) and item.text == ":" for item in dim.listed):
+            refuse("a sharding over a part of an axis", place, "make the mesh of axes of these sizes")
+        unknown = next((name for name in names if mesh is not None and name not in axes), None)
+        if unknown is not None:
+            refuse(f"the mesh has no axis `{unknown}`", place)
+        names = [name for name in names if axes.get(name, 1) > 1]
+        if names != [name for name in axes if name in names]:
+            order = ", ".join(axes)
+            refuse(f"dimension {number} is split over axes in another order than the mesh has them ({order})", place)
+        parts = math.prod(axes[name] for name in names)
+        if shape[number] % parts:
+            refuse(f"dimension {number} of {shape[number]} does not split over {parts} devices", place)
+        found.append(tuple(names))
+    return Sharding(tuple(found), place)

@@ -1,0 +1,418 @@
+"""A function of StableHLO as statements of ours: values by name, calls written out, and what a rule for an op sees.
+
+A *rule* (`@rule("add")`) says how an operation is written with ops of ours. Calls, and loops whose number of steps is
+known, are written out: what repeats is outlined afterwards, when attention and normalisations have been recognised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from distir.importers.batched import broadcasts
+from distir.importers.functions import Functions
+from distir.importers.names import value_name
+from distir.importers.recognition import RULES, rewritten
+from distir.importers.resizing import keeps_shape
+from distir.importers.settling import settle
+from distir.importers.simplify import simpler
+from distir.importers.sinking import sunk
+from distir.importers.stablehlo.shardings import Sharding, mesh_of
+from distir.importers.stablehlo.tensors import tensor_type
+from distir.importers.stablehlo.text import FunctionText, MlirOperation, ModuleText, Region, TextPlace, refuse
+from distir.importers.translation import Translation
+from distir.ir import DTYPES, Apply, Attributes, Constant, Dense, DType, Function, TensorType
+from distir.ops import dense, to_array, to_dense, type_of
+from distir.ops.numeric import Array, np
+
+DEVICE = 1
+"""Where an imported program lives."""
+
+SMALL = 64
+"""Constants of at most so many elements are written in the program's text."""
+
+DEEPEST = 64
+"""How deep calls may be nested."""
+
+MOST_PARTS = 256
+"""Rows that an array is cut into at once, where a loop takes one after the other."""
+
+MOST_STATEMENTS = 200_000
+"""Statements of a program whose loops and calls are written out."""
+
+Translated = Callable[["StableHlo", MlirOperation, Sequence[str]], "str | Sequence[str]"]
+
+ELEMENTWISE = frozenset(
+    ("Abs", "Cast", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Sigmoid")
+) | {"Sign", "Sin", "Sqrt", "Tanh"}
+"""Ops of one operand that compute element by element."""
+
+RULES_BY_OP: dict[str, Translated] = {}
+"""How operations are written, by their names without the dialect (`add` of `stablehlo.add`)."""
+
+
+def rule(*names: str) -> Callable[[Translated], Translated]:
+    """A function as the rule for these operations: it gives what the results are called here."""
+
+    def registered(function: Translated) -> Translated:
+        RULES_BY_OP.update(dict.fromkeys(names, function))
+        return function
+
+    return registered
+
+
+class StableHlo(Translation):
+    """A function in the making. A rule gets names of the program, and appends to it by `apply`."""
+
+    def __init__(self, module: ModuleText) -> None:
+        super().__init__("main", Functions(), "")
+        self.module = module
+        self.depth = 0
+        self.mesh = mesh_of(module)
+        self.constraints: dict[str, Sharding] = {}
+        """Of values by name, as the file constrains them."""
+        self.stacks: dict[str, tuple[str, ...]] = {}
+        """Values that are others, stacked along a new first dimension, while nothing needs them as one."""
+        self.hint = ""
+        """What values are called that are made now."""
+        self._computed: dict[Any, tuple[str, ...]] = {}
+
+    # what a rule sees
+
+    def type(self, name: str) -> TensorType:
+        """The type of a value."""
+        found = type_of(self.values[name])
+        assert isinstance(found, TensorType)
+        return found
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a value; all sizes are known."""
+        return tuple(size for size in self.type(name).shape or () if isinstance(size, int))
+
+    def dtype(self, name: str) -> DType:
+        """The element type of a value."""
+        found = self.type(name).dtype
+        assert found is not None
+        return found
+
+    def array(self, name: str) -> Array | None:
+        """A value that is known before the program runs."""
+        known = self.known(name)
+        return None if known is None else to_array(known)
+
+    def number(self, name: str) -> int | None:
+        """A known integer of one element."""
+        found = self.array(name)
+        return None if found is None or found.size != 1 else int(found.reshape(())[()])
+
+    # how a rule writes
+
+    def apply(self, op: str, *operands: str, **attrs: Constant) -> str:
+        """Append an op of one result, in fewer ops where that is known to be the same, and give its name."""
+        if (kept := self._unsqueezed(op, operands)) is not None:
+            sources, axes = kept
+            return self.apply("Squeeze", self.apply(op, *sources, **attrs), axes)
+        if (ones := self._without_ones(op, operands)) is not None:
+            sources, shape = ones
+            return self.reshaped(self.apply(op, *sources, **attrs), shape)
+        statement = Apply((self.hint,), op, operands, Attributes(attrs))
+        found = simpler(statement, self.values, self.makers)
+        if isinstance(found, str):
+            return found
+        found = Apply((self.hint,), found.op, found.args, found.attrs)
+        if found.op == "Reshape" and keeps_shape(self, found):
+            return str(found.args[0])
+        found = sunk(self, found)
+        if found.op == "Identity":
+            return str(found.args[0])
+        args = self._unled(found.op, tuple(map(str, found.args)))
+        return self.several(found.op, 1, *args, **found.attrs)[0]
+
+    def _unsqueezed(self, op: str, operands: tuple[str, ...]) -> tuple[list[str], str] | None:
+        """Operands before they lost the same dimensions of 1, which the result can lose as well, and these dimensions.
+
+        What is computed of means and sums is then in the shape in which it meets again what they are of.
+        """
+        if op not in ELEMENTWISE and not broadcasts(op):
+            return None
+        found: list[str] = []
+        axes = ""
+        for name in operands:
+            maker = self.makers.get(name)
+            if self.number_of(name):
+                found.append(self._plain(name))
+            elif maker is not None and maker.op == "Squeeze" and self.shape(name):
+                own = str(maker.args[1])
+                if axes and not np.array_equal(self.array(own), self.array(axes)):  # type: ignore[arg-type]
+                    return None
+                found.append(str(maker.args[0]))
+                axes = own
+            elif maker is not None and maker.op == "Expand" and self.number_of(str(maker.args[0])):
+                found.append(self._plain(str(maker.args[0])))
+            else:
+                return None
+        return (found, axes) if axes else None
+
+    def ones(self, name: str) -> list[int]:
+        """The dimensions of 1 that a value was given before."""
+        maker = self.makers.get(name)
+        added = self.array(str(maker.args[1])) if maker is not None and maker.op == "Unsqueeze" else None
+        return [] if added is None else [int(axis) for axis in added]
+
+    def _without_ones(self, op: str, operands: tuple[str, ...]) -> tuple[list[str], list[int]] | None:
+        """Operands without dimensions of 1 that were added to all that have so many, and the result's shape."""
+        if op not in ELEMENTWISE and not broadcasts(op):
+            return None
+        shapes = [self.shape(name) for name in operands]
+        sources = tuple(self._before_expansion(name) for name in operands)
+        if np.broadcast_shapes(*map(self.shape, sources)) == np.broadcast_shapes(*shapes):
+            operands, shapes = sources, [self.shape(name) for name in sources]
+        rank = max(map(len, shapes), default=0)
+        own = [set(self.ones(name)) for name, shape in zip(operands, shapes, strict=True) if len(shape) == rank]
+        axes = set(max(own, key=len, default=()))
+        wide = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+        if not axes or any(shape[axis] != 1 for shape in wide for axis in axes):
+            return None
+        found: list[str] = []
+        for name, shape in zip(operands, shapes, strict=True):
+            missing = rank - len(shape)
+            sizes = [size for at, size in enumerate(shape) if at + missing not in axes]
+            found.append(self.reshaped(name, sizes) if shape else name)
+        return found, [max(shape[axis] for shape in wide) for axis in range(rank)]
+
+    def _before_expansion(self, name: str) -> str:
+        maker = self.makers.get(name)
+        source = str(maker.args[0]) if maker is not None and maker.op == "Expand" else name
+        return self._plain(source) if self.number_of(source) else source
+
+    def number_of(self, name: str) -> bool:
+        """Whether a value is known, and one number."""
+        known = self.known(name)
+        return known is not None and len(known.values) == 1
+
+    def _plain(self, name: str) -> str:
+        """A known number without dimensions."""
+        known = self.known(name)
+        assert known is not None
+        return self.known_value(Dense(known.dtype, (), known.values))
+
+    def _unled(self, op: str, args: tuple[str, ...]) -> tuple[str, ...]:
+        """Operands that broadcast without the dimensions of 1 in front that were added for that."""
+        if len(args) < 2 or not broadcasts(op):
+            return args
+        ranks = [len(self.shape(arg)) for arg in args]
+        found = list(args)
+        for i, arg in enumerate(args):
+            shape, maker = self.shape(arg), self.makers.get(arg)
+            rest = shape[next((at for at, size in enumerate(shape) if size != 1), len(shape)) :]
+            is_view = maker is not None and maker.op in ("Squeeze", "Unsqueeze")
+            if is_view and rest != shape and len(shape) <= max(ranks[:i] + ranks[i + 1 :]):
+                found[i] = self.reshaped(arg, rest)
+                ranks[i] = len(rest)
+        return tuple(found)
+
+    def several(self, op: str, count: int, *operands: str, **attrs: Constant) -> tuple[str, ...]:
+        """Append an op of so many results as it is; what has been computed already is not again."""
+        known = tuple(found if (found := self.known(name)) is not None else name for name in operands)
+        key = (op, known, Attributes(attrs), count)
+        if key not in self._computed:
+            given = tuple(self.builder.fresh(self.hint) for _ in range(count))
+            self.append(Apply(given, op, operands, Attributes(attrs)))
+            self._computed[key] = given
+        return self._computed[key]
+
+    def known_value(self, value: Constant | Array, dtype: DType | None = None) -> str:
+        """A constant."""
+        given = self.builder.fresh(f"{self.hint}.known")
+        self.values[given] = to_dense(value) if isinstance(value, np.ndarray) else dense(value, dtype)
+        return given
+
+    def ints(self, sizes: Sequence[int]) -> str:
+        """A list of integers, as axes or sizes."""
+        given = self.builder.fresh(f"{self.hint}.sizes")
+        self.values[given] = Dense(DTYPES["Int64"], (len(sizes),), tuple(sizes))
+        return given
+
+    def transposed(self, name: str, perm: Sequence[int]) -> str:
+        """A value with its dimensions in another order."""
+        shape, ones = self.shape(name), self.ones(name)
+        if ones:
+            inner = [axis for axis in perm if axis not in ones]
+            source = str(self.makers[name].args[0])
+            moved = self.transposed(source, [axis - sum(one < axis for one in ones) for axis in inner])
+            return self.reshaped(moved, [shape[axis] for axis in perm])
+        return name if list(perm) == list(range(len(perm))) else self.apply("Transpose", name, perm=tuple(perm))
+
+    def reshaped(self, name: str, shape: Sequence[int]) -> str:
+        """A value in another shape: dimensions of 1 are added and taken away where that is all there is to it."""
+        before = self.shape(name)
+        if tuple(shape) == before:
+            return name
+        while (maker := self.makers.get(name)) is not None and maker.op in ("Squeeze", "Unsqueeze"):
+            name = str(maker.args[0])
+            if self.shape(name) == tuple(shape):
+                return name
+        before = self.shape(name)
+        rest = [size for size in shape if size != 1]
+        if rest != [size for size in before if size != 1]:
+            return self.apply("Reshape", name, self.ints(shape))
+        gone, added = _missing(before, shape), _missing(shape, before)
+        if gone and added:
+            gone, added = [[axis for axis, size in enumerate(sizes) if size == 1] for sizes in (before, shape)]
+        name = self.apply("Squeeze", name, self.ints(gone)) if gone else name
+        return self.apply("Unsqueeze", name, self.ints(added)) if added else name
+
+    def expanded(self, name: str, shape: Sequence[int]) -> str:
+        """A value broadcast to a shape."""
+        return name if self.shape(name) == tuple(shape) else self.apply("Expand", name, self.ints(shape))
+
+    def sliced(self, name: str, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] = ()) -> str:
+        """The elements from starts to before limits, in steps."""
+        shape = self.shape(name)
+        steps = strides or [1] * len(shape)
+        cut = [(a, s, e, d) for a, (s, e, d) in enumerate(zip(starts, limits, steps, strict=True))]
+        cut = [(a, s, e, d) for a, s, e, d in cut if (s, e, d) != (0, shape[a], 1)]
+        if not cut:
+            return name
+        axes, begin, end, step = (self.ints([row[i] for row in cut]) for i in range(4))
+        return self.apply("Slice", name, begin, end, axes, step)
+
+    # the walk
+
+    def run(self, function: FunctionText, operands: Sequence[str], place: TextPlace) -> list[str]:
+        """Write a function out; gives what its results are called."""
+        if len(operands) != len(function.params):
+            refuse(f"`@{function.name}` expected {len(function.params)} operands, found {len(operands)}", place)
+        return self.block(function.body, [p.name for p in function.params], operands, place, {})
+
+    def block(
+        self,
+        block: Region,
+        names: Sequence[str],
+        operands: Sequence[str],
+        place: TextPlace,
+        outside: dict[str, str] | None,
+    ) -> list[str]:
+        """Write the operations of a block out, for these operands. `outside`: the values around it, else all of now."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            refuse(f"calls are nested deeper than {DEEPEST}", place)
+        outer = self.env
+        self.env = {**(outer if outside is None else outside), **dict(zip(names, operands, strict=True))}
+        try:
+            for operation in block.operations:
+                if operation.name.rpartition(".")[2] == "return":
+                    return [self.operand(name, operation) for name in operation.operands]
+                self.operation(operation)
+            refuse("the block returns nothing", place)
+        finally:
+            self.env = outer
+            self.depth -= 1
+
+    def operation(self, operation: MlirOperation) -> None:
+        """Write one operation with ops of ours. Raises ImportRefused for one that has no rule, with its place."""
+        if len(self.statements) > MOST_STATEMENTS:
+            refuse(f"with loops and calls written out, there are more than {MOST_STATEMENTS} ops", operation.place)
+        dialect, _, name = operation.name.rpartition(".")
+        found = RULES_BY_OP.get(name) if dialect in ("stablehlo", "chlo", "sdy", "func", "mhlo", "") else None
+        if found is None:
+            advice = "write this part of the function with other ops, or export a part without it"
+            refuse(f"`{operation.name}` has no op here", operation.place, advice)
+        operands = [self.operand(given, operation, name not in TAKE_STACKS) for given in operation.operands]
+        with self._named(operation):
+            made = found(self, operation, operands)
+        results = [made] if isinstance(made, str) else list(made)
+        if len(results) != len(operation.results):
+            refuse(f"`{operation.name}` gives {len(results)} results here", operation.place)
+        self._check(operation, results)
+        self.env.update(zip(operation.results, results, strict=True))
+
+    @contextmanager
+    def _named(self, operation: MlirOperation) -> Generator[None]:
+        """Let what is appended be called after the operation."""
+        before = self.hint
+        first = operation.results[0] if operation.results else operation.name
+        self.hint = value_name(first.lstrip("%").replace("#", "."))
+        try:
+            yield
+        finally:
+            self.hint = before
+
+    def _check(self, operation: MlirOperation, results: Sequence[str]) -> None:
+        """Raises ImportRefused where a rule, or the file, is wrong about a type."""
+        stated = operation.types[1]
+        if len(stated) != len(results):
+            return  # types of operands, too
+        for text, name in zip(stated, results, strict=True):
+            if name in self.stacks or not text.startswith("tensor"):
+                continue
+            expected, found = tensor_type(text, DEVICE, operation.place), type_of(self.values[name])
+            if not isinstance(found, TensorType) or (found.dtype, found.shape) != (expected.dtype, expected.shape):
+                refuse(f"`{operation.name}` gives `{expected}` in the file, and `{found}` here", operation.place)
+
+    def operand(self, name: str, operation: MlirOperation, whole: bool = True) -> str:
+        """What a value of the file is called here; `whole`: a stack as one value."""
+        plain = name if name in self.env else name.removesuffix("#0")
+        if plain not in self.env:
+            refuse(f"`{name}` is not defined", operation.place)
+        found = self.env[plain]
+        return self.stacked(found) if whole else found
+
+    def parted(self, name: str, row: Sequence[int]) -> bool:
+        """Whether a value is a stack of rows of this shape, which it becomes where it is one: as weights of layers."""
+        if name not in self.stacks and len(self.shape(name)) == len(row) + 1 and self.known(name) is None:
+            count = self.shape(name)[0]
+            if 1 < count <= MOST_PARTS:
+                parts = self.several("Split", count, name, axis=0, num_outputs=count)
+                self.stacks[name] = tuple(self.reshaped(part, self.shape(part)[1:]) for part in parts)
+        return name in self.stacks and self.shape(self.stacks[name][0]) == tuple(row)
+
+    def stacked(self, name: str) -> str:
+        """A stack as one value."""
+        parts = self.stacks.get(name)
+        if parts is None or name in self.values:
+            return name
+        rows = [self.reshaped(part, (1, *self.shape(part))) for part in parts]
+        made = rows[0] if len(rows) == 1 else self.apply("Concat", *rows, axis=0)
+        self.values[name] = self.values[made]
+        self.append(Apply((name,), "Identity", (made,)))
+        return name
+
+    def finish(self, returned: Sequence[str]) -> Function:
+        """The function that returns these values."""
+        rewritten(self, returned, RULES)
+        return settle(self.builder, self.statements, self.values, returned, SMALL)
+
+    def compute(self, statement: Apply) -> None:
+        """Add an op, on what its operands were before they were expanded."""
+        found = sunk(self, Apply((f"{statement.results[0]}.part",), statement.op, statement.args, statement.attrs))
+        self.append(Apply(statement.results, found.op, found.args, found.attrs))
+
+    def nodes(self, nodes: Sequence[Any]) -> None:
+        """There are no nodes of ONNX here."""
+        raise NotImplementedError
+
+    def node(self, node: Any) -> None:
+        """There are no nodes of ONNX here."""
+        raise NotImplementedError
+
+
+def _missing(longer: Sequence[int], shorter: Sequence[int]) -> list[int]:
+    """The dimensions of 1 that a shape has and another one lacks, if both are read from the front."""
+    axes: list[int] = []
+    rest = list(shorter)
+    for axis, size in enumerate(longer):
+        if rest and rest[0] == size:
+            rest.pop(0)
+        elif size == 1:
+            axes.append(axis)
+        else:
+            while rest and rest[0] == 1 != size:
+                rest.pop(0)
+            rest = rest[1:]
+    return axes
+
+
+TAKE_STACKS = frozenset(("while", "call", "dynamic_slice", "dynamic_update_slice", "optimization_barrier"))
+"""Operations that pass stacks on, or take a part out of them."""

@@ -1,0 +1,227 @@
+"""Places that depend on the device: where one device represents a group, its place in the group may be any.
+
+A device has a `rank` along each axis of the mesh, from 0. A `RankedPlace` is a number that is affine in
+ranks: `4 + 8 i` is where the part of 8 of the device of rank i begins that is 4 rows further. Comparing two says what
+is so for all ranks, and raises `Unproved` where it is so for some and not for others. So what is found of a
+representative is what would be found, by the same steps, of each device that it represents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
+
+from distir.prove.terms import Unproved
+
+
+class MeshAxis(NamedTuple):
+    """An axis of the mesh: how far apart neighbours along it are, and how many devices there are."""
+
+    stride: int
+    size: int
+
+
+class RankedPlace:
+    """A number that is affine in ranks: never the same for all of them."""
+
+    __slots__ = ("_hash", "base", "steps")
+
+    def __init__(self, base: int, steps: tuple[tuple[MeshAxis, int], ...]) -> None:
+        self.base = base
+        """That of rank 0 along all axes."""
+        self.steps = steps
+        """By how much it grows with each rank along an axis, in order of the axes; none is 0."""
+        self._hash = hash((base, steps))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are equal for all ranks. What is unequal may be equal for some of them."""
+        return isinstance(other, RankedPlace) and (self.base, self.steps) == (other.base, other.steps)
+
+    def __repr__(self) -> str:
+        return f"RankedPlace({self.base}, {self.steps})"
+
+    def __str__(self) -> str:
+        """For people: that of the device that is written down."""
+        return str(self.base)
+
+    __format__ = object.__format__
+
+    def __add__(self, other: Number) -> Number:
+        return _affine([(1, self), (1, other)])
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Number) -> Number:
+        return _affine([(1, self), (-1, other)])
+
+    def __rsub__(self, other: Number) -> Number:
+        return _affine([(-1, self), (1, other)])
+
+    def __neg__(self) -> Number:
+        return _affine([(-1, self)])
+
+    def __mul__(self, other: int) -> Number:
+        return _affine([(other, self)])
+
+    __rmul__ = __mul__
+
+    def __lt__(self, other: Number) -> bool:
+        return _is_negative(self - other)
+
+    def __gt__(self, other: Number) -> bool:
+        return _is_negative(other - self)
+
+    def __le__(self, other: Number) -> bool:
+        return not _is_negative(other - self)
+
+    def __ge__(self, other: Number) -> bool:
+        return not _is_negative(self - other)
+
+    def __divmod__(self, other: int) -> tuple[Number, Number]:
+        """Quotient and remainder, where the remainder is affine too. Raises Unproved where it is not."""
+        whole = _made(self.base // other, [(axis, step // other) for axis, step in self.steps])
+        rest = _made(self.base % other, [(axis, step % other) for axis, step in self.steps])
+        low, high = bounds(rest)
+        if low // other != high // other:
+            raise Unproved(UNDECIDED)
+        return whole + low // other, rest - low // other * other
+
+    def __floordiv__(self, other: int) -> Number:
+        return divmod(self, other)[0]
+
+    def __mod__(self, other: int) -> Number:
+        return divmod(self, other)[1]
+
+
+Number = int | RankedPlace
+
+UNDECIDED = "it depends on the device that one represents which places these are"
+
+
+def _made(base: int, steps: Iterable[tuple[MeshAxis, int]]) -> Number:
+    kept = tuple(sorted((axis, step) for axis, step in steps if step))
+    return RankedPlace(base, kept) if kept else base
+
+
+def _affine(parts: Sequence[tuple[int, Number]]) -> Number:
+    """The sum of numbers, each so many times."""
+    base = 0
+    steps: dict[MeshAxis, int] = {}
+    for count, number in parts:
+        if isinstance(number, int):
+            base += count * number
+            continue
+        base += count * number.base
+        for axis, step in number.steps:
+            steps[axis] = steps.get(axis, 0) + count * step
+    return _made(base, steps.items())
+
+
+def bounds(number: Number) -> tuple[int, int]:
+    """The least and the greatest that it is for any ranks."""
+    if isinstance(number, int):
+        return number, number
+    ends = [step * (axis.size - 1) for axis, step in number.steps]
+    return number.base + sum(min(end, 0) for end in ends), number.base + sum(max(end, 0) for end in ends)
+
+
+def _is_negative(number: Number) -> bool:
+    low, high = bounds(number)
+    if low < 0 <= high:
+        raise Unproved(UNDECIDED)
+    return high < 0
+
+
+RANK = "rank"
+"""The kind of an atom that is a device's rank along an axis."""
+
+
+def rank(axis: MeshAxis) -> RankedPlace:
+    """The rank of a device along an axis."""
+    return RankedPlace(0, ((axis, 1),))
+
+
+def mesh(groups: Iterable[tuple[int, int]]) -> tuple[MeshAxis, ...]:
+    """The axes of which all groups, each with its size and stride, are made. Raises Unproved where there are none."""
+    spans = sorted({(stride, stride * size) for size, stride in groups if size > 1})
+    cuts = sorted({end for span in spans for end in span})
+    found: list[MeshAxis] = []
+    for start, stop in pairwise(cuts):
+        if not any(low <= start and stop <= high for low, high in spans):
+            continue
+        if stop % start:
+            raise Unproved(f"devices {start} apart, and devices {stop} apart, are groups of no mesh")
+        found.append(MeshAxis(start, stop // start))
+    return tuple(found)
+
+
+def axes_of(axes: Sequence[MeshAxis], size: int, stride: int) -> tuple[MeshAxis, ...]:
+    """The axes that a group is made of, the innermost first."""
+    return tuple(axis for axis in axes if stride <= axis.stride < stride * size)
+
+
+def ranks(axes: Sequence[MeshAxis]) -> list[dict[MeshAxis, int]]:
+    """The ranks of the devices of a group along its axes, in the order of the devices."""
+    found: list[dict[MeshAxis, int]] = [{}]
+    for axis in axes:
+        found = [{**inner, axis: rank} for rank in range(axis.size) for inner in found]
+    return found
+
+
+def axes_in(thing: Any) -> frozenset[MeshAxis]:
+    """The axes along which something that has places in it depends on the device."""
+    if isinstance(thing, RankedPlace):
+        return frozenset([axis for axis, _ in thing.steps])
+    found: frozenset[MeshAxis] = NONE
+    if isinstance(thing, tuple):
+        for item in cast("tuple[Any, ...]", thing):
+            if not isinstance(item, (str, int, float)):
+                found = found | axes_in(item)
+    return found
+
+
+NONE: frozenset[MeshAxis] = frozenset()
+
+
+def at(thing: Any, given: Mapping[MeshAxis, int]) -> Any:
+    """The same of nested tuples for these ranks."""
+    if isinstance(thing, RankedPlace):
+        fixed = sum(step * given.get(axis, 0) for axis, step in thing.steps)
+        return _made(thing.base + fixed, [(axis, step) for axis, step in thing.steps if axis not in given])
+    return tuple([at(item, given) for item in cast("tuple[Any, ...]", thing)]) if isinstance(thing, tuple) else thing
+
+
+def fitted(things: Sequence[Any], axes: Sequence[MeshAxis]) -> Any:
+    """What is these things, nested tuples of numbers, for the devices of a group. Raises Unproved where nothing is."""
+    first = things[0]
+    if all(thing == first for thing in things[1:]):
+        return first
+    if isinstance(first, tuple):
+        if any(not isinstance(row, tuple) or len(cast("tuple[Any, ...]", row)) != len(things[0]) for row in things):
+            raise Unproved(UNEVEN)
+        return tuple([fitted(column, axes) for column in zip(*things, strict=True)])
+    if not all(isinstance(thing, (int, RankedPlace)) for thing in things):
+        raise Unproved(UNEVEN)
+    made: Number = first
+    width = 1
+    for axis in axes:
+        step = things[width] - first
+        if not isinstance(step, int):
+            raise Unproved(UNEVEN)
+        made = _made(*_grown(made, axis, step))
+        width *= axis.size
+    if any(at((made,), own) != (thing,) for own, thing in zip(ranks(axes), things, strict=True)):
+        raise Unproved(UNEVEN)
+    return made
+
+
+def _grown(number: Number, axis: MeshAxis, step: int) -> tuple[int, list[tuple[MeshAxis, int]]]:
+    base, steps = (number, ()) if isinstance(number, int) else (number.base, number.steps)
+    return base, [*steps, (axis, step)]
+
+
+UNEVEN = "the devices of the group have parts that are not one after the other"

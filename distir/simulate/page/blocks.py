@@ -1,0 +1,219 @@
+"""A long timeline as blocks: what a call runs is written once, however often it runs alike.
+
+Two calls run alike if they run the same body, but for the devices' numbers, from clocks that differ by one and the same
+time: the steady state of a pipeline, the layers of a model. A block holds ops and calls of further blocks with times
+from its own beginning; a call says on which devices and microbatches. So a million ops are some thousand items, which a
+view repeats as it reads them (`vscode-extension/timeline/src/expand.ts`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from distir.diagnostics import Span
+from distir.ir import Apply, Call, Function, Site
+from distir.ir.deep import Deep, finish
+from distir.simulate.algebra.clocks import renamed_clock
+from distir.simulate.body import Body
+from distir.simulate.descent import EventPlace, Run
+from distir.simulate.effects import Effect, to_seconds
+from distir.simulate.phases import Context, Phases
+
+if TYPE_CHECKING:
+    from distir.simulate.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A statement that ops or calls come from. `label`: its first result, or its name."""
+
+    op: str
+    label: str
+    function: str
+    statement: int
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpKind:
+    """What ops of one kind have in common. `devices`: as the block numbers them; so is `root`."""
+
+    duration_s: float
+    devices: tuple[int, ...]
+    bound: str
+    communication: str | None
+    root: int | None
+    stream: str
+    phase: str | None
+    microbatch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockNames:
+    """What a call's block names otherwise: its devices, in pairs of its own and the caller's; of all others nothing.
+
+    `microbatches`: by the block's number, from 1, the caller's.
+    """
+
+    devices: tuple[tuple[int, int], ...]
+    microbatches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedBlock:
+    """What a call runs, as columns in program order. `start_s`, `event`: from the beginning of the block.
+
+    `statement` counts in the statements. `kind`: of an op, counted in the kinds; of a call of block b, -1 - b. `name`:
+    of a call, counted in the renamings; -1 where nothing is renamed, and of ops.
+    """
+
+    function: str
+    events: int
+    statement: array[int]
+    kind: array[int]
+    name: array[int]
+    event: array[int]
+    start_s: array[float]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTable:
+    """All of a timeline. The last block is the entry function."""
+
+    statements: tuple[Origin, ...]
+    kinds: tuple[OpKind, ...]
+    renamings: tuple[BlockNames, ...]
+    blocks: tuple[TimedBlock, ...]
+
+
+def blocks_of(simulation: Simulation, locate: Callable[[Site], Span | None]) -> BlockTable:
+    """The whole timeline of a simulation; streams' and devices' clocks as in all others, hosts' are left out."""
+    return _Blocks(simulation, locate).table()
+
+
+class _Blocks:
+    def __init__(self, simulation: Simulation, locate: Callable[[Site], Span | None]) -> None:
+        self._timeline = simulation.timeline()
+        self._locate = locate
+        self._phases = Phases(simulation.module, self._timeline.body)
+        self._statements: dict[tuple[str, int], int] = {}
+        self._listed: list[Origin] = []
+        self._kinds: dict[OpKind, int] = {}
+        self._renamings: dict[BlockNames, int] = {}
+        self._blocks: list[TimedBlock] = []
+        self._known: dict[Any, int] = {}
+        self._roots: dict[int, tuple[Body, Mapping[int, int]]] = {}
+
+    def table(self) -> BlockTable:
+        root = self._timeline.descent.root
+        finish(self._block(root, 0, self._phases.entry))
+        return BlockTable(tuple(self._listed), tuple(self._kinds), tuple(self._renamings), tuple(self._blocks))
+
+    def _block(self, run: Run, base: int, context: Context) -> Deep[int]:
+        """The number of the block of a run, with times from `base` on."""
+        body = run.body
+        function = body.instance.function
+        names = self._root(body)[1]
+        statements, kinds, renamings, events = (array("q") for _ in range(4))
+        starts = array("d")
+        for index, step in enumerate(body.steps):
+            if not run.groups[index] or step is None:
+                continue
+            if isinstance(step, Effect):
+                begin = EventPlace(run, index).start
+                kind, name = self._kind(step, function, index, context, names), -1
+            else:
+                clocks = run.entering(index)
+                begin = min(clocks.values())
+                root, theirs = self._root(step)
+                called, parts = _numbered_anew(self._phases.called(context, index))
+                relative = frozenset((renamed_clock(clock, theirs), at - begin) for clock, at in clocks.items())
+                key = id(root), relative, _key(called)
+                block = self._known.get(key)
+                if block is None:
+                    block = yield self._block(run.enter(index), begin, called)
+                    self._known[key] = block
+                kind, name = -1 - block, self._renaming(theirs, names, parts, step)
+            statements.append(self._statement(function, index))
+            kinds.append(kind)
+            renamings.append(name)
+            events.append(body.first_events[index])
+            starts.append(to_seconds(begin - base))
+        self._blocks.append(TimedBlock(function.name, body.events, statements, kinds, renamings, events, starts))
+        return len(self._blocks) - 1
+
+    def _root(self, body: Body) -> tuple[Body, Mapping[int, int]]:
+        """The body that this one follows from, on other devices, and what its own devices are there."""
+        found = self._roots.get(id(body))
+        if found is None:
+            root, names = body, dict[int, int]()
+            while self._timeline.is_simple and root.origin is not None:
+                root, there = root.origin
+                back = {now: before for before, now in there.devices.items()}
+                names = {device: back.get(now, now) for device, now in names.items()} if names else back
+            found = self._roots[id(body)] = root, names
+        return found
+
+    def _renaming(self, theirs: Mapping[int, int], ours: Mapping[int, int], parts: tuple[int, ...], step: Body) -> int:
+        pairs = ((theirs.get(device, device), ours.get(device, device)) for device in step.devices)
+        found = BlockNames(tuple(sorted(pair for pair in pairs if pair[0] != pair[1])), parts)
+        if not found.devices and found.microbatches == tuple(range(1, len(parts) + 1)):
+            return -1
+        return self._renamings.setdefault(found, len(self._renamings))
+
+    def _statement(self, function: Function, index: int) -> int:
+        number = self._statements.get((function.name, index))
+        if number is None:
+            number = self._statements[function.name, index] = len(self._listed)
+            statement = function.body[index]
+            assert isinstance(statement, (Apply, Call))
+            op = f"@{statement.function}" if isinstance(statement, Call) else statement.op
+            label = next((f"%{name}" for name in statement.results if name), op)
+            span = self._locate(Site(function.name, index))
+            self._listed.append(Origin(op, label, function.name, index, span))
+        return number
+
+    def _kind(self, effect: Effect, function: Function, index: int, context: Context, names: Mapping[int, int]) -> int:
+        known = self._phases.place(context, index)
+        communication = effect.work.communication
+        root = communication.root if communication is not None else None
+        statement = function.body[index]
+        assert isinstance(statement, (Apply, Call))
+        kind = OpKind(
+            effect.cost.seconds,
+            tuple([names.get(device, device) for device in effect.devices]),
+            effect.cost.bound,
+            communication.pattern if communication is not None else None,
+            None if root is None else names.get(root, root),
+            statement.stream,
+            known.phase,
+            known.microbatch,
+        )
+        return self._kinds.setdefault(kind, len(self._kinds))
+
+
+def _numbered_anew(context: Context) -> tuple[Context, tuple[int, ...]]:
+    """The same context with its microbatches numbered from 1, and what they were: rounds of a pipeline are alike so.
+
+    Of microbatches that the same parameters depend on, such as all that a sum of gradients is of, two are as good as
+    many: what depends on them belongs to none. They were 0.
+    """
+    users: dict[int, list[int]] = {}
+    for part, params in context.parts:
+        users.setdefault(params, []).append(part.bit_length())
+    again: list[tuple[int, int]] = []
+    were: list[int] = []
+    for params, parts in sorted(users.items()):
+        for part in parts if len(parts) == 1 else (0, 0):
+            again.append((1 << len(again), params))
+            were.append(part)
+    flow, backward, optimizer = context.flow, context.backward, context.optimizer
+    return Context(flow, backward, optimizer, tuple(again), context.least, context.weights), tuple(were)
+
+
+def _key(context: Context) -> tuple[Any, ...]:
+    parts, least, weights = context.parts, context.least, context.weights
+    return context.flow.function.name, context.backward, context.optimizer, parts, least, weights

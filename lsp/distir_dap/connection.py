@@ -1,0 +1,107 @@
+"""Messages of the Debug Adapter Protocol: read from a client, answered in order. Knows no requests.
+
+Messages are framed as those of the language server, but are no JSON-RPC: requests have a `command`, responses name the
+request that they answer, and every message has a number of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, cast
+
+from distir_lsp.incoming import AT_ONCE, Frames
+
+Json = Mapping[str, Any]
+
+URGENT = frozenset({"pause", "disconnect", "terminate", "cancel"})
+"""Requests that interrupt what is being searched for."""
+
+
+class RequestError(Exception):
+    """A request that cannot be answered: `str` of it is shown to the user."""
+
+
+class Connection:
+    """One client: what it asks, in a queue, and what is sent to it."""
+
+    def __init__(self, read: Callable[[int], bytes], output: BinaryIO) -> None:
+        self._read, self._output = read, output
+        self._sent = 0
+        self._requests: queue.Queue[Json | None] = queue.Queue()
+        self._urgent = 0
+        self._lock = threading.Lock()
+        threading.Thread(target=self._listen, name="distir-dap-input", daemon=True).start()
+
+    def next(self) -> Json | None:
+        """The next request; None when the client has gone away."""
+        request = self._requests.get()
+        if request is not None and request.get("command") in URGENT:
+            with self._lock:
+                self._urgent -= 1
+        return request
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a request waits that is to interrupt what is being done."""
+        return self._urgent > 0
+
+    def event(self, name: str, body: Json | None = None) -> None:
+        """Tell the client of something."""
+        self._send({"type": "event", "event": name} | ({} if body is None else {"body": body}))
+
+    def response(self, request: Json, body: Json | None = None) -> None:
+        """Answer a request."""
+        self._send(self._answer(request, True) | ({} if body is None else {"body": body}))
+
+    def failure(self, request: Json, message: str) -> None:
+        """Answer a request that cannot be done, with words for the user."""
+        error = {"id": 1, "format": message.replace("{", "(").replace("}", ")"), "showUser": True}
+        self._send(self._answer(request, False) | {"message": message, "body": {"error": error}})
+
+    def _answer(self, request: Json, success: bool) -> dict[str, Any]:
+        return {
+            "type": "response",
+            "request_seq": request["seq"],
+            "command": request["command"],
+            "success": success,
+        }
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._sent += 1
+        body = json.dumps({"seq": self._sent, **message}, ensure_ascii=False).encode()
+        try:
+            self._output.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            self._output.flush()
+        except (OSError, ValueError):  # the client has gone away: the end of its input says so, too
+            self._requests.put(None)
+
+    def _listen(self) -> None:
+        frames = Frames()
+        try:
+            while data := self._read(AT_ONCE):
+                for body in frames.feed(data):
+                    self._take(body)
+        except OSError:
+            pass
+        with self._lock:
+            self._urgent += 1  # what is being done has no reader any more
+        self._requests.put(None)
+
+    def _take(self, body: bytes) -> None:
+        """Queue what is a request, and pass over what is none: there is no way to answer it."""
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(message, dict):
+            return
+        found = cast("dict[str, Any]", message)
+        if not isinstance(found.get("seq"), int) or not isinstance(found.get("command"), str):
+            return
+        if found["command"] in URGENT:
+            with self._lock:
+                self._urgent += 1
+        self._requests.put(found)

@@ -1,0 +1,360 @@
+"""Codecs of configurations: what is written is read as the same job, and what is not read is said."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, program_of, read
+from distir.configurations.megatron import layout_of, layout_stages
+from distir.models import PUBLISHED
+from distir.validate import plan_of, read_runs
+
+ROOT = Path(__file__).parents[2]
+READ = [name for name in FORMATS if FORMATS[name].read]
+MODELS = ["llama2-7b", "llama3-8b", "llama3-70b", "qwen3-32b", "qwen3-30b-a3b", "mixtral-8x7b", "gpt3-13b"]
+DEGREES = st.sampled_from([1, 2, 4, 8])
+
+
+@st.composite
+def jobs(draw):
+    name = draw(st.sampled_from(MODELS))
+    model = PUBLISHED[name]
+    dp, tp = draw(DEGREES), draw(DEGREES)
+    pp = draw(st.sampled_from([n for n in (1, 2, 4) if model.layers % n == 0]))
+    schedule = draw(st.sampled_from(["1f1b", "interleaved", "gpipe", "zb-v"])) if pp > 1 else "1f1b"
+    virtual = 2 if schedule in ("interleaved", "zb-v") else 1
+    stages = ()
+    if pp > 1 and (draw(st.booleans()) or model.layers % (pp * virtual)):
+        each = model.layers // (pp * virtual)
+        stages = (each - 1, *[each] * (pp * virtual - 2), model.layers - each * (pp * virtual - 1) + 1)
+    zero = draw(st.integers(0, 3)) if dp > 1 else 0
+    micro = draw(st.integers(1, 4))
+    return Job(
+        name=name,
+        model=model,
+        seq=draw(st.sampled_from([2048, 8192])),
+        dp=dp,
+        tp=tp,
+        pp=pp,
+        cp=draw(st.sampled_from([1, 1, 2])),
+        ep=draw(st.sampled_from([n for n in (1, 2, 4) if dp % n == 0])) if model.experts else 1,
+        virtual=virtual,
+        schedule=schedule,
+        stages=stages,
+        sequence_parallel=tp > 1 and draw(st.booleans()),
+        zero=zero,
+        shard=draw(st.sampled_from([0, 2])) if zero and dp > 2 else 0,
+        micro_batch=micro,
+        global_batch=micro * dp * pp * draw(st.integers(1, 4)),
+        precision=draw(st.sampled_from(["bf16", "fp16", "fp8"])),
+        gradients=draw(st.sampled_from(["", "", "bf16"])),
+        recompute=draw(st.sampled_from(["none", "full", "selective"])),
+        compile=draw(st.booleans()),
+        overlap=zero > 0,
+        gathers_logits=tp > 1 and draw(st.booleans()),
+    )
+
+
+def beside(job):
+    """What some formats leave to be said beside them."""
+    return Supplied(gpus=job.gpus, name=job.name, model=job.model, seq=job.seq)
+
+
+def normal(job):
+    """A job whose expert shards are said, as formats do."""
+    return replace(job, etp=job.etp or (job.tp if job.ep > 1 and job.tp > 1 else 0))
+
+
+@pytest.mark.parametrize("name", READ)
+@given(jobs())
+@settings(max_examples=60)
+def test_what_is_written_is_read_as_the_same_job(name, job):
+    written = FORMATS[name].write(job)
+    gpus = FORMATS["fsdp2"].write(job).lost and name == "fsdp2"
+    if name == "deepspeed" and job.pp * job.cp > 1:
+        gpus = True  # the ranks of pipelines are not in the file
+    found = read(name, written.text, "f", replace(beside(job), gpus=None) if gpus else beside(job))
+    if not written.lost:
+        assert normal(found.job) == normal(job)
+    again = FORMATS[name].write(found.job)
+    assert read(name, again.text, "f", replace(beside(job), gpus=found.job.gpus)).job == found.job
+
+
+@given(st.lists(st.integers(0, 90), min_size=2, max_size=40).map(tuple))
+def test_a_layout_says_its_stages(stages):
+    assert layout_stages(layout_of(stages)) == stages
+
+
+def test_layouts_of_megatrons_documentation():
+    assert layout_stages("Et*3|(tt|)*29,m|L".replace(",m", "")) == (3, *[2] * 29, 0, 0)
+    assert layout_stages([["embedding", "decoder"], ["decoder", "decoder", "loss"]]) == (1, 2)
+    with pytest.raises(ValueError, match="E at its begin"):
+        layout_stages("tt|ttL")
+
+
+TORCHTITAN = """\
+[model]
+name = "llama3"
+flavor = "8B"
+converters = ["quantize.linear.float8"]
+
+[training]
+local_batch_size = 2
+seq_len = 8192
+
+[activation_checkpoint]
+mode = "selective"
+selective_ac_option = "op"
+
+[compile]
+enable = true
+"""
+
+
+def test_a_job_is_the_run_that_was_measured():
+    """Row 3 of torchtitan's measurements, as the configuration that it was started with."""
+    run = next(run for run in read_runs(str(ROOT / "examples/measured/torchtitan.csv")) if run.id == "torchtitan:3")
+    reading = read("torchtitan", TORCHTITAN, "job.toml", Supplied(gpus=8))
+    measured, own = plan_of(run), program_of(reading.job, reading.framework, run.gpu)
+    assert own.step.distribution == measured.step.distribution
+    assert own.step.training == measured.step.training
+    assert own.step.kernels == measured.step.kernels
+    assert own.batch == measured.batch
+
+
+def test_degrees_that_are_left_open_take_the_ranks_there_are():
+    text = TORCHTITAN + "[parallelism]\ntensor_parallel_degree = 4\npipeline_parallel_degree = 2\n"
+    job = read("torchtitan", text, "job.toml", Supplied(gpus=64)).job
+    assert (job.dp, job.tp, job.pp, job.gpus) == (8, 4, 2, 64)
+    assert job.stages == ()  # 16 and 16: the embedding and the head count as a layer each
+    assert job.global_batch == 16
+    reading = read("torchtitan", text, "job.toml", Supplied())
+    assert reading.job.gpus == 8
+    assert any("8 GPUs" in note.text for note in reading.notes)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "lost"),
+    [
+        ({"zero": 3}, ""),
+        ({"zero": 3, "tp": 2, "etp": 1}, ""),
+        ({"zero": 1}, "experts over 4 replicas: torchtitan's are over those that share state, 1 here"),
+        ({"zero": 3, "shard": 2}, "experts over 4 replicas: torchtitan's are over those that share state, 2 here"),
+        ({"zero": 3, "tp": 4, "etp": 2}, "experts over 4 replicas: torchtitan shards each expert over 1 or 4, not 2"),
+        ({"zero": 3, "pp": 2}, "a pipeline: torchtitan 0.2.2 runs none of qwen3"),
+    ],
+)
+def test_experts_of_torchtitan_are_where_it_has_meshes_for_them(degrees, lost):
+    sizes = {"seq": 4096, "micro_batch": 1, "global_batch": 64, "sequence_parallel": "tp" in degrees}
+    job = Job(name="qwen3-30b-a3b", model=PUBLISHED["qwen3-30b-a3b"], dp=8, ep=4, **sizes, **degrees)
+    written = FORMATS["torchtitan"].write(job)
+    assert ("expert_parallel_degree = 4" in written.text) == ("experts" not in lost)
+    assert any(lost in line for line in written.lost) if lost else not written.lost
+
+
+def test_stages_of_torchtitan_count_the_embedding_and_the_head():
+    text = TORCHTITAN + "[parallelism]\npipeline_parallel_degree = 4\n"
+    assert read("torchtitan", text, "job.toml", Supplied()).job.stages == (8, 9, 8, 7)
+
+
+def test_options_of_earlier_versions_are_read():
+    text = TORCHTITAN.replace("local_batch_size", "batch_size").replace("[compile]\nenable = true", "")
+    text = text.replace("[training]", "[training]\ncompile = true")
+    assert read("torchtitan", text, "f", Supplied()).job == read("torchtitan", TORCHTITAN, "f", Supplied()).job
+
+
+def test_what_is_not_simulated_is_said_with_its_line():
+    text = TORCHTITAN + '[optimizer]\nname = "AdamW"\nearly_step_in_backward = true\nlr = 1.0\n'
+    notes = read("torchtitan", text, "job.toml", Supplied(gpus=8)).notes
+    assert [note.shown("job.toml") for note in notes] == [
+        "job.toml:4: 8-bit copies of weights are held on each device here, where FSDP frees them: "
+        "memory is overestimated",
+        "job.toml:18: `optimizer.early_step_in_backward` is not simulated",
+    ]
+
+
+SCRIPT = """\
+#!/bin/bash
+GPUS_PER_NODE=8
+NNODES=${SLURM_NNODES:-4}
+TP=4; PP=2
+SEQ=4096
+MODEL_ARGS=(
+    --num-layers 32
+    --hidden-size 4096   # of Llama 2
+    --ffn-hidden-size 11008
+    --num-attention-heads 32
+    --seq-length $SEQ
+    --position-embedding-type rope
+    --normalization RMSNorm
+    --swiglu
+    --disable-bias-linear
+    --untie-embeddings-and-output-weights
+    --vocab-size 32000
+    --hidden-dropout 0.0 --attention-dropout 0.0
+)
+TRAINING="--micro-batch-size 1 --global-batch-size $((4*GPUS_PER_NODE)) --bf16 \\
+    --use-distributed-optimizer"
+if [ "$TP" -gt 1 ]; then
+    TRAINING+=" --sequence-parallel"
+fi
+if grep -q flash requirements.txt; then
+    TRAINING+=" --use-flash-attn"
+fi
+torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \\
+    "${MODEL_ARGS[@]}" ${TRAINING} \\
+    --tensor-model-parallel-size $TP --pipeline-model-parallel-size ${PP} \\
+    --save $1
+"""
+
+
+def test_a_launch_script_is_read():
+    reading = read("megatron", SCRIPT, "train.sh", Supplied())
+    job = reading.job
+    assert (job.name, job.gpus, job.dp, job.tp, job.pp) == ("llama2-7b", 32, 4, 4, 2)
+    assert (job.seq, job.global_batch, job.zero, job.sequence_parallel) == (4096, 32, 1, True)
+    assert [note.shown("train.sh") for note in reading.notes] == [
+        "train.sh:26: not read: it depends on the condition of line 25"
+    ]
+
+
+BRIDGE = """\
+model:
+  seq_length: 8192
+  tensor_model_parallel_size: 2
+  sequence_parallel: true
+train:
+  global_batch_size: 16
+  micro_batch_size: 1
+optimizer:
+  lr: 0.00025
+mixed_precision: bf16_mixed
+"""
+
+
+def test_overrides_of_a_recipe_take_its_model_from_beside():
+    beside = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"])
+    job = read("megatron-bridge", BRIDGE, "x.yaml", beside).job
+    assert (job.dp, job.tp, job.seq, job.zero, job.overlap) == (4, 2, 8192, 1, True)
+    assert job.model == PUBLISHED["llama3-8b"]
+
+
+NEMO = """\
+trainer:
+  devices: 8
+  num_nodes: 2
+  precision: bf16
+model:
+  micro_batch_size: 1
+  global_batch_size: 64
+  tensor_model_parallel_size: 4
+  encoder_seq_length: 4096
+  max_position_embeddings: ${.encoder_seq_length}
+  num_layers: 32
+  hidden_size: 4096
+  ffn_hidden_size: 11008
+  num_attention_heads: 32
+  hidden_dropout: 0.0
+  attention_dropout: 0.0
+  normalization: rmsnorm
+  bias: false
+  activation: fast-swiglu
+  position_embedding_type: rope
+  share_embeddings_and_output_weights: false
+  activations_checkpoint_granularity: full
+  activations_checkpoint_method: uniform
+  activations_checkpoint_num_layers: 1
+  tokenizer:
+    vocab_size: 32000
+  optim:
+    name: distributed_fused_adam
+"""
+
+
+def test_a_configuration_of_nemo_is_read():
+    job = read("nemo", NEMO, "x.yaml", Supplied()).job
+    assert (job.name, job.gpus, job.dp, job.tp, job.zero) == ("llama2-7b", 16, 4, 4, 1)
+    assert (job.recompute, job.precision, job.global_batch) == ("full", "bf16", 64)
+
+
+DEEPSPEED = """\
+{
+  "train_batch_size": 64,
+  "train_micro_batch_size_per_gpu": 2,
+  "gradient_accumulation_steps": 4,
+  "bf16": {"enabled": true},
+  "zero_optimization": {"stage": 3, "contiguous_gradients": true, "zero_quantized_weights": true}
+}
+"""
+
+
+def test_batches_of_deepspeed_say_its_ranks():
+    beside = Supplied(name="llama3-8b", model=PUBLISHED["llama3-8b"])
+    reading = read("deepspeed", DEEPSPEED, "ds.json", beside)
+    assert (reading.job.dp, reading.job.zero, reading.job.overlap) == (8, 3, True)
+    assert [note.shown("ds.json") for note in reading.notes] == [
+        "ds.json:6: `zero_optimization.zero_quantized_weights` is not simulated"
+    ]
+
+
+def test_a_plan_whose_code_was_changed_says_so():
+    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=8192, dp=8, zero=3, micro_batch=1, global_batch=8)
+    text = FORMATS["fsdp2"].write(job).text
+    assert read("fsdp2", text, "plan.py", Supplied()).notes == []
+    changed = text.replace("reshard_after_forward=False", "reshard_after_forward=True")
+    assert "was changed" in read("fsdp2", changed, "plan.py", Supplied()).notes[0].text
+
+
+def test_a_wrap_plan_runs():
+    """Its code shards a model on a mesh of one rank."""
+    torch = pytest.importorskip("torch")
+    import torch.distributed as dist
+
+    job = Job(name="llama3-8b", seq=8, dp=1, zero=3, recompute="full", micro_batch=1, global_batch=1)
+    plan = {}
+    exec(FORMATS["fsdp2"].write(job).text.replace('"model.layers"', '"layers"'), plan)
+    model = torch.nn.Module()
+    model.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(2)])
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        wrapped = plan["wrap"](model, "cpu")
+    finally:
+        dist.destroy_process_group()
+    assert type(wrapped).__name__.startswith("FSDP")
+    assert all("FSDP" in type(layer).__name__ for layer in wrapped.layers)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message", "help"),
+    [
+        ("torchtitan", TORCHTITAN.replace("flavor", "flavour"), "f:3: torchtitan has no option", "model.flavor"),
+        ("torchtitan", TORCHTITAN.replace('"8B"', '"9B"'), "f:3: the model `llama3` of flavor `9B`", "8B"),
+        ("torchtitan", "[model\n", "f:1: ", None),
+        ("torchtitan", TORCHTITAN.replace("2\n", '"two"\n', 1), "f:7: `training.local_batch_size` expected", None),
+        (
+            "torchtitan",
+            TORCHTITAN + "[parallelism]\ntensor_parallel_degree = 3\n",
+            "f: degrees of 3 = 3 do not divide 8 GPUs",
+            "multiple of 3",
+        ),
+        ("megatron", "torchrun x.py --tensor-model-paralel-size 2", "f:1: Megatron-LM has no option", "tensor_model"),
+        ("megatron", "torchrun x.py --fp16 --bf16", "contradict", "one of them"),
+        ("megatron", 'ARGS="--bf16', "f:1: what begins here never ends", "quotes"),
+        ("deepspeed", '{"zero_optimization": {"stage": 4}}', "f:1: there is no ZeRO stage 4", None),
+        ("deepspeed", '{"zero_optimisation": {"stage": 1}}', "f:1: DeepSpeed has no option", "zero_optimization"),
+        ("deepspeed", '{\n"a": }', "f:2: ", None),
+        ("nemo", "model:\n  - 1\n b", "f:3: ", None),
+        ("megatron-bridge", "model:\n  tensor_model_parallel_siz: 1", "f:2: Megatron-Bridge has no option", "size"),
+        ("fsdp2", "fully_shard(model)", "f: no `PLAN", "distir export"),
+        ("fsdp2", "PLAN = {'a': f()}", "f:1: expected a literal", None),
+        ("torchtitan-python", "", "written, not read", "`torchtitan`"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_line(name, text, message, help):
+    with pytest.raises(ConfigurationError) as error:
+        read(name, text, "f", Supplied(gpus=8))
+    assert message in error.value.message
+    assert help is None or help in (error.value.help or "")

@@ -1,0 +1,111 @@
+"""Configurations as frameworks' own examples write them: branches of scripts, references, comments, earlier names."""
+
+import pytest
+
+from distir.configurations import FORMATS, ConfigurationError, Supplied
+from distir.models import PUBLISHED
+
+BRANCHES = """
+SIZE=${SIZE:-70}
+if [ $SIZE = 7 ]; then LAYERS=32; elif [ $SIZE = 70 ]; then LAYERS=80; else LAYERS=1; fi
+case $SIZE in
+  7|8) HIDDEN=4096 ;;
+  70)
+    HIDDEN=8192; HEADS=64
+    ;;
+  *) HIDDEN=5 ;;
+esac
+GROUPS=$(( ${HEADS} / (64 / 8) ))
+torchrun --nproc_per_node `nvidia-smi -L | wc -l` pretrain_gpt.py --num-layers $LAYERS --hidden-size $HIDDEN \\
+  --num-attention-heads $HEADS --group-query-attention --num-query-groups $GROUPS --seq-length 1024 \\
+  --micro-batch-size 1 --global-batch-size 16 --tensor-model-parallel-size 8 --bf16
+"""
+
+
+def test_the_branches_of_a_script_that_hold_are_read():
+    read_job = FORMATS["megatron"].read(BRANCHES, "train.sh", Supplied(gpus=16))
+    model = read_job.job.model
+    assert (model.layers, model.width, model.heads, model.shared_heads) == (80, 8192, 64, 8)
+    assert any("nproc_per_node" in note.text and "--gpus" in note.text for note in read_job.notes)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        ("megatron", "--num-moe-experts 8 --num-layers 2", "no option `num_moe_experts`"),
+        ("megatron", "--lr-wramup 8 --num-layers 2", "no option `lr_wramup`"),
+        ("nemo", "model:\n  optim:\n    lrr: 1\n", "no option `model.optim.lrr`"),
+        ("nemo", "trainer:\n  devises: 1\n", "no option `trainer.devises`"),
+        ("torchtitan", '[checkpoint]\nintervall = 1\n[model]\nname = "llama3"\n', "no option `checkpoint.intervall`"),
+        ("megatron-bridge", "logger:\n  log_intervall: 1\n", "no option `logger.log_intervall`"),
+    ],
+)
+def test_a_misspelt_option_without_effect_is_refused(form, text, said):
+    with pytest.raises(ConfigurationError, match=said):
+        FORMATS[form].read(text, "job", Supplied(gpus=8))
+
+
+def test_options_of_earlier_torchtitan_go_by_their_names_of_today():
+    text = """
+[job]
+print_args = false
+[model]
+name = "llama3"
+flavor = "8B"
+[training]
+batch_size = 1
+[checkpoint]
+enable_checkpoint = false
+[validation]
+enabled = false
+[float8]
+moe_fqns = ["experts"]
+"""
+    job = FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8)).job
+    assert (job.dp, job.micro_batch) == (8, 1)
+
+
+def test_nemos_references_and_gated_activations():
+    text = """
+model:
+  micro_batch_size: 1
+  global_batch_size: 8
+  encoder_seq_length: 2048
+  max_position_embeddings: ${.encoder_seq_length}
+  num_layers: 2
+  hidden_size: 64
+  ffn_hidden_size: ${multiply:3, ${.hidden_size}}
+  num_attention_heads: 8
+  activation: geglu
+"""
+    found = FORMATS["nemo"].read(text, "gpt.yaml", Supplied(gpus=8))
+    assert (found.job.model.ffn, found.job.model.gated) == (192, True)
+    assert not any("refers" in note.text for note in found.notes)
+
+
+def test_deepspeeds_comments_and_experts():
+    text = """{ // as Hjson
+  "train_micro_batch_size_per_gpu": 1, # of each rank
+  /* two
+     lines */
+  "expert_parallel": {"enabled": true, "autoep_size": 4, "preset_model": "http://x"},
+  "zero_optimization": {"stage": 1, "zenflow": {"topk_ratio": 0.2}}
+}"""
+    found = FORMATS["deepspeed"].read(
+        text, "ds.json", Supplied(gpus=8, name="mixtral-8x7b", model=PUBLISHED["mixtral-8x7b"], seq=512)
+    )
+    assert found.job.ep == 4
+    assert [note.line for note in found.notes if "zenflow" in note.text] == [6]
+
+
+def test_overrides_of_a_recipe_change_the_model_that_is_named():
+    text = "model:\n  num_layers: 8\n  seq_length: 2048\ntrain:\n  micro_batch_size: 1\n  global_batch_size: 8\n"
+    given = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"])
+    job = FORMATS["megatron-bridge"].read(text, "job.yaml", given).job
+    assert (job.model.layers, job.model.width) == (8, 4096)
+
+
+def test_torch_fsdp2_that_keeps_weights_is_stage_2():
+    text = "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward --micro-batch-size 1 --global-batch-size 8"
+    given = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
+    assert FORMATS["megatron"].read(text, "args.txt", given).job.zero == 2

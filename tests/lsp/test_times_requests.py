@@ -1,0 +1,53 @@
+"""What each line takes, how that differs between two texts, the way along the critical path, and links in hovers."""
+
+from pathlib import Path
+
+from server_session import Session
+
+PIPELINE = (Path(__file__).parents[2] / "examples" / "mlp_pipeline.dir").read_text()
+LINES = PIPELINE.split("\n")
+
+
+def line_of(text):
+    return next(number for number, line in enumerate(LINES) if text in line)
+
+
+def test_times_of_lines_and_the_way_from_op_to_op(tmp_path):
+    uri = (tmp_path / "mlp größer.dir").as_uri()
+    about = {"textDocument": {"uri": uri}}
+    with Session() as session:
+        session.open(uri, PIPELINE)
+        times = session.ask("distir/lineTimes", about)
+        assert (times["devices"], times["stale"]) == (2, False)
+        critical = {line for line, is_critical in zip(times["line"], times["critical"], strict=True) if is_critical}
+        assert line_of("%ar_1: D2 = Send") in critical
+
+        start = {"line": line_of("%ar_1: D2 = Send"), "character": 0}
+        there = session.ask("distir/goTo", {**about, "position": start, "to": "nextCritical"})
+        assert there["range"]["start"]["line"] in critical
+        assert there["range"]["start"]["line"] != start["line"]
+        at = {"line": there["range"]["start"]["line"], "character": 0}
+        back = session.ask("distir/goTo", {**about, "position": at, "to": "previousCritical"})
+        assert back["range"]["start"]["line"] == start["line"]
+        refused = session.ask("distir/goTo", {**about, "position": start, "to": "sideways"})
+        assert "nextCritical" in refused["error"]
+
+        changed = PIPELINE.replace("  %ar_1: D2 =", "  %more = Relu(%as_1)\n  %ar_1: D2 =")
+        found = session.ask("distir/diffTimes", {**about, "other": {"text": PIPELINE}, "this": {"text": changed}})
+        assert found["this"]["line"] == [line_of("%ar_1: D2 = Send")]
+        assert found["this"]["change_s"] == [None]
+        assert found["other"]["line"] == []
+        assert "`text`" in session.ask("distir/diffTimes", {**about, "other": {}})["error"]
+        broken = session.ask("distir/diffTimes", {**about, "other": {"text": "func"}})
+        assert "cannot be simulated" in broken["error"]
+
+
+def test_lines_in_hovers_are_links_into_the_document(tmp_path):
+    uri = (tmp_path / "mlp größer.dir").as_uri()
+    with Session() as session:
+        session.open(uri, PIPELINE)
+        session.until(uri, lambda status: status["state"] == "simulated")
+        line = line_of("%ar_1: D2 = Send")
+        asked = {"textDocument": {"uri": uri}, "position": {"line": line, "character": 4}}
+        said = session.ask("textDocument/hover", asked)["contents"]["value"]
+        assert f"made by `Send`, [line {line + 1}](<{uri}#L{line + 1}>)" in said

@@ -1,0 +1,55 @@
+"""Scales of 8-bit floats per tensor: the greatest magnitude of a tensor is that of its parts."""
+
+from functools import cache
+from random import Random
+
+import pytest
+from program_mutations import mutants
+from proof_samples import sequential
+
+import distir
+from distir.analysis import check
+from distir.prove import ProveError, prove
+from distir.transform import transform, verify
+
+CASES = {
+    "fp8=tensor": ("dp=2", "tp=2", "dtp=2,2,1", "dtp=2,2,1 representative=true"),
+    "fp8=tensor micro_batch=1": ("tp=2 sequence=true", "dtp=2,2,2 microbatches=2"),
+}
+
+
+@cache
+def on_one_device(kind):
+    return transform(sequential("llama"), *kind.split(), "grad", "loss=cross_entropy")
+
+
+@cache
+def split(kind, words):
+    return transform(on_one_device(kind), *words.split())
+
+
+@pytest.mark.parametrize(("kind", "words"), [(kind, words) for kind, several in CASES.items() for words in several])
+def test_what_a_transform_makes_is_proved(kind, words):
+    assert prove(split(kind, words), on_one_device(kind)).proved
+
+
+def test_the_least_of_the_parts_is_not_the_greatest():
+    text = distir.format(split("fp8=tensor", "tp=2"))
+    wrong = distir.parse(text.replace("ReduceMax(%every_1_1, [0])", "ReduceMin(%every_1_1, [0])", 1))
+    assert not prove(wrong, on_one_device("fp8=tensor")).proved
+
+
+def test_no_wrong_program_is_proved():
+    random, tried, proved = Random(8), 0, 0
+    while tried < 25:
+        ((_, mutant),) = mutants(split("fp8=tensor", "tp=2"), random, 1)
+        if check(mutant).errors:
+            continue
+        tried += 1
+        try:
+            is_proved = prove(mutant, on_one_device("fp8=tensor")).proved
+        except ProveError:
+            continue
+        proved += is_proved
+        assert not is_proved or verify(on_one_device("fp8=tensor"), mutant).equal
+    assert proved < tried / 2

@@ -1,0 +1,100 @@
+"""A timeline in blocks is the timeline: what blocks repeat are the events, with their times, devices and work."""
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from simulate_samples import machine, random_module, with_hosts, with_streams
+
+from distir import models
+from distir.analysis import check
+from distir.cost.host import Host
+from distir.simulate import simulate
+from distir.simulate import timeline as timelines
+from distir.simulate.page.answers import timeline_of
+from distir.simulate.page.blocks import blocks_of
+from distir.simulate.phases import Phases
+from distir.simulate.trace import Placing
+from distir.transform import transform
+
+MACHINE = machine()
+quick = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+def expanded(table):
+    """Event by event: number, start, devices, phase, microbatch, statement, the calls that lead there."""
+
+    def block(number, event, start, devices, microbatches, path):
+        found = table.blocks[number]
+        for at, kind, name, after, later in zip(
+            found.statement, found.kind, found.name, found.event, found.start_s, strict=True
+        ):
+            statement = table.statements[at]
+            here = statement.function, statement.statement
+            if kind >= 0:
+                op = table.kinds[kind]
+                part = op.microbatch and (microbatches[op.microbatch - 1] if microbatches else op.microbatch)
+                there = [devices.get(d, d) for d in op.devices]
+                yield event + after, start + later, there, op.phase, part, statement.op, (*path, here)
+                continue
+            inner, parts = devices, microbatches
+            if name >= 0:
+                renaming = table.renamings[name]
+                inner = devices | {theirs: devices.get(ours, ours) for theirs, ours in renaming.devices}
+                parts = [microbatches[p - 1] if microbatches else p for p in renaming.microbatches]
+            yield from block(-1 - kind, event + after, start + later, inner, parts, (*path, here))
+
+    return list(block(len(table.blocks) - 1, 0, 0.0, {}, None, ()))
+
+
+def assert_same(simulation):
+    table = blocks_of(simulation, lambda site: None)
+    timeline = simulation.timeline()
+    placing = Placing(Phases(simulation.module, timeline.body))
+    found = expanded(table)
+    assert len(found) == len(timeline) == table.blocks[-1].events
+    for event, (number, start, devices, phase, microbatch, op, path) in zip(timeline.events(), found, strict=True):
+        assert number == event.index
+        assert start == pytest.approx(event.start, rel=1e-9, abs=1e-15)
+        assert devices == list(event.effect.devices)
+        assert {"phase": phase, "microbatch": microbatch} == placing(event)
+        assert op == event.op
+        assert path == tuple((function.name, index) for function, index in event.path)
+    return table
+
+
+@quick
+@given(st.integers(0, 2**32), st.booleans())
+def test_blocks_of_random_programs(seed, streams):
+    rng = random.Random(seed)
+    module = random_module(rng)
+    if streams:
+        module = with_streams(rng, module)
+    assume(not check(module).errors)
+    assert_same(simulate(module, with_hosts(MACHINE, Host(3e-5)) if streams else MACHINE))
+
+
+def pipeline(microbatches):
+    training = transform(models.mlp(layers=4, width=64), "grad", "loss=mse", "optimizer=sgd")
+    module = transform(training, "dtp=2,2,2", f"microbatches={microbatches}")
+    return simulate(module, "dgx-a100", bind={"B": 4 * microbatches})
+
+
+def test_a_pipeline_is_a_few_blocks_however_many_microbatches_there_are():
+    few, many = (assert_same(pipeline(count)) for count in (8, 32))
+    items = [sum(len(block.kind) for block in table.blocks) for table in (few, many)]
+    events = [table.blocks[-1].events for table in (few, many)]
+    assert events[1] > 3 * events[0]
+    assert items[1] < 2 * items[0]
+
+
+def test_a_long_program_is_answered_in_blocks_where_they_are_asked_for(monkeypatch):
+    monkeypatch.setattr(timelines, "MOST_FOLLOWED", 100)
+    simulation = pipeline(8)
+    whole = timeline_of(simulation, lambda site: None, columns=True, blocks=True)
+    assert (whole.table, whole.bars, whole.next_event) == (None, (), None)
+    assert whole.blocks is not None
+    assert list(whole.critical_path) == simulation.timeline().critical_path()
+    piece = timeline_of(simulation, lambda site: None, most=10, columns=True)
+    assert (piece.blocks, piece.next_event, piece.critical_path) == (None, 10, ())
