@@ -86,6 +86,8 @@ def test_an_imported_model_is_split_along_its_sequence():
         made = transform(module, *steps.split())
         assert {p.type.shape[1] for p in made.entry().params if "batch" in p.roles} == {TOKENS // int(steps[3])}
         assert verify(module, made, bind={"B": BATCH}).equal
+    with pytest.raises(ProgramError, match=r"`cp` comes first: `cp=2 tp=2 sequence=true`"):
+        transform(module, "tp=2", "sequence=true", "cp=2")
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,8 @@ def sequence_states(entry: Function, settled: Settled, size: int, order: Order) 
 def _state(entry: Function, index: int, param: Param, settled: Settled, size: int, order: Order) -> State:
     shape = param.type.shape or () if isinstance(param.type, TensorType) and not is_held(param) else ()
     for axis, dim in enumerate(shape):
+        if axis == param.roles.get("batch"):
+            continue  # where tokens are rows of one dimension, spread over shards, the batch is a part of it
         blocks = _blocks(settled.places.get((param.name, (), axis), ()), settled)
         if blocks is None:
             continue
