@@ -235,6 +235,21 @@ def test_optimizer_state_is_partitioned_over_all_that_hold_the_weight():
     assert [4 * part for part in parts] == [whole, whole]
 
 
+@pytest.mark.parametrize("steps", ["cp=2 dp=2", "cp=4 cp_kind=ring"])
+def test_gradients_and_weights_travel_as_the_formula_says(steps):
+    """With ZeRO-1, over all n that hold a weight, replicas or not: its gradient is scattered, its parts are gathered.
+
+    Each of these takes (n - 1) / n of its bytes from a device, together as much as an all-reduce (ZeRO,
+    arXiv:1910.02054, section 7.1). Norms, smaller than n, are summed instead.
+    """
+    made = distributed("llama3-8b", *steps.split(), "zero=1", "partition=split", batch=4)
+    events = simulate(made, "dgx-a100").timeline().effects
+    found = [(m.pattern, m.nbytes) for e in events if len(e.devices) == 4 and (m := e.work.communication) is not None]
+    weights = sorted(p.type.elements * 4 for p in trained("llama3-8b", 4).entry().params if "param" in p.roles)
+    for pattern in ("reducescatter", "allgather"):
+        assert sorted(n for p, n in found if p == pattern) == weights
+
+
 @pytest.mark.parametrize(
     "words",
     [
