@@ -1,9 +1,9 @@
 """A function's body cut into blocks of statements, each as if it were a function that is called once.
 
-A call means the same as its inlined body, in time and in memory. So what a block does follows from its statements, from
-the values that it takes, which of these share memory and the fate of that memory, and which of its results are
-wanted: all that is found of a call is found of a block, by the same rules. From one version of a program to the next a
-block is the same as long as its statements are.
+A call means the same as its inlined body, in time and in memory, so a block can be simulated by the rules for calls:
+its effect depends on its statements, on its operands, on which of these share memory and whether that memory is freed
+or donated, and on which of its results are needed later. In the next version of a program, blocks whose statements are
+unchanged are reused.
 """
 
 from __future__ import annotations

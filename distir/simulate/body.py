@@ -1,7 +1,7 @@
-"""Bodies: a function's statements with their costs and what happens to memory, once per distinct call.
+"""Bodies: a function's statements with their costs and their use of memory, built once per distinct call.
 
-A body depends on the arguments' types and devices, on which of the arguments share memory, on the fate of that
-memory, and on which results the caller wants: a call means the same as its inlined body, in memory too.
+A call means the same as its inlined body, in memory too. So a body depends on the arguments' types and devices, on
+which arguments share memory, on whether the caller frees or donates that memory, and on which results it uses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a peak of memory is made of: weights, gradients, an optimizer's state, activations.
+"""The composition of a memory peak: weights, gradients, optimizer state, activations.
 
-A parameter of the entry function is what its role says, and so is what is moved of it, or gathered from it. A gradient
-is what an optimizer updates by, before and after it is summed over devices and microbatches. What else a program
-computes is an activation.
+A parameter of the entry function is of the kind that its role says; copies of it, and what is gathered from it, are of
+the same kind. A gradient is an optimizer's operand, before and after it is summed over devices and microbatches. All
+else that a program computes is an activation.
 """
 
 from __future__ import annotations

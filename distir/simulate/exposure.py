@@ -8,9 +8,9 @@ communication does. Over all devices that the program uses, from its start to it
 - *host-bound* is the share, a part of the bubble, in which an op there waits for nothing but a host that has yet to
   issue it.
 
-What remains is computing, with communication hidden behind it or not. Devices with one stream need nothing but the sums
-that summaries of calls hold; for those with several, and for hosts, what runs on one stream is laid beside what runs on
-the others. All in whole ticks, so calls summarised or inlined give the same shares to the last bit.
+The rest is computation, with or without communication beside it. For devices with one stream the sums in call summaries
+suffice; for devices with several, and for hosts, the intervals of the streams are compared. All in whole ticks, so
+summarised and inlined calls give the same shares to the last bit.
 """
 
 from __future__ import annotations

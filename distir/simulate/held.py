@@ -1,7 +1,7 @@
-"""What ops on other streams than that of compute hold in memory.
+"""Memory that ops on streams other than the compute stream keep in use.
 
-A caching allocator frees memory in the order of the program: what an op on another stream reads or writes must not be
-taken before that op is known to have ended. An op on such a stream, if it makes a value, is *pending* until a later op
+A caching allocator reuses memory in program order: memory that an op on another stream reads or writes must not be
+reused before that op is known to have ended. An op on such a stream, if it makes a value, is *pending* until a later op
 on the compute stream waits for it: one that uses a value which depends on it. That op counts as using all that the
 pending one uses. What nothing waits for is pending until the program ends. Knows storages by number, and no sizes.
 """

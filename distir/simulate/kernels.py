@@ -1,11 +1,11 @@
-"""Kernels: what a call of a function that is one kernel does to its device and its memory. One launch, as of one op.
+"""Kernels: the cost and the memory of a call of a function that runs as one kernel, with one launch.
 
-The FLOPs are those of its ops, each at the rate of its element type; the traffic is that of its operands and results,
-each once, for what it computes in between stays on the chip; never more than its ops move one by one (some read little
-of an operand). So it needs no memory but that of its results. A result
-that is an operand, or a view of one, is where that is; one that ops of the body write in place of an operand
-may be donated its memory. So may one of the same size as an operand that is read element by element, or row by row, and
-nowhere out of turn: a loop has read an element when it writes there, as the buffers that torch.compile reuses.
+Its FLOPs are those of its ops, each at the rate of its element type. Its traffic is its operands and results, each
+once, since intermediate values stay on the chip; never more than its ops move one by one (some read little of an
+operand). It allocates its results alone. A result that is an operand, or a view of one, shares its memory. A result may
+be donated an operand's memory where ops of the body write in place, or where both have the same size and the operand is
+read element by element or row by row in the loop's order: then an element has been read before it is overwritten, as in
+the buffers that torch.compile reuses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Requirements of blocks of statements on the machine, besides time and memory: process groups, element types.
+"""What blocks of statements require of the machine besides time and memory: process groups and element types.
 
-A third figure of a block beside clocks and memory, and as composable: the union over its steps, each once.
+A third property of a block beside clocks and memory. It composes by union.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Simulating the next version of a program: blocks that an edit reached are built again, and composed with the rest.
+"""Simulates the next version of a program: only the blocks that an edit affects are built again, then all are composed.
 
-`RevisionPlan` is what one version leaves to the next. A test compares what this gives with what simulating the program
-alone gives, and with the oracle.
+`RevisionPlan` is what one version hands to the next. A test compares the result with a simulation from nothing, and
+with the oracle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a checkpoint of a training run holds: what each step hands on to the next."""
+"""The contents of a checkpoint of a training run: what each step passes to the next."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A program with all that is known of it written in: types, devices, known values, and when each op runs.
+"""A program annotated with what is inferred of it: types, devices, known values, and when each op runs.
 
-Types that hold wherever a function is called become annotations, so that what is written checks as before. What holds
-for one call alone, its types, values and times, becomes comments: for each function, of its first
-call in program order. Knows no terminal; the editor takes `occurrences` and `moment` from here too.
+Types that hold for every call of a function become annotations, so the annotated program checks as before. Types,
+values and times of a single call become comments: for each function, those of its first call in program order. Knows
+no terminal; the editor uses `occurrences` and `moment`, too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A body timed again: on the machine as the program's working set leaves its caches, or at an edge of its band.
+"""Times a body again, with costs that depend on the program's working set, or at an edge of the uncertainty band.
 
-What a program does to memory does not depend on how long its ops take. So bodies are made once, by their maker
-(the simulator, a sweep, a revision); then the peaks of memory say how warm each device is
-(`distir.cost.Hardware.running`), and each distinct op and each distinct body is timed again. Where a machine has no
-figures of caches, bodies are timed as they were made.
+The use of memory does not depend on the costs of ops. So bodies are built once (by the simulator, a sweep, a revision);
+then their memory peaks determine the costs on each device (`distir.cost.Hardware.running`), and each distinct op and
+each distinct body is timed again. On a machine whose profile has no figures for caches, the first times stay.
 """
 
 from __future__ import annotations

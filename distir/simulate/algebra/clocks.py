@@ -9,8 +9,8 @@ for each device that has them. A block on one device is a single offset.
 Clocks count *ticks*, whole numbers of any size, of which sums are exact: so `compose` is associative to the last bit,
 and a call summarised, entered, or inlined gives the same numbers. Knows no ops and no functions.
 
-A device has one clock, that of its compute stream, known by its number. What else has a clock (`lanes`)
-counts as a device here: nothing but maximum and sum is done to either.
+A device's number is the key of its compute stream's clock. Other streams, hosts and values have clocks of their own
+(`lanes`), to which the same two operations apply.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sizes of the whole batch that a program computes with: whether anything depends on them but numbers.
+"""Sizes of the whole batch as operands: whether they affect values alone, or shapes and costs too.
 
-A mean divides by how many examples there are; a loss is scaled by that. What ops cost, and how large their results are,
-depends on a value that is on the host only where the op takes it for a shape, a position or the like.
+A mean divides by the number of examples, and a loss is scaled by it. A host value affects costs and shapes only where
+an op takes it as a shape, a position or the like.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A pipeline for another number of microbatches than one that has been simulated, without its program.
+"""Figures of a pipeline with another number of microbatches than the one simulated, without building its program.
 
-What a statement does to clocks and memory depends on its operands' types, on which values share memory, and on what is
-needed later: on the microbatch that it is for only if that is the first or the last. So more microbatches are more
-rounds of the steady state, which all do the same; fewer are the same program without the statements for some of them,
-where each device does the rest in the same order. All figures are those of the other program, to the last bit.
+A statement's effect on clocks and memory depends on its operands' types, on which values share memory, and on what is
+used later; it depends on the microbatch only for the first and the last one. So a pipeline with more microbatches
+repeats the steady state more often, and one with fewer lacks the statements of some microbatches while each device runs
+the rest in the same order. The figures equal those of the other program to the last bit.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class Pipeline:
     joins: Sequence[int]
     """The statements that join results of all microbatches."""
     apart: bool
-    """Whether all that is done from the first pass to the last is done for one microbatch, or adds a term to a sum.
+    """Whether every statement between the first pass and the last works on one microbatch, or adds a term to a sum.
 
-    Not where statements name streams: which of them come first on a host, and in a memory, is then no matter of passes.
+    False where statements name streams: then the order of passes does not determine the order on hosts and in memory.
     """
     _known: dict[int, Blocks] = field(default_factory=dict[int, Blocks])
     """By identity of the simulation."""

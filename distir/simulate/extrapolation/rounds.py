@@ -1,8 +1,8 @@
-"""What more rounds of a pipeline do to clocks, where values get ready by clocks of their own.
+"""The effect of further rounds of a pipeline on clocks, where values on other streams have clocks of their own.
 
-Each round makes values that later ones take: this round's are called otherwise than the last one's. So the program has,
-before its second round, a clock for each value under way; after one round more, each of them is in the place of the one
-that the round before has left. A round and this renaming is a block, which is repeated by its power.
+Each round makes values that a later round uses, under new names. So before the second round there is a clock for each
+value in flight, and after another round each of these clocks belongs to the value one round later. A round followed by
+this renaming is a block, and its power is that many rounds.
 """
 
 from __future__ import annotations

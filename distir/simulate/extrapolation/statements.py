@@ -1,6 +1,6 @@
-"""The statements of a pipeline and of its rounds: which microbatch each is for, and what it has to do with others.
+"""The statements of a pipeline and of its rounds: which microbatch each works on, and which ones combine several.
 
-Goes by data flow alone: parts of the batch are numbered, and what depends on one is for that microbatch.
+By data flow alone: the parts of the batch are numbered, and what depends on one of them is of that microbatch.
 """
 
 from __future__ import annotations
