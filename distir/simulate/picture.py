@@ -20,13 +20,13 @@ MOST_DRAWN = 200_000
 """No picture is drawn of more ops."""
 
 PARTS = 480
-"""Into how many parts the time is cut in a picture."""
+"""The number of parts into which a picture cuts the time."""
 
 CHARACTERS = 60
 """The same in text."""
 
 MOST_LANES = 16
-"""So many devices have lanes; of more, the first ones."""
+"""The most devices with lanes: the first ones."""
 
 IDLE, COMPUTE, COMMUNICATION = "idle", "compute", "communication"
 

@@ -1,6 +1,6 @@
-"""What a simulation is asked for, by flags, by an editor, or by `distir.toml`: one rule for all of them.
+"""The options of a simulation, from flags, an editor, or `distir.toml`: one rule for all of them.
 
-What is given wins over the settings. Callers say what their own words are (`--bind B=64`), for the messages.
+What a caller gives overrides the settings. Messages name an option as its caller does (`--bind B=64`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Quantity = TypeVar("Quantity", int, float)
 
 
 class SetupError(ValueError):
-    """What is asked for cannot be had; `help` says what to write instead. `setting`: the key of `distir.toml`."""
+    """An option that the program does not admit. `help`: what to write instead; `setting`: the key of `distir.toml`."""
 
     def __init__(self, message: str, help: str | None = None, setting: tuple[str, ...] = ()) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Simulating a program: latency, use of each device, peak memory, and what they are derived from."""
+"""Simulates a program: latency, utilization and peak memory of each device, and what they are derived from."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ Bind = Mapping[str, Constant]
 
 
 class BindError(ValueError):
-    """A name to bind that the entry function lacks, or a value that does not fit."""
+    """A bound name that the entry function lacks, or a value of the wrong type."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What of one device's memory is taken, in bytes."""
+    """The memory of one device in use, in bytes."""
 
     peak_memory_bytes: int
     """The tensors'."""
@@ -71,23 +71,23 @@ class MemoryUse:
 
     @property
     def needed_bytes(self) -> int:
-        """What of the capacity is taken: tensors, and what the process holds beside them."""
+        """Bytes of the capacity in use: tensors, and what the process holds beside them."""
         return self.peak_memory_bytes + self.overhead.charged
 
     @property
     def room_bytes(self) -> int:
-        """What is there for tensors: the capacity, and what of the device the profile leaves out of it and is spare."""
+        """Bytes available for tensors: the capacity, plus spare memory that the profile does not count in it."""
         return self.capacity_bytes - self.overhead.charged + self.overhead.spare
 
     @property
     def fits(self) -> bool:
-        """Whether the device has that much."""
+        """Whether it fits in the device's memory."""
         return self.peak_memory_bytes <= self.room_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse(MemoryUse):
-    """What one device does, in seconds, and what of its memory is taken."""
+    """The time of one device by what it does, in seconds, and the memory that it uses."""
 
     busy_s: float = field(kw_only=True)
     idle_s: float = field(kw_only=True)
@@ -96,7 +96,7 @@ class DeviceUse(MemoryUse):
 
 
 class Simulation:
-    """One program on one machine. What is not asked for is not computed."""
+    """One program on one machine. Properties are computed on first use."""
 
     def __init__(self, module: Module, instance: Instance, hardware: Hardware, body: Body, effects: Effects) -> None:
         self.module = module
@@ -142,7 +142,7 @@ class Simulation:
 
     @property
     def effects(self) -> Effects:
-        """What ops do on the machine as the program's working set leaves its caches."""
+        """The effects of ops on the machine, with costs that depend on the program's working set."""
         return Effects(self._effects.domain, self.hardware.running(self.peaks), self._effects.place)
 
     def effect_of(self, op: Apply, vs: Sequence[Value]) -> Effect:
@@ -152,7 +152,7 @@ class Simulation:
 
     @cached_property
     def body(self) -> Body:
-        """The entry function's body. Its memory is known before it is timed: costs may depend on the working set."""
+        """The entry function's body. Its memory is simulated before its time: costs may depend on the working set."""
         return self.planned if not self.hardware.cached else self._timed(self.hardware)
 
     def _timed(self, machine: Hardware) -> Body:
@@ -175,7 +175,7 @@ class Simulation:
     def band(self) -> tuple[float, float] | None:
         """Seconds between which the latency lies if each op stays within its uncertainty; None if the machine has none.
 
-        All ops at once as short, and as long, as they may be: errors of a profile are of one kind of op, not of chance.
+        With every op at its shortest, or at its longest: a profile's errors are systematic, and do not average out.
         """
         if not self.hardware.uncertain:
             return None
@@ -184,7 +184,7 @@ class Simulation:
 
     @property
     def published_band(self) -> tuple[float, float] | None:
-        """Seconds between which 8 of 10 published training steps lay that were simulated to take as long.
+        """The range in seconds that contains 8 of 10 published training steps with this simulated latency.
 
         None where the profile does not say.
         """
@@ -193,7 +193,7 @@ class Simulation:
 
     @cached_property
     def cost(self) -> StepCost | None:
-        """What a step costs: the devices of the program, for as long as it takes.
+        """The price of a step: that of the program's devices for the latency.
 
         None where the machine has no prices, and where a device of the program represents others (`representative`).
         """
@@ -224,7 +224,7 @@ class Simulation:
 
     @cached_property
     def memory_uses(self) -> dict[int, MemoryUse]:
-        """The same of memory alone, for which no event need be timed."""
+        """The memory of each device. Needs no timeline."""
         peaks, found = self.peaks, dict[int, MemoryUse]()
         for device, position in sorted(self._effects.place.items()):
             peak = peaks.get(self._effects.memory(device), 0)
@@ -237,7 +237,7 @@ class Simulation:
 
     @cached_property
     def _communicators(self) -> Mapping[int, int]:
-        """By memory: in how many groups of devices it communicates; one serves all sends."""
+        """By memory: the number of communicators that it belongs to; all sends share one."""
         groups: dict[int, set[object]] = {}
         for group in self.planned.needs.groups:
             memories = frozenset(map(self._effects.memory, group.devices))
@@ -252,7 +252,7 @@ class Simulation:
     def bubble(self) -> float:
         """The share of (devices × latency) in which a device neither computes nor communicates, from 0 to 1.
 
-        A device with several streams is one device, and idle while all of them are. 0 for a program that takes no time.
+        A device is idle while all of its streams are. 0 for a program that takes no time.
         """
         return self._exposure.bubble
 
@@ -260,7 +260,7 @@ class Simulation:
     def exposed_communication(self) -> float:
         """The share of (devices × latency) in which a device communicates and does not compute, from 0 to 1.
 
-        Where a device has one stream, that is all of its communication; another stream that computes hides it.
+        On a device with one stream, all communication is exposed; computation on another stream hides it.
         """
         return self._exposure.exposed_communication
 
@@ -286,7 +286,7 @@ class Simulation:
         return {m: base.get(m, 0) + rises.get(m, (0, 0))[1] for m in {*base, *rises}}
 
     def memory(self) -> MemoryProfile:
-        """What is live where, op by op."""
+        """The values in each memory, op by op."""
         names = [
             param.name
             for param, value in zip(self.function.params, self.instance.args, strict=True)
@@ -306,13 +306,13 @@ class Simulation:
         write_chrome_trace(Traced(title, self._timeline, phases, self.memory(), memories), path, locate)
 
     def memory_of(self, device: int) -> int:
-        """The memory that a device of the program has, by which figures of memory are kept: the machine's device."""
+        """The memory of a device of the program: the number of the machine's device that it is placed on."""
         return self._effects.memory(device)
 
     def findings(
         self, max_latency_s: float | None = None, max_memory_bytes: int | None = None
     ) -> tuple[Diagnostic, ...]:
-        """What is wrong with how the program runs: memory that overflows, budgets that are exceeded."""
+        """Errors in how the program runs: out of memory, budgets exceeded."""
         head = Site(self.function.name, None, Part("name"))
         found: list[Diagnostic] = []
         if max_latency_s is not None and self.latency_s > max_latency_s:
@@ -328,11 +328,11 @@ class Simulation:
         return tuple(found)
 
     def notices(self) -> tuple[Diagnostic, ...]:
-        """What makes no program wrong, but is worth knowing: what the machine lacks, and which devices mostly wait."""
+        """Warnings: element types that the machine lacks, and devices that are mostly idle."""
         return (*self.lacking(), *self._waiting())
 
     def lacking(self) -> Iterator[Diagnostic]:
-        """The element types that the program computes in and its devices do not."""
+        """The element types that the program computes in and its devices do not support."""
         found: dict[tuple[str, str, str], None] = {}
         for dtype, devices in self.planned.needs.arithmetic.items():
             if any(kind.rates[dtype].instead for kind in self.hardware.kinds.distinct):
@@ -414,7 +414,7 @@ def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware)
 
 
 def arguments(function: Function, bind: Bind, free: frozenset[str] = frozenset()) -> tuple[Value, ...]:
-    """The values of the entry function's parameters; dimensions that are `free` need no size.
+    """The values of the entry function's parameters; dimensions in `free` may stay without a size.
 
     Raises BindError; ProgramError where a dimension is unbound.
     """

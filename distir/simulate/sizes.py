@@ -1,12 +1,13 @@
-"""One program for many sizes of its named dimensions: planned once with the sizes left open, costed for each.
+"""One program at many sizes of its named dimensions: planned once with symbolic sizes, costed for each binding.
 
-What does not depend on sizes (which storages there are, when they are freed, which calls are alike) is found once,
-with bytes and seconds left open: a *pattern*. For given sizes, each distinct op is costed, once for all devices of the
-same kind, and each distinct body is summed up. Sizes for which the pattern might not hold (an op of another shape, an
-op that may now be donated memory because sizes are equal by chance) are simulated from the beginning.
+What does not depend on sizes (the storages, when they are freed, which calls are equal up to devices) is found once,
+with bytes and seconds symbolic: a *pattern*. For a binding, each distinct op is costed, once for all devices of the
+same kind, and the effects of each distinct body are composed. Where the pattern might not hold (an op whose shape rule
+gives another result, a donation that is possible because two sizes happen to be equal), the program is simulated from
+nothing.
 
-Types are found with sizes open, and dimensions must be whole numbers for the sizes given. A type rule that would refuse
-certain numbers for another reason is not asked again.
+Types are inferred with symbolic sizes, and the binding must make all dimensions whole numbers. A type rule that would
+refuse particular numbers for another reason is not applied again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Differs(Exception):  # noqa: N818 - a verdict on sizes, not a failure
 
 
 class Sweep:
-    """Simulates the entry function of a checked module on one machine, for one binding after the other."""
+    """Simulates the entry function of a checked module on one machine, for many bindings."""
 
     def __init__(self, analysis: Analysis, entry: Function, machine: Hardware) -> None:
         self.analysis = analysis
@@ -68,7 +69,7 @@ class Sweep:
         return known if known is not None else self.once(bind)
 
     def once(self, bind: Bind) -> Simulation:
-        """The same for a binding that is the only one: nothing is kept for others. Raises as `at` does."""
+        """The same for a single binding: nothing is cached for others. Raises as `at` does."""
         instance = self.analysis.instance(self.entry, arguments(self.entry, bind))
         return plan(self.analysis.module, self.analysis.domain, instance, self.machine)
 

@@ -1,7 +1,7 @@
-"""Where values are kept. A *storage* is a piece of one memory.
+"""The storages of values. A *storage* is a piece of one memory.
 
 Ops create one for each leaf of their results; views share those of their operands; host values have none. A call
-means the same as its inlined body, so only ops use storages, in calls too; to call or to return is not to use.
+means the same as its inlined body, so only ops use storages, in callees too; a call or a `return` does not.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""When each op runs: the second of the simulator's two passes (paper, section 3.3), and what can be read off it.
+"""When each op runs: the second of the simulator's two passes (paper, section 3.3), and what follows from that.
 
 An op on devices S starts when all of S are free, and occupies each for its cost; where there are hosts and streams
 (`algebra.lanes`), when its streams of S, its hosts, and its operands allow. Ops that occupy no device (host ops, views)
 are no events. Times are in seconds from the start of the entry function.
 
-Calls are passed over by their summaries; one event, some of them, or the critical path cost the calls that lead there
-(`descent`). Only what is asked for as a whole (`effects`, `starts`, `slack`) runs over all events. All agree to the
-last bit.
+Calls are timed by their summaries; finding one event, some of them, or the critical path enters only the calls that
+lead there (`descent`). Only `effects`, `starts` and `slack` visit all events. All agree to the last bit.
 """
 
 from __future__ import annotations

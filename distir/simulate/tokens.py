@@ -1,4 +1,4 @@
-"""How many tokens a program takes in, where its types tell."""
+"""The number of tokens of a program's batch, where its types determine it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ INWARDS = ("gather", "reduce")
 """Patterns that end at their root; all others with a root begin there."""
 
 MOST_TRACED = 2_000_000
-"""No trace lists more ops: viewers open no file of so many hundred MB."""
+"""The most ops in a trace: viewers cannot open files of several hundred MB."""
 
 _RECENT = 4096
 """How many statements' texts are remembered: calls repeat them, flat programs need none twice."""

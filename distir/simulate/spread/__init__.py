@@ -1,5 +1,5 @@
-"""How long steps take on devices and links that are late by chance.
+"""Step times on devices and links that are slow at random (stragglers).
 
-`lateness`: what is late, and by how much, as distributions; `track`: a program as what must be done in each draw;
-`clocks`: all draws at once; `steps`: quantiles, and whose lateness costs what.
+`lateness`: what is slow, and by how much, as distributions; `track`: a program reduced to what each draw must simulate;
+`clocks`: all draws at once; `steps`: quantiles, and what each source of lateness costs.
 """

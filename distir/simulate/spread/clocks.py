@@ -1,4 +1,4 @@
-"""All draws at once: the rule of the timeline (`algebra.lanes`), where a clock is a vector with a moment for each draw.
+"""All draws at once: the rule of the timeline (`algebra.lanes`), with a vector over draws for each clock.
 
 Times are doubles, in seconds. A clock that does not depend on the draw, as of most hosts, is a single number.
 """

@@ -1,7 +1,7 @@
-"""What is late, and by how much: distributions of how many times as long devices and links take in one step.
+"""What is slow, and by how much: distributions of the slow-down of devices and links in one step.
 
-A factor holds for a whole step: a device that throttles, a card with errors. It depends on the seed, on what is late
-and on the number of the draw alone: so different programs are compared on the same draws of the same machine.
+A factor holds for a whole step: a device that throttles, a card with errors. It depends only on the seed, the source
+and the number of the draw, so different programs are compared on the same draws of the same machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 DRAWS = 10_000
-"""How many steps are drawn unless stated."""
+"""The default number of steps drawn."""
 
 TARGETS = ("devices", "nodes", "links")
 """What may be late, beside the links of a level, by its name."""

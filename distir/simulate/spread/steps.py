@@ -1,4 +1,4 @@
-"""Steps on a machine whose devices and links are late by chance: their quantiles, and whose lateness costs what."""
+"""Steps on a machine whose devices and links are slow at random: quantiles, and what each source of lateness costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distir.simulate.spread.lateness import Vector
 
 MOST_STEPS = 5_000_000
-"""So many steps are done for all draws: minutes."""
+"""The most steps that are simulated over all draws: minutes."""
 
 LATER = 1.1
 """By what factor a source alone is late, to see what that costs."""

@@ -1,4 +1,4 @@
-"""A program as what must be done in each draw: what one device does by itself is one step, whatever it consists of.
+"""A program reduced to what each draw must simulate: consecutive ops of one device alone become one step.
 
 A device's ops between two that it does with others move its clocks `x`, and `h` of its host, by a matrix whose entries
 depend on the device's factor `f` alone: each is the most of some `a + b·f`, seconds in which the host issues, and
