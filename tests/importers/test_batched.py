@@ -1,5 +1,7 @@
 """Products over merged batches and heads come in over both, so that attention can be split by heads."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,7 @@ class Attending(nn.Module):
         return self.o(y.transpose(1, 2).reshape(b, s, width))
 
 
+@cache
 def attention(how):
     torch.manual_seed(0)
     module = Attending(how)

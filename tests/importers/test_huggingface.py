@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import cache
 
 import numpy as np
 import pytest
@@ -56,12 +57,19 @@ DECODERS = {
 }
 
 
+@cache
+def with_any_batch(name):
+    """A model of two layers, and the program that it comes in as."""
+    model = made(name, DECODERS[name])
+    return model, import_torch(model, (tokens(),), dynamic_batch=True)
+
+
 EXPERT_MODELS = ("Mixtral", "GptOss", "DeepseekV3")
 
 
 @pytest.mark.parametrize("name", ["Mixtral", *also("GptOss", "DeepseekV3")])
 def test_experts_are_sorted_by_sequence_so_that_devices_share_the_batch(name):
-    imported = import_torch(made(name, DECODERS[name]), (tokens(4),), dynamic_batch=True)
+    _, imported = with_any_batch(name)
     for op in ("Dispatch", "Permute", "Unpermute"):
         assert ops(imported, op)
     halves = transform(imported, "dp=2")
@@ -85,8 +93,7 @@ def ops(module, name):
 
 @pytest.mark.parametrize("name", ["Llama", "Gemma2", "Mixtral", "GptOss", "DeepseekV3", *also("Mistral", "Qwen3")])
 def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(name):
-    model, ids = made(name, DECODERS[name]), tokens()
-    imported = import_torch(model, (ids,), dynamic_batch=True)
+    model, imported = with_any_batch(name)
     with torch.no_grad():
         expected = model(tokens(5)).logits.numpy()
     found = computed(imported, tokens(5))
@@ -279,10 +286,10 @@ def test_a_softmax_in_wider_elements_is_not_rounded_first():
 
 
 def test_windows_caps_and_sinks_are_the_ops_own():
-    gemma = import_torch(made("Gemma2", DECODERS["Gemma2"]), (tokens(),))
+    _, gemma = with_any_batch("Gemma2")
     assert {s.attrs.get("window") for s in ops(gemma, "Attention")} == {4, None}
     assert all(s.attrs["softcap"] == 50 and s.attrs["is_causal"] for s in ops(gemma, "Attention"))
-    gpt = import_torch(made("GptOss", DECODERS["GptOss"]), (tokens(),))
+    _, gpt = with_any_batch("GptOss")
     assert all(len(s.args) == 5 for s in ops(gpt, "Attention"))
 
 
@@ -370,8 +377,8 @@ def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
 
 
 def test_keys_and_values_are_results_on_request():
-    model = made("Llama", DECODER)
-    assert len(import_torch(model, (tokens(),)).functions["main"].returned) == 1
+    model, without = with_any_batch("Llama")
+    assert len(without.functions["main"].returned) == 1
     kept = import_torch(model, (tokens(),), cache=True)
     assert len(kept.functions["main"].returned) == 1 + 2 * 2
 
