@@ -8,6 +8,7 @@ import pytest
 from command_line import distir
 from hypothesis import HealthCheck, settings
 from thorough import ALL
+from worker_pool import Ranks
 
 __all__ = ["distir"]  # a fixture of all tests
 
@@ -24,6 +25,14 @@ settings.load_profile("unhurried")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Processes that a shell starts in the background inherit this, and so would those that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def ranks():
+    """Processes that run programs of up to four devices."""
+    found = Ranks()
+    yield found
+    found.close()
 
 
 def pytest_addoption(parser):
