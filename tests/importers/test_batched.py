@@ -67,6 +67,7 @@ def test_attention_is_split_by_heads(how):
     assert ops == ["MPIAllreduce"]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", [["tp=2"], ["dp=2"], ["dtp=2,2,1"], ["grad", "dtp=2,2,1"]], ids=" ".join)
 @pytest.mark.parametrize("how", ["interleaved", "expanded", "fused", "merged"])
 def test_it_gives_the_same_on_several_devices(how, words):

@@ -113,6 +113,7 @@ def test_a_pattern_computes_what_torch_does_for_any_batch(name):
     np.testing.assert_allclose(found, net(ids).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", [["pp=2"], ["dtp=2,2,2"], ["grad", "pp=2"], ["grad", "dtp=2,2,2"]], ids=" ".join)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_goes_through_pipelines(name, words):
@@ -144,6 +145,7 @@ def grid(kind, axis, size):
 KINDS = [("count", 0, "B"), ("count", 1, 5), ("back", 1, 5), ("number", 0, 0)]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("first", "second"), list(product(KINDS, repeat=2)))
 @pytest.mark.parametrize("data", ["batched", "plain"])
 def test_elements_picked_by_a_grid_of_indices_are_what_onnx_says(tmp_path, first, second, data):

@@ -44,6 +44,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", ["llama3-8b", "bert-base"])
 @pytest.mark.parametrize("chain", PARTS)
 def test_parts_of_a_sequence_drop_what_the_whole_does(name, chain):

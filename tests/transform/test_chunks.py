@@ -37,6 +37,7 @@ def pipeline(name, chain):
     return transform(trained(name), *f"{chain} schedule=seq1f1b".split())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("chain", ["pp=2 microbatches=2 chunks=4", "pp=4 microbatches=4 chunks=2 balance=uniform"])
 def test_a_training_step_gives_what_the_sequential_one_does(name, chain):

@@ -42,6 +42,7 @@ def communication(module, **options):
     return [e.work.communication for e in timeline.effects if e.work.communication]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4", "cp=2 cp_kind=a2a", "cp=4 cp_kind=ring"])
 def test_a_training_step_gives_what_the_sequential_one_does(name, steps):

@@ -80,6 +80,7 @@ def test_a_training_step_gives_what_the_sequential_one_does(name):
     assert any(exchanges(made).values())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "steps",
     [
@@ -159,6 +160,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 @pytest.mark.parametrize("steps", SHARED)
 def test_replicas_that_share_experts(steps, stage):
@@ -223,6 +225,7 @@ def test_beside_precision_and_overlap(words):
     assert verify(module, made).equal
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "steps",
     [

@@ -116,6 +116,7 @@ def test_what_costs_more_than_it_hides_is_left_and_said():
     assert not [s for s in travelling(made) if "o_proj" in s.results[0] and "chunk" in s.results[0]]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", [name for name in MODELS if "training" in name])
 @pytest.mark.parametrize("steps", [("dtp=1,2,2", "microbatches=2"), ("dtp=2,2,1", "microbatches=2"), ("tp=4",)])
 def test_beside_pipelines_and_replicas(name, steps):
