@@ -32,7 +32,7 @@ def translations() -> dict[Any, Callable[..., Any]]:
 def keep_signatures() -> None:
     """Let onnxscript parse the source of each of its 500 translations once, not at each export, a sixth of its time."""
     traced: Any = importlib.import_module("onnxscript.values").TracedOnnxFunction
-    parsed: Any = vars(traced)["function_ir"]
+    parsed = traced.__dict__.get("function_ir")
     if isinstance(parsed, property) and parsed.fget is not None:
         kept = functools.cached_property(parsed.fget)
         kept.__set_name__(traced, "function_ir")
