@@ -145,7 +145,6 @@ def grid(kind, axis, size):
 KINDS = [("count", 0, "B"), ("count", 1, 5), ("back", 1, 5), ("number", 0, 0)]
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize(("first", "second"), list(product(KINDS, repeat=2)))
 @pytest.mark.parametrize("data", ["batched", "plain"])
 def test_elements_picked_by_a_grid_of_indices_are_what_onnx_says(tmp_path, first, second, data):

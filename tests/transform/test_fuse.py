@@ -53,7 +53,6 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("options", [(), ("epilogues=true",)], ids=["", "epilogues"])
 def test_values_stay_and_the_time_falls(name, options):

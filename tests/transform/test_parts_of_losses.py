@@ -74,7 +74,6 @@ STRATEGIES = [
 ]
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_mean_over_what_counts_is_that_of_the_whole_batch(loss, strategy):

@@ -373,7 +373,6 @@ def test_rounds_give_what_is_used_and_no_more(schedule, virtual):
     assert not set(given) - used
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
 @pytest.mark.parametrize(("devices", "microbatches"), [(1, 24), (2, 24), (3, 36)])
 def test_rounds_compute_the_same(devices, microbatches, schedule, virtual):

@@ -57,7 +57,6 @@ def assert_verified(module, words, **sizes):
     assert found.equal, found
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("words", STEPS, ids=" ".join)
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_computed_of_a_split_value(name, words):
