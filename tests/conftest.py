@@ -7,7 +7,8 @@ import sys
 import pytest
 from command_line import distir
 from hypothesis import HealthCheck, settings
-from thorough import ALL
+from thorough import ALL, chosen
+from worker_pool import Ranks
 
 __all__ = ["distir"]  # a fixture of all tests
 
@@ -26,15 +27,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def ranks():
+    """Processes that run programs of up to four devices."""
+    found = Ranks()
+    yield found
+    found.close()
+
+
 def pytest_addoption(parser):
     parser.addoption("--bless", action="store_true", help="write golden files anew from what is found")
 
 
 def pytest_collection_modifyitems(config, items):
     if not ALL:
-        left_out = [item for item in items if item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        kept = chosen(items)
+        config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+        items[:] = kept
 
 
 @pytest.hookimpl(wrapper=True)

@@ -68,4 +68,4 @@ if ! installed e2e; then
 fi
 
 echo "== inside the extension host, and in a real workbench"
-npm run --silent test:e2e
+npm run --silent test:workbench # of what is packaged and built above

@@ -11,7 +11,7 @@ In these ops, known shapes are literals and unknown ones are `Shape(x)`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, cast
 
@@ -284,10 +284,10 @@ class Backward(Rewrite):
     Gradients of results on which the loss does not depend are None.
     """
 
-    def __init__(self, statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> None:
+    def __init__(self, statement: Apply, dys: Gradients, active: Set[str], tape: Tape) -> None:
         super().__init__(statement, tape)
         self.dys = dys
-        self._active = frozenset(active)
+        self._active = active  # as it is: a copy for each of many statements is quadratic in their number
 
     @property
     def dy(self) -> Any:
@@ -327,7 +327,7 @@ class Backward(Rewrite):
         return [self.total(found.pop(x, [])) if isinstance(x, str) else None for x in xs]
 
 
-def operand_gradients(statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> Gradients:
+def operand_gradients(statement: Apply, dys: Gradients, active: Set[str], tape: Tape) -> Gradients:
     """The gradients of an op's operands, from its `grad` rule. Raises NotDifferentiable."""
     rule = OPS[statement.op].rule("grad")
     if rule is None:

@@ -1,5 +1,7 @@
 """Products over merged batches and heads come in over both, so that attention can be split by heads."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,7 @@ class Attending(nn.Module):
         return self.o(y.transpose(1, 2).reshape(b, s, width))
 
 
+@cache
 def attention(how):
     torch.manual_seed(0)
     module = Attending(how)
@@ -64,6 +67,7 @@ def test_attention_is_split_by_heads(how):
     assert ops == ["MPIAllreduce"]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", [["tp=2"], ["dp=2"], ["dtp=2,2,1"], ["grad", "dtp=2,2,1"]], ids=" ".join)
 @pytest.mark.parametrize("how", ["interleaved", "expanded", "fused", "merged"])
 def test_it_gives_the_same_on_several_devices(how, words):

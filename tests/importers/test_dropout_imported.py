@@ -47,6 +47,11 @@ def model():
     return Model()
 
 
+@pytest.fixture(scope="module")
+def program(model):
+    return imported(model, dropout=True)
+
+
 def imported(model, **options):
     return distir.import_torch(model, (torch.zeros(4, 6, 8),), dynamic_batch=True, **options)
 
@@ -64,8 +69,7 @@ def with_masks(module):
     return Module([Function("main", main.params, body)])
 
 
-def test_masks_are_all_that_differs_from_pytorch(model):
-    program = imported(model, dropout=True)
+def test_masks_are_all_that_differs_from_pytorch(model, program):
     x = np.random.default_rng(0).normal(size=(4, 6, 8)).astype(np.float32)
     inputs = {**program.weights, "x": x, "seed": np.int64(5)}
     (ours, *masks) = (out.value for out in execute(with_masks(program), inputs))
@@ -84,18 +88,18 @@ def test_masks_are_all_that_differs_from_pytorch(model):
 
 
 def test_without_it_nothing_is_dropped(model):
-    assert "Dropout" not in distir.format(imported(model))
-    assert "seed" not in distir.format(imported(model))
+    text = distir.format(imported(model))
+    assert "Dropout" not in text
+    assert "seed" not in text
 
 
 @pytest.mark.parametrize("steps", ["dp=2", "tp=2", "accumulate=2", "dtp=2,2,2 microbatches=2"])
-def test_the_training_step_verifies(model, steps):
-    step = transform(imported(model, dropout=True), "grad", "loss=mse")
+def test_the_training_step_verifies(program, steps):
+    step = transform(program, "grad", "loss=mse")
     assert verify(step, transform(step, *steps.split()), bind={"B": 8}).equal
 
 
-def test_attention_written_out_with_dropout_of_its_shares_is_one_op(model):
-    program = imported(model, dropout=True)
+def test_attention_written_out_with_dropout_of_its_shares_is_one_op(program):
     (attention,) = {s.attrs for f in program for s in f.body if getattr(s, "op", "") == "Attention"}
     assert attention["dropout"] == 0.25
     assert not [s for f in program for s in f.body if getattr(s, "op", "") == "Softmax"]

@@ -97,6 +97,7 @@ def test_roles_say_what_is_trained(model):
     assert buffers == {"cos", "sin", "embed_scale", *STATISTICS}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("steps", [[], ["dp=2"], ["dp=2", "zero=3"], ["checkpoint"]], ids=" ".join)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "any batch"])
 @pytest.mark.parametrize("mode", ["train", "eval"])

@@ -255,6 +255,7 @@ def test_weights_that_are_wanted_stay():
     assert "Attention" not in ops(imported(Shown(None), torch.randn(3, LENGTH, WIDTH)))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_attention_of_pytorch(weights, masked):

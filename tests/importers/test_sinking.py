@@ -113,6 +113,7 @@ def test_a_pattern_computes_what_torch_does_for_any_batch(name):
     np.testing.assert_allclose(found, net(ids).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", [["pp=2"], ["dtp=2,2,2"], ["grad", "pp=2"], ["grad", "dtp=2,2,2"]], ids=" ".join)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_goes_through_pipelines(name, words):

@@ -3,14 +3,11 @@
 from collections import Counter
 
 import pytest
-from command_line import distir as command
 
 import distir
 from distir.ir import Apply
 from distir.models import ModelError, named
 from distir.transform import transform, verify
-
-__all__ = ["command"]  # a fixture
 
 SMALL = {"layers": 2, "width": 16, "heads": 4, "ffn": 16}
 MODELS = {
@@ -47,6 +44,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", ["llama3-8b", "bert-base"])
 @pytest.mark.parametrize("chain", PARTS)
 def test_parts_of_a_sequence_drop_what_the_whole_does(name, chain):
@@ -67,14 +65,10 @@ def test_what_drops_is_computed_by_parts():
 
 
 @pytest.mark.parametrize("chain", ["cp=2", "cp=2 cp_kind=ring zigzag=false"])
-def test_processes_drop_the_same_parts(command, tmp_path, chain):
+def test_processes_drop_the_same_parts(ranks, tmp_path, chain):
     pytest.importorskip("torch")
     module = named("llama3-8b", batch=2, dtype="Float32", dropout=0.25, **MODELS["llama3-8b"])
-    path = tmp_path / "step.dir"
-    path.write_text(distir.format(transform(transform(module, "grad"), *chain.split())))
-    ended = command("launch", path, "--verify", "--timeout", "300s")
-    assert ended.code == 0, ended.err
-    assert "the results are those of the reference executor" in ended.err
+    ranks.largest_error(transform(transform(module, "grad"), *chain.split()), tmp_path)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -21,6 +21,7 @@ STEPS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("strategy", STEPS)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_training_step_is_the_same_on_many_devices(name, strategy):

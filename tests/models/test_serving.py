@@ -127,6 +127,7 @@ def test_an_encoder_decoder_step_reads_the_source_that_there_is():
         assert full - early == pytest.approx((8192 - 101) * row / 3.35e12, rel=0.3)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("phase", [prefill, decode])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_serving_is_the_same_on_many_devices(name, phase):

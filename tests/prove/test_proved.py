@@ -33,6 +33,7 @@ def family(name):
     return distir.transform(models.named(name, **FAMILIES[name]), "grad", f"loss={loss}", "optimizer=adam")
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", ["dp=2", "tp=2", "pp=2 microbatches=2", "dp=2 zero=3", "dtp=2,2,2 microbatches=2"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_each_family_is_proved_at_its_real_width(name, words):

@@ -75,6 +75,7 @@ def assert_same(subject, plan, sizes):
         assert figures(row) == (found.latency_s, max(found.peaks.values())), (plan, row.batch_size)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_are_those_of_the_whole(model, machine):
@@ -90,7 +91,7 @@ def test_rows_are_those_of_the_whole(model, machine):
     )  # fmt: skip
     plans = [plan for plan in space.plans() if plan.pipeline > 1]
     plans = [p for p in plans if p.microbatches in (4, 24) or not (p.zero or p.sums == "stage")]
-    if machine != "one" and not ALL:
+    if not ALL:
         plans = Random(f"{model} on {machine}").sample(plans, -(-len(plans) // 3))
     told = 0
     for plan in plans:
@@ -112,6 +113,7 @@ def test_more_microbatches_of_plans_with_overlap_too(model):
     assert few is None or few.figures(240) is None
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_are_what_the_oracle_says(model, schedule):
@@ -122,6 +124,7 @@ def test_rows_are_what_the_oracle_says(model, schedule):
             assert figures(row) == (expected.latency_s, max(expected.peaks.values())), (plan, row.batch_size)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("sums", ["layer", "stage"])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_paper_s_numbers_of_microbatches_take_one_program(model, sums):

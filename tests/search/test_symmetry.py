@@ -23,6 +23,7 @@ def nothing_known():
     distributed.carried_out.cache_clear()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("machine", ["dgx2-v100", "2x-dgx-a100", CALIBRATED], ids=["one", "two nodes", "calibrated"])
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_are_those_of_the_whole(model, machine):

@@ -40,6 +40,7 @@ def extrapolated(degrees, options, kinds, machine, few, more, microbatches):
     return found, simulate(whole, machine, bind={"B": microbatches * each})
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("microbatches", [24, 300])
 @pytest.mark.parametrize(

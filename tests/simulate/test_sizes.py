@@ -82,6 +82,7 @@ def outcome(run):
         return error.diagnostics
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("steps", [("dtp=2,2,2", "microbatches=4"), ("dtp=1,1,4", "microbatches=2"), ("dtp=4,2,1",)])
 @pytest.mark.parametrize("model", ["mlp", "gpt2"])
 def test_models_on_many_devices(model, steps):

@@ -181,7 +181,7 @@ def rule_gradients(params, statement, values, dys, weaken=lambda known: known):
     seeds = {name: f"d{name}" for name in dys}
     tape.values.update({seeds[name]: tape.values[name] for name in dys})
     active = [p.name for p in params if is_float(p.type)]
-    found = operand_gradients(statement, [seeds.get(name) for name in statement.results], active, tape)
+    found = operand_gradients(statement, [seeds.get(name) for name in statement.results], set(active), tape)
     by_param = {name: [] for name in active}
     for arg, gradient in zip(statement.args, found, strict=False):
         if isinstance(arg, str) and arg in by_param and gradient is not None:

@@ -54,18 +54,21 @@ def test_full(a, s, h, b):
     close(per_layer(a, s, h, b, "checkpoint=full"), 2 * s * b * h)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("t", [2, 4, 8])
 @pytest.mark.parametrize(("a", "s", "h", "b"), SIZES)
 def test_tensor_parallel(a, s, h, b, t):
     close(per_layer(a, s, h, b, f"tp={t}"), s * b * h * (10 + 24 / t + 5 * a * s / (h * t)))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("t", [2, 8])
 @pytest.mark.parametrize(("a", "s", "h", "b"), SIZES)
 def test_tensor_and_sequence_parallel(a, s, h, b, t):
     close(per_layer(a, s, h, b, f"tp={t} sequence=true"), s * b * h / t * (34 + 5 * a * s / h))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("t", [2, 8])
 @pytest.mark.parametrize(("a", "s", "h", "b"), SIZES)
 def test_selective_with_tensor_and_sequence_parallel(a, s, h, b, t):

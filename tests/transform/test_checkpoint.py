@@ -66,6 +66,7 @@ def test_results_stay_by_blocks(name):
     assert found == steps(module, "checkpoint=1")
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "after",
     [

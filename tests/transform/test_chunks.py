@@ -3,11 +3,9 @@
 from functools import cache
 
 import pytest
-from command_line import distir as command
 from hypothesis import given
 from hypothesis import strategies as st
 
-import distir
 from distir.diagnostics import ProgramError
 from distir.ir import Apply
 from distir.models import named
@@ -17,8 +15,6 @@ from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
 from distir.transform.pipeline.passes import Pass, in_flight
 from distir.transform.pipeline.schedules import SCHEDULES
-
-__all__ = ["command"]  # a fixture
 
 SMALL = {"layers": 4, "width": 16, "heads": 4, "vocabulary": 32, "ffn": 16}
 MODELS = {
@@ -41,6 +37,7 @@ def pipeline(name, chain):
     return transform(trained(name), *f"{chain} schedule=seq1f1b".split())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("chain", ["pp=2 microbatches=2 chunks=4", "pp=4 microbatches=4 chunks=2 balance=uniform"])
 def test_a_training_step_gives_what_the_sequential_one_does(name, chain):
@@ -81,13 +78,9 @@ def test_chunks_drop_what_the_whole_does():
     assert verify(step, transform(step, *IN_CHUNKS)).equal
 
 
-def test_processes_give_what_the_executor_does(command, tmp_path):
+def test_processes_give_what_the_executor_does(ranks, tmp_path):
     pytest.importorskip("torch")
-    path = tmp_path / "step.dir"
-    path.write_text(distir.format(pipeline("llama3-8b", "pp=2 microbatches=2 chunks=4")))
-    ended = command("launch", path, "--verify", "--timeout", "300s")
-    assert ended.code == 0, ended.err
-    assert "the results are those of the reference executor" in ended.err
+    ranks.largest_error(pipeline("llama3-8b", "pp=2 microbatches=2 chunks=4"), tmp_path)
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 6))

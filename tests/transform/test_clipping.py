@@ -23,6 +23,7 @@ def norm(values):
     return float(np.sqrt(sum(np.sum(np.square(found[f"d{w}"])) for w in WEIGHTS)))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("limit", [0.05, 1000.0])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_clipping_is_that_of_pytorch(optimizer, limit):
@@ -73,6 +74,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", WAYS)
 @pytest.mark.parametrize("name", ["mlp", "gpt-2", "llama"])
 def test_the_norm_is_that_of_the_whole_model(name, words):
@@ -100,6 +102,7 @@ def imported():
     return found
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "words", ["tp=2", "dp=2 zero=2", "dp=2 zero=3 partition=split", "dtp=2,1,2 microbatches=2", "dtp=1,2,2"]
 )

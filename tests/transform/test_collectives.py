@@ -117,6 +117,7 @@ def transformed(name, layers, *words):
     return large(made)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("layers", LAYERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_forward_pass_takes_two_for_each_layer_and_one_for_the_embedding(name, layers):

@@ -3,7 +3,6 @@
 from functools import cache
 
 import pytest
-from command_line import distir as command
 
 import distir
 from distir.diagnostics import ProgramError
@@ -12,8 +11,6 @@ from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
-
-__all__ = ["command"]  # a fixture
 
 SMALL = {"layers": 2, "width": 32, "heads": 4, "vocabulary": 64}
 MODELS = {
@@ -45,6 +42,7 @@ def communication(module, **options):
     return [e.work.communication for e in timeline.effects if e.work.communication]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4", "cp=2 cp_kind=a2a", "cp=4 cp_kind=ring"])
 def test_a_training_step_gives_what_the_sequential_one_does(name, steps):
@@ -275,14 +273,10 @@ def test_one_device_represents_all(words):
 @pytest.mark.parametrize(
     "steps", ["cp=2", "cp=2 cp_kind=a2a tp=2", "cp=2 cp_kind=ring overlap=context", "cp=2 cp_experts=true dp=2"]
 )
-def test_processes_give_what_the_executor_does(command, tmp_path, steps):
+def test_processes_give_what_the_executor_does(ranks, tmp_path, steps):
     pytest.importorskip("torch")
-    path = tmp_path / "step.dir"
     name = "gpt-oss-20b" if "experts" in steps else "gemma2-2b"
-    path.write_text(distir.format(distributed(name, *steps.split(), batch=4)))
-    ended = command("launch", path, "--verify", "--timeout", "300s")
-    assert ended.code == 0, ended.err
-    assert "the results are those of the reference executor" in ended.err
+    ranks.largest_error(distributed(name, *steps.split(), batch=4), tmp_path)
 
 
 def test_what_does_not_fit_is_said():

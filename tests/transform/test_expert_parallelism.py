@@ -6,7 +6,6 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from command_line import distir as command
 from expert_programs import CAPACITY, LAYER
 from expert_programs import decoder as written_decoder
 from hypothesis import given
@@ -24,8 +23,6 @@ from distir.ops.group import GROUPED
 from distir.ops.resources import Routed
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
-
-__all__ = ["command"]  # a fixture
 
 SMALL = {"layers": 2, "width": 32, "heads": 4, "vocabulary": 64}
 DECODERS = {
@@ -83,6 +80,7 @@ def test_a_training_step_gives_what_the_sequential_one_does(name):
     assert any(exchanges(made).values())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "steps",
     [
@@ -162,6 +160,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 @pytest.mark.parametrize("steps", SHARED)
 def test_replicas_that_share_experts(steps, stage):
@@ -226,6 +225,7 @@ def test_beside_precision_and_overlap(words):
     assert verify(module, made).equal
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "steps",
     [
@@ -301,13 +301,9 @@ def test_there_is_room_for_as_many_rows_as_stated():
 
 
 @pytest.mark.parametrize("steps", ["tp=2 ep=2", "tp=2 etp=1 sequence=true dp=2"])
-def test_processes_give_what_the_executor_does(command, tmp_path, steps):
+def test_processes_give_what_the_executor_does(ranks, tmp_path, steps):
     pytest.importorskip("torch")
-    path = tmp_path / "step.dir"
-    path.write_text(distir.format(transform(trained("gpt-oss-20b"), *steps.split())))
-    ended = command("launch", path, "--verify", "--timeout", "300s")
-    assert ended.code == 0, ended.err
-    assert "the results are those of the reference executor" in ended.err
+    ranks.largest_error(transform(trained("gpt-oss-20b"), *steps.split()), tmp_path)
 
 
 def test_what_does_not_fit_is_said():

@@ -417,6 +417,7 @@ def quantisations_of_weights(program):
     return count
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("scaling", ["fp8 block=4", "fp8=delayed history=4"])
 @pytest.mark.parametrize("master", ["beside", "only"])
 @pytest.mark.parametrize(

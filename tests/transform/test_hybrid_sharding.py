@@ -19,6 +19,7 @@ def trained(*options):
     return transform(module, "grad", "optimizer=adam", *options)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("steps", ["dp=4", "accumulate=2 dp=4", "dtp=4,1,2 microbatches=2", "cp=2 dp=2", "tp=2 dp=4"])
 @pytest.mark.parametrize(
     "stage", ["zero=1 shard=2", "zero=2 shard=2 partition=split", "zero=3 shard=2 partition=split"]
@@ -57,6 +58,7 @@ def test_as_much_travels_as_the_formula_says():
     assert sent["allgather"] >= 2 * weights
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", [("dtp=4,1,1",), ("dtp=4,1,2", "microbatches=2"), ("dtp=2,1,1", "context=2")])
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_one_device_represents_all(words, stage):

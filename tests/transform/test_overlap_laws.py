@@ -135,6 +135,7 @@ def test_what_is_prefetched_beyond_need_takes_memory_alone():
     assert peaks[-1] > peaks[1]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("layout", ["dtp=2,1,1", "dtp=2,2,1", "dtp=2,1,2"])
 @pytest.mark.parametrize("stage", [2, 3])
 def test_gradients_of_earlier_microbatches_are_not_kept(layout, stage):

@@ -4,17 +4,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from command_line import distir as command
 
-import distir
 from distir.diagnostics import ProgramError
 from distir.ir import Apply
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.simulate import simulate
 from distir.transform import listening, transform, verify
-
-__all__ = ["command"]  # a fixture
 
 SLOW_LINKS = str(Path(__file__).parent / "slow_links.toml")
 SMALL = {"layers": 4, "width": 16, "heads": 4, "vocabulary": 32, "kv_heads": 2, "head_size": 4}
@@ -73,13 +69,9 @@ def test_it_is_done_only_where_it_is_named():
     assert "passes" not in streams
 
 
-def test_processes_give_what_the_executor_does(command, tmp_path):
+def test_processes_give_what_the_executor_does(ranks, tmp_path):
     pytest.importorskip("torch")
-    path = tmp_path / "step.dir"
-    path.write_text(distir.format(overlapped(*TURNS[0])[1]))
-    ended = command("launch", path, "--verify", "--timeout", "300s")
-    assert ended.code == 0, ended.err
-    assert "the results are those of the reference executor" in ended.err
+    ranks.largest_error(overlapped(*TURNS[0])[1], tmp_path)
 
 
 def test_what_has_no_layers_that_communicate_is_refused():

@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from command_line import distir as command
 from dtp_samples import MODELS
 
 import distir
@@ -14,8 +13,6 @@ from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.simulate import simulate
 from distir.transform import StepError, listening, transform, verify
-
-__all__ = ["command"]  # a fixture
 
 SLOW_LINKS = str(Path(__file__).parent / "slow_links.toml")
 """Where chunks cost nothing, and links are as slow as products."""
@@ -119,6 +116,7 @@ def test_what_costs_more_than_it_hides_is_left_and_said():
     assert not [s for s in travelling(made) if "o_proj" in s.results[0] and "chunk" in s.results[0]]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", [name for name in MODELS if "training" in name])
 @pytest.mark.parametrize("steps", [("dtp=1,2,2", "microbatches=2"), ("dtp=2,2,1", "microbatches=2"), ("tp=4",)])
 def test_beside_pipelines_and_replicas(name, steps):
@@ -141,14 +139,10 @@ def test_a_representative_takes_as_long_as_all():
 @pytest.mark.parametrize(
     ("name", "steps"), [("llama3-8b", ("tp=2", "sequence=true")), ("mlp", ("tp=2",))], ids=["gathered", "summed"]
 )
-def test_processes_give_what_the_executor_does(command, tmp_path, name, steps):
+def test_processes_give_what_the_executor_does(ranks, tmp_path, name, steps):
     pytest.importorskip("torch")
     made, _ = overlapped(split(name, *steps))
-    path = tmp_path / "step.dir"
-    path.write_text(distir.format(made))
-    ended = command("launch", path, "--verify", "--timeout", "300s")
-    assert ended.code == 0, ended.err
-    assert "the results are those of the reference executor" in ended.err
+    ranks.largest_error(made, tmp_path)
 
 
 def test_what_does_not_fit_is_said():

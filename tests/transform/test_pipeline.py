@@ -47,6 +47,7 @@ def assert_equal(module, devices, microbatches, bind=None, **options):
 # What they compute.
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
 @pytest.mark.parametrize(("devices", "microbatches"), [(1, 1), (1, 4), (2, 1), (2, 2), (2, 8), (3, 6), (4, 4), (4, 8)])
 def test_mlp_training(devices, microbatches, schedule, virtual):
@@ -118,6 +119,7 @@ def test_inference(devices, microbatches):
     assert_equal(mlp(5, 4, 8, "Float64", bias=False), devices, microbatches)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "none"])
 @pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
 def test_gpt2_training_with_tied_embeddings(schedule, virtual, optimizer):

@@ -76,6 +76,7 @@ FULL = {"precision=mixed": (2, 4, 12), "precision=mixed gradients=bf16": (2, 2, 
 """Bytes per parameter of weights, gradients and optimizer state."""
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("replicas", [2, 4, 8])
 @pytest.mark.parametrize("partition", ["owner", "split"])
 @pytest.mark.parametrize("words", FULL)
@@ -343,6 +344,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", WAYS)
 @pytest.mark.parametrize(
     "precision", ["mixed", "mixed gradients=bf16", "mixed master=only", "bf16", "fp16 loss_scale=64"]

@@ -51,6 +51,7 @@ def peak(module):
     return max(use.peak_memory_bytes for use in simulate(module).devices.values())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("words", ["selective", "selective layers=3", "full layers=1", "full layers=4", "2 layers=3"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
 def test_results_stay(small, strategy, words):
@@ -175,6 +176,7 @@ def test_sets_of_values_never_lose_to_whole_cores_and_layers(long, within, part)
                 assert within[part][0] <= simulate(module).latency_s
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
 @pytest.mark.parametrize("part", [0.7, 0.3])
 def test_results_stay_with_sets_of_values(small, part, strategy):

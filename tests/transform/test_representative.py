@@ -122,6 +122,7 @@ def test_unequal_parts_are_not_represented(partition):
     assert "leave out `representative=true`" in str(caught.value.diagnostics[0].help)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("degrees", [(2, 1, 1), (2, 1, 2), (2, 2, 2), (4, 1, 2), (2, 1, 4)])
 @pytest.mark.parametrize("name", [name for name in MODELS if "training" in name])
 def test_gradients_in_buckets_too(name, degrees):

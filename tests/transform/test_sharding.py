@@ -47,6 +47,7 @@ MODELS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("steps", [("dp=2",), ("tp=2",), ("dp=2", "tp=2"), ("tp=2", "dp=2")], ids=" ".join)
 def test_results_stay(name, steps):
@@ -54,6 +55,7 @@ def test_results_stay(name, steps):
     assert_same(module, split(module, *steps))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("steps", [("dp=4",), ("tp=4",), ("dp=2", "dp=2"), ("tp=2", "tp=2"), ("dp=4", "tp=2")])
 @pytest.mark.parametrize("name", ["mlp with tuples", "mlp training", "gpt-2"])
 def test_results_stay_on_more_devices(name, steps):

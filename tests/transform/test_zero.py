@@ -31,6 +31,7 @@ MODELS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("partition", ["owner", "split"])
 @pytest.mark.parametrize("stage", [1, 2, 3])
 @pytest.mark.parametrize("name", MODELS)
@@ -39,6 +40,7 @@ def test_results_stay(name, stage, partition):
     assert_same(module, steps(module, "dp=2", f"zero={stage} partition={partition}"))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("partition", ["owner", "split"])
 @pytest.mark.parametrize("stage", [1, 2, 3])
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def test_new_weights_take_the_place_of_the_old_ones(training, stage):
         assert weights_of(training) <= kinds[WEIGHTS] <= weights_of(training) + largest
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("partition", ["owner", "split"])
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_the_oracle_agrees(training, stage, partition):
@@ -48,6 +49,7 @@ def test_gathered_weights_are_there_while_they_are_used(training):
         assert kinds[ACTIVATIONS] > 0
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("partition", ["owner", "split"])
 @pytest.mark.parametrize("stage", [1, 2])
 def test_results_stay(stage, partition):

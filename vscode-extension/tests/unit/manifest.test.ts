@@ -63,7 +63,7 @@ test("scripts that the documentation names are there; all tests run the package 
     const { scripts } = page.startsWith("timeline") ? JSON.parse(read("timeline/package.json")) : manifest;
     for (const [, name] of read(page).matchAll(/npm run (?:--silent )?([\w:]+)/g)) assert.ok(scripts[name as string] ?? name === "test", `${page}: ${name}`);
   }
-  for (const name of ["package", "test:e2e"]) assert.match(read("test.sh"), new RegExp(`npm run --silent ${name}\\b`));
+  for (const name of ["package", "test:workbench"]) assert.match(read("test.sh"), new RegExp(`npm run --silent ${name}\\b`));
 });
 
 test("the package builds what it holds", () => {
