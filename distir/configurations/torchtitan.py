@@ -118,9 +118,6 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if job.async_tp and not job.compile:
         options.note("async tensor parallelism has no effect without `compile.enable`, and is not simulated")
         job = replace(job, async_tp=False)
-    if job.precision == "fp8" and zero == 3:
-        text = "8-bit copies of weights are held on each device here, where FSDP frees them: memory is overestimated"
-        options.note(text, "model.converters")
     if options.flag("training.enable_cpu_offload"):
         line = options.line("training.enable_cpu_offload")
         raise options.wrong(line, "`training.enable_cpu_offload`: offload to the host cannot be expressed")
