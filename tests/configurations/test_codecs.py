@@ -170,8 +170,6 @@ def test_what_is_not_simulated_is_said_with_its_line():
     text = TORCHTITAN + '[optimizer]\nname = "AdamW"\nearly_step_in_backward = true\nlr = 1.0\n'
     notes = read("torchtitan", text, "job.toml", Supplied(gpus=8)).notes
     assert [note.shown("job.toml") for note in notes] == [
-        "job.toml:4: 8-bit copies of weights are held on each device here, where FSDP frees them: "
-        "memory is overestimated",
         "job.toml:18: `optimizer.early_step_in_backward` is not simulated",
     ]
 

@@ -9,6 +9,7 @@ from sharding_samples import statements
 
 import distir
 from distir.analysis import check, execute, random_inputs
+from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, Call, Module
 from distir.models import gpt2, named
@@ -77,7 +78,7 @@ CHAINS = {
         "accumulate=2 dp=2 zero=1",
         "dtp=2,2,2 microbatches=2",
         "checkpoint dp=2",
-        "dtp=2,1,2 microbatches=8 schedule=gpipe zero=3 partition=split",
+        "dtp=2,1,2 microbatches=4 schedule=gpipe zero=3 partition=split",
         "dp=4 zero=3 partition=split shard=2",
     ],
     "fp8=tensor": ["dp=2", "tp=2", "tp=2 dp=2 zero=3"],
@@ -448,8 +449,8 @@ def test_kept_weights_take_a_byte_for_each_element(scaling):
     assert sum(t.elements for t in scales) == (2 * 12 * 4 if scaling == "fp8" else 2 * 4)
 
 
-@pytest.mark.parametrize("scaling", ["fp8", "fp8=tensor micro_batch=1", "fp8=delayed"])
-@pytest.mark.parametrize("chain", ["", "accumulate=2", "checkpoint"])
+@pytest.mark.parametrize("scaling", ["fp8 block=8", "fp8=tensor micro_batch=1", "fp8=delayed"])
+@pytest.mark.parametrize("chain", ["accumulate=2", "checkpoint"])
 def test_partitioned_weights_leave_no_8_bit_copies_behind(scaling, chain):
     """With ZeRO-3, at most those of one layer are added to what the step holds in 16 bits, however many layers."""
     width, layers = 256, 6
@@ -457,7 +458,8 @@ def test_partitioned_weights_leave_no_8_bit_copies_behind(scaling, chain):
     peaks, words = [], [*chain.split(), "dp=4", "zero=3", "partition=split"]
     for given in ([], scaling.split()):
         step = transform(gpt2(layers, width, 4, 8, **sizes), *given, "grad", "optimizer=adamw", "precision=mixed")
-        peaks.append(max(use.peak_memory_bytes for use in simulate(transform(step, *words)).memory_uses.values()))
+        uses = simulate(transform(step, *words), load("dgx-h100")).memory_uses
+        peaks.append(max(use.peak_memory_bytes for use in uses.values()))
     histories = layers * 4 * 12 * 1024 * 2 * ("delayed" in scaling)
     assert peaks[1] <= peaks[0] + 12 * width**2 + histories
 
