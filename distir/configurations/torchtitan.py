@@ -53,10 +53,13 @@ RENAMED: Final = {
     "checkpoint.enable_checkpoint": "checkpoint.enable",
     "checkpoint.model_weights_only": "checkpoint.last_save_model_only",
     "validation.enabled": "validation.enable",
+    "checkpoint.initial_load_dequantize": "checkpoint.initial_load_in_hf_quantized",
     "debug.ac_": "activation_checkpoint.",
     "float8.moe_fqns": "quantize.grouped_mm.float8.fqns",
     "float8.": "quantize.linear.float8.",
     "mx.": "quantize.linear.mx.",
+    "quantize.dense.": "quantize.linear.",
+    "quantize.moe.": "quantize.grouped_mm.",
 }
 """What options of earlier versions, or of tables, are called since."""
 
@@ -381,6 +384,9 @@ def recomputation(job: Job, lost: list[str]) -> tuple[str, str]:
         if layers:
             lost.append(f"recomputation in the first {layers} layers: torchtitan's is in all")
         return "selective", "op"
+    if what == "modules":
+        lost.append(f"recomputation of {layers}: torchtitan has it by operator and by layer")
+        return "none", ""
     if layers:
         total = job.model.layers if job.model else None
         every = total // int(layers) if total and int(layers) else 2

@@ -45,7 +45,7 @@ def experts(function: Function, state: State) -> set[str]:
 
 
 def shared(function: Function, state: State) -> set[str]:
-    """What is inside shared experts: of a layer of experts, what neither leads to the router's choice nor follows it."""
+    """What is inside shared experts: of a layer of experts, what neither leads to the router's choice nor follows."""
     inside = experts(function, state)
     chosen = {name for s in _applies(function) if s.op == "Route" for name in s.results}
     return inside - _leading_to(function, chosen) - _following(function, chosen)
@@ -64,9 +64,8 @@ def latents(function: Function, state: State) -> set[str]:
     """Of multi-head latent attention: queries, keys and values, from the normalised latents on, rotated."""
     ends = {name for norm, _ in _branches(function) for name in norm.results}
     params = {p.name for p in function.params}
-    low = {
-        s.results[0] for s in _applies(function) if s.op in NORMS and not ends & {*s.results} and s.args[0] not in params
-    }
+    inner = (s for s in _applies(function) if s.op in NORMS and s.args[0] not in params)
+    low = {s.results[0] for s in inner if ends.isdisjoint(s.results)}
     ups = (s for s in _applies(function) if s.op in DENSE and s.args[0] in low and s.args[1] in params)
     made = {name for s in ups for name in s.results}
     return _following(function, made, lambda s: not isinstance(s, Apply) or s.op == "Attention" or _is_core(s, params))

@@ -49,10 +49,10 @@ def checkpoint(
     recomputes all else inside, as torchtitan's selective checkpointing by operator does. `layers=8` applies any of
     these to the first 8 blocks, and the others save what they did.
 
-    `checkpoint=selective modules=layernorm,moe_act` recomputes parts of layers, as Megatron Core names them: `core_attn`
-    (attention that is one op runs again, too), `layernorm` (normalised inputs of attention and feed-forward layers),
-    `mlp` (dense feed-forward layers), `moe` (layers of experts), `shared_experts`, `moe_act` (activation functions of
-    experts), `mla_up_proj` (what follows from the latents of multi-head latent attention, up to attention).
+    `checkpoint=selective modules=layernorm,moe_act` recomputes parts of layers, as Megatron Core names them:
+    `core_attn` (attention that is one op runs again, too), `layernorm` (normalised inputs of attention and feed-forward
+    layers), `mlp` (dense feed-forward layers), `moe` (layers of experts), `shared_experts`, `moe_act` (activation
+    functions of experts), `mla_up_proj` (of multi-head latent attention, from latents to queries, keys and values).
 
     A memory size, such as `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`: among
     sets of values of layers, those first that take the fewest seconds for each byte to compute again, in any number of
@@ -228,9 +228,10 @@ class _Recomputation:
         for place in sorted(calls):
             call = self.entry.body[place]
             if isinstance(call, Call) and call.function not in found:
-                state = self.analysis.domain.instance(call.function, arguments_of(self.entry, self.analysis, place)).state
-                parts = {name: MODULES[name](self.module.functions[call.function], state) for name in modules}
-                found[call.function] = with_copies(self.module.functions[call.function], set().union(*parts.values()))
+                function, given = self.module.functions[call.function], arguments_of(self.entry, self.analysis, place)
+                state = self.analysis.domain.instance(function.name, given).state
+                parts = {name: MODULES[name](function, state) for name in modules}
+                found[function.name] = with_copies(function, {v for values in parts.values() for v in values})
                 missing -= {name for name, values in parts.items() if values}
         if missing:
             reason = f"has no `{'`, `'.join(sorted(missing))}` in its layers"

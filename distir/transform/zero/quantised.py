@@ -1,7 +1,7 @@
 """Copies of weights in 8-bit floats, made where they are used, so that they are freed as the weights are.
 
-The step `fp8` makes them once in a step, which is less work where weights are whole. Where a weight is partitioned, such
-a copy would be a whole one that stays, so each use makes its own of the weight that it gathers: so does FSDP with
+The step `fp8` makes them once in a step, which is less work where weights are whole. Where a weight is partitioned,
+such a copy would be a whole one that stays, so each use makes its own of the weight that it gathers. So does FSDP with
 torchao's `Float8Linear`, whose forward and backward passes cast what was gathered (torchao/float8/float8_linear.py).
 """
 
@@ -29,7 +29,7 @@ MAKERS = ("QuantizeFloat8", "ScaleToFloat8")
 class _Copy:
     """How a copy is made: the op, its attributes, the types of its operands, of which the first is the weight.
 
-    `number`: which of the copies that a function knows. `others`: how many results there are besides elements and scale.
+    `number`: which of the copies that a function knows. `others`: how many results there are beside elements and scale.
     """
 
     number: int
