@@ -15,7 +15,7 @@ from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
 from distir.configurations.known import known
-from distir.configurations.models import FLAVORS, flavor_of, of_flavor
+from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
 from distir.configurations.options import Options, Setting
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
@@ -142,7 +142,7 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
         return given.name, given.model
     found = of_flavor(str(name), str(flavor))
     if found is None:
-        flavors = [f for n, f in FLAVORS if n == name]
+        flavors = [f for n, f in (*FLAVORS, *UNPUBLISHED) if n == name]
         hint = f"flavors of {name} are {', '.join(flavors)}" if flavors else "name one that is like it with `--model`"
         line = options.line("model.flavor" if flavors else "model.name")
         raise options.wrong(line, f"the model `{name}` of flavor `{flavor}` is not known here", hint)
