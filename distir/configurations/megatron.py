@@ -105,6 +105,9 @@ def job_of(options: Options, given: Supplied) -> Job:
     """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
     for name in WITHOUT_EFFECT:
         options.get(name)
+    # A command line has the number of layers alone.
+    activations = "cpu_offloading" if "cpu_offloading" in options else "cpu_offloading_num_layers"
+    options.stays_on_device("optimizer_cpu_offload", activations, "fine_grained_activation_offloading")
     own = given.model is None or "hidden_size" in options
     model = _model(options) if own else _changed(given.model, options)
     name = given.name or (name_of(model) if model else "")
@@ -362,9 +365,6 @@ def _sharding(options: Options, dp: int) -> tuple[int, int]:
         return (2 if options.flag("torch_fsdp2_no_reshard_after_forward") else 3), 0
     if fsdp:
         return STRATEGIES[strategy or "no_shard"], 0
-    if options.flag("optimizer_cpu_offload"):
-        line = options.line("optimizer_cpu_offload")
-        raise options.wrong(line, "`optimizer_cpu_offload`: offload to the host cannot be expressed")
     return int(distributed), (dp // instances if distributed and instances > 1 else 0)
 
 

@@ -121,9 +121,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if job.async_tp and not job.compile:
         options.note("async tensor parallelism has no effect without `compile.enable`, and is not simulated")
         job = replace(job, async_tp=False)
-    if options.flag("training.enable_cpu_offload"):
-        line = options.line("training.enable_cpu_offload")
-        raise options.wrong(line, "`training.enable_cpu_offload`: offload to the host cannot be expressed")
+    options.stays_on_device("training.enable_cpu_offload")
     if ep > 1 and not (model and model.experts):
         options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
     return ReadJob(checked(path, job), "torchtitan", options.rest())

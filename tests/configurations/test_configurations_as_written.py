@@ -23,6 +23,22 @@ torchrun --nproc_per_node `nvidia-smi -L | wc -l` pretrain_gpt.py --num-layers $
 """
 
 
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("megatron", "--num-layers 2 --optimizer-cpu-offload --use-torch-fsdp2"),
+        ("megatron", "--num-layers 2 --cpu-offloading-num-layers 2"),
+        ("megatron-bridge", "model:\n  cpu_offloading: true\n"),
+        ("torchtitan", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nenable_cpu_offload = true\n'),
+        ("deepspeed", '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}'),
+        ("deepspeed", '{"activation_checkpointing": {"cpu_checkpointing": true}}'),
+    ],
+)
+def test_offload_to_the_host_is_refused_not_dropped(form, text):
+    with pytest.raises(ConfigurationError, match="offload to the host cannot be expressed"):
+        FORMATS[form].read(text, "job", Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048))
+
+
 def test_a_script_of_one_node_is_simulated_on_as_many_gpus_as_are_given():
     text = BRANCHES.replace("`nvidia-smi -L | wc -l`", "8 --nnodes 1")
     assert FORMATS["megatron"].read(text, "train.sh", Supplied()).job.gpus == 8
