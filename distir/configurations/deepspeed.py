@@ -86,12 +86,9 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
             raise options.wrong(line, f"a batch of {total} is not a multiple of {steps} steps on {dp} replicas")
     if total is None and micro is not None:
         total = micro * steps * dp
-    for name in ("zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device"):
-        if options.get(name) not in (None, "none"):
-            raise options.wrong(options.line(name), f"`{name}`: offload to the host cannot be expressed")
-    for name in ("zero_optimization.cpu_offload", "zero_optimization.cpu_offload_param"):
-        if options.get(name):
-            raise options.wrong(options.line(name), f"`{name}`: offload to the host cannot be expressed")
+    zero = "zero_optimization"
+    options.stays_on_device(f"{zero}.offload_optimizer.device", f"{zero}.offload_param.device")
+    options.stays_on_device(f"{zero}.cpu_offload", f"{zero}.cpu_offload_param")
     overlap = options.get("zero_optimization.overlap_comm")
     parts = options.get("zero_optimization.zero_hpz_partition_size")
     if parts and parts != 1:
@@ -131,9 +128,7 @@ def _recomputation(options: Options) -> str:
     names = [name for name in options.settings if name.startswith("activation_checkpointing.")]
     for name in names:
         options.get(name)
-    if options.flag("activation_checkpointing.cpu_checkpointing"):
-        name = "activation_checkpointing.cpu_checkpointing"
-        raise options.wrong(options.line(name), f"`{name}`: offload to the host cannot be expressed")
+    options.stays_on_device("activation_checkpointing.cpu_checkpointing")
     if names:
         options.note("recomputation of whole layers is assumed, which the model's code decides", names[0])
     return "full" if names else "none"

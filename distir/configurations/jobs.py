@@ -17,9 +17,10 @@ class Job:
     between passes; `shard`: how many replicas partition state among them, 0 for all. `virtual`: stages of each device.
     `stages`: layers of each stage, where not equally many. `schedule_file`: a CSV of torch's schedules, instead of
     `schedule`. `gradients`: the precision of their buffers, where it is not the framework's own, such as `bf16`.
-    `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers. `overlap`: whether gradients
-    and weights are communicated beside computation. `gathers_logits`: whether, with tensor parallelism, all shards have
-    all logits, where otherwise each computes the loss of its part of the vocabulary.
+    `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
+    parts of layers (see the step `checkpoint`). `overlap`: whether gradients and weights are communicated beside
+    computation. `gathers_logits`: whether, with tensor parallelism, all shards have all logits, where otherwise each
+    computes the loss of its part of the vocabulary.
     """
 
     name: str = ""

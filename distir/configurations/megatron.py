@@ -17,9 +17,11 @@ from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked
 from distir.configurations.known import listed, words
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, as_list
+from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.models.published import GPT3, LLAMA2
 from distir.models.rotary import Rotary
+from distir.transform.checkpoint.modules import MODULES
 
 VERSION: Final = "core 0.16"
 
@@ -103,6 +105,9 @@ def job_of(options: Options, given: Supplied) -> Job:
     """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
     for name in WITHOUT_EFFECT:
         options.get(name)
+    # A command line has the number of layers alone.
+    activations = "cpu_offloading" if "cpu_offloading" in options else "cpu_offloading_num_layers"
+    options.stays_on_device("optimizer_cpu_offload", activations, "fine_grained_activation_offloading")
     own = given.model is None or "hidden_size" in options
     model = _model(options) if own else _changed(given.model, options)
     name = given.name or (name_of(model) if model else "")
@@ -112,6 +117,9 @@ def job_of(options: Options, given: Supplied) -> Job:
     ep = options.optional("expert_model_parallel_size") or 1
     nodes, each = _launched(options, "nnodes"), _launched(options, "nproc_per_node")
     stated = nodes * each if nodes and each else None
+    if stated and given.gpus and stated != given.gpus:  # launch scripts of one node are meant to be adapted
+        options.note(f"it starts {stated} processes; simulated on {given.gpus} GPUs, as `--gpus` says", "nnodes")
+        stated = None
     dp, assumed = replicas(options.path, given, stated, tp, pp, cp)
     if assumed:
         options.note(assumed)
@@ -150,7 +158,7 @@ def job_of(options: Options, given: Supplied) -> Job:
             global_batch=total,
             precision=_precision(options),
             gradients="bf16" if options.flag("grad_reduce_in_bf16") else "",
-            recompute=_recomputation(options),
+            recompute=_recomputation(options, model),
             async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
             overlap=options.flag("overlap_grad_reduce") | options.flag("overlap_param_gather"),
         ),
@@ -357,9 +365,6 @@ def _sharding(options: Options, dp: int) -> tuple[int, int]:
         return (2 if options.flag("torch_fsdp2_no_reshard_after_forward") else 3), 0
     if fsdp:
         return STRATEGIES[strategy or "no_shard"], 0
-    if options.flag("optimizer_cpu_offload"):
-        line = options.line("optimizer_cpu_offload")
-        raise options.wrong(line, "`optimizer_cpu_offload`: offload to the host cannot be expressed")
     return int(distributed), (dp // instances if distributed and instances > 1 else 0)
 
 
@@ -375,7 +380,8 @@ def _precision(options: Options) -> str:
     recipe, fp4 = options.get("fp8_recipe"), options.get("fp4_format") or options.get("fp4")
     half, brain = options.flag("fp16"), options.flag("bf16")
     if "fp8_param_gather" in options and options.flag("fp8_param_gather"):
-        options.note("gathers of weights in 8-bit floats are not simulated: they are in bfloat16", "fp8_param_gather")
+        text = "weights that are held and gathered in 8-bit floats alone are not simulated: they are in bfloat16, with"
+        options.note(f"{text} 8-bit copies beside them, so memory is overestimated", "fp8_param_gather")
     if half and brain:
         raise options.wrong(options.line("fp16"), "`fp16` and `bf16` contradict each other", "use one of them")
     if fp4:
@@ -391,20 +397,38 @@ def _precision(options: Options) -> str:
     return "fp16" if half else "bf16"
 
 
-def _recomputation(options: Options) -> str:
+def _recomputation(options: Options, model: Decoder | None) -> str:
     what = options.word("recompute_granularity", ("full", "selective"))
     if options.flag("recompute_activations"):
         what = what or "selective"
     method = options.word("recompute_method", ("uniform", "block"))
     layers, modules = options.optional("recompute_num_layers"), options.get("recompute_modules")
-    if "recompute_modules" in options and what == "selective" and modules not in ("core_attn", ["core_attn"]):
-        options.note("recomputation of chosen modules is simulated as of the attention core", "recompute_modules")
+    named = as_list(modules) or str(modules or "core_attn").replace(",", " ").split()
+    for name in named:
+        if name not in MODULES:
+            near = nearest(str(name), MODULES)
+            hint = f"did you mean `{near}`?" if near else f"there are {', '.join(MODULES)}"
+            raise options.wrong(options.line("recompute_modules"), f"there is no module `{name}` to recompute", hint)
     if what == "selective":
-        options.note("attention is one kernel, so selective recomputation saves nothing", "recompute_granularity")
-        return "none"
+        missing = [name for name in named if model is not None and not _has_module(model, str(name))]
+        for name in missing:
+            options.note(f"the model has no `{name}` to recompute", "recompute_modules")
+        left = ",".join(name for name in named if name not in missing)
+        return f"modules:{left}" if left else "none"
     if what == "full" and method == "block" and layers:
         return f"full:{layers}"
     return what or "none"
+
+
+def _has_module(model: Decoder, module: str) -> bool:
+    """Whether layers of a model have a part that is recomputed by name."""
+    if module in ("moe", "moe_act"):
+        return bool(model.experts)
+    if module == "shared_experts":
+        return bool(model.experts and model.shared_experts)
+    if module == "mlp":
+        return not model.experts or bool(model.dense_layers)
+    return module != "mla_up_proj" or model.latent is not None
 
 
 def write(job: Job) -> Exported:
@@ -414,6 +438,7 @@ def write(job: Job) -> Exported:
     lines: list[str] = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
+        value = " ".join(several) if (several := as_list(value)) else value
         lines.append(flag if value is True else f'{flag} "{value}"' if "|" in str(value) else f"{flag} {value}")
     return Exported(" \\\n".join(lines) + "\n", lost)
 
@@ -444,6 +469,8 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
     if what == "full":
         method = "block" if layers else "uniform"
         found |= {"recompute_granularity": "full", "recompute_method": method, "recompute_num_layers": int(layers or 1)}
+    elif what == "modules":
+        found |= {"recompute_granularity": "selective", "recompute_modules": layers.split(",")}
     elif what in ("selective", "products"):
         lost.append(f"recomputation `{what}`: Megatron-LM has it by module, `--recompute-modules`")
     found |= {"bf16": True} if job.precision in ("bf16", "fp8") else {"fp16": True} if job.precision == "fp16" else {}

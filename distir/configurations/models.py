@@ -5,11 +5,34 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from distir.models.decoder import Decoder
-from distir.models.published import LLAMA3, PUBLISHED
+from distir.models.decoder import Decoder, Latent, Router
+from distir.models.published import DEEPSEEK_V3, LLAMA3, PUBLISHED
 
 SMALL_LLAMA: Final = LLAMA3(layers=6, width=256, heads=16, kv_heads=16, ffn=768, vocabulary=2048)
 """torchtitan's `debugmodel`: a perceptron of 2/3 of four times the width, rounded up to a multiple of 256."""
+
+DEEPSEEK_16B: Final = DEEPSEEK_V3(
+    layers=27,
+    width=2048,
+    heads=16,
+    ffn=10944,
+    experts=64,
+    top_k=6,
+    expert_ffn=1408,
+    shared_experts=2,
+    dense_layers=1,
+    vocabulary=102400,
+    latent=Latent(q_rank=0, kv_rank=512, plain=128, rotated=64, values=128),
+    scale=None,
+    router=Router(),
+)
+"""torchtitan's `16B`, of the sizes of DeepSeek-V2-Lite (torchtitan/models/deepseek_v3/__init__.py)."""
+
+UNPUBLISHED: Final = {
+    ("llama3", "debugmodel"): ("llama3-debugmodel", SMALL_LLAMA),
+    ("deepseek_v3", "16B"): ("deepseek-v3-16b", DEEPSEEK_16B),
+}
+"""By name and flavor: models that `--model` does not know, and what they are called here."""
 
 FLAVORS: Final[dict[tuple[str, str], str]] = {
     ("llama3", "8B"): "llama3-8b",
@@ -32,9 +55,9 @@ FLAVORS: Final[dict[tuple[str, str], str]] = {
 
 def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
     """The model of torchtitan's name and flavor, as `--model` calls it; None for one that is not among ours."""
-    if (name, flavor) == ("llama3", "debugmodel"):
-        return "llama3-debugmodel", SMALL_LLAMA
     plain = flavor.removesuffix("_flex").removesuffix("_varlen")
+    if (name, plain) in UNPUBLISHED:
+        return UNPUBLISHED[name, plain]
     published = FLAVORS.get((name, plain))
     model = PUBLISHED.get(published or "")
     return (published, model) if published and isinstance(model, Decoder) else None
@@ -42,8 +65,9 @@ def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
 
 def flavor_of(published: str) -> tuple[str, str] | None:
     """Torchtitan's name and flavor of a published model; those of Llama 3.1 are Llama 3's."""
-    if published == "llama3-debugmodel":
-        return "llama3", "debugmodel"
+    for flavor, (called, _) in UNPUBLISHED.items():
+        if published == called:
+            return flavor
     return {model: flavor for flavor, model in FLAVORS.items()}.get(published.replace("llama3.1-", "llama3-"))
 
 

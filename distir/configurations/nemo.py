@@ -192,7 +192,7 @@ STATED: Final[dict[str, Any]] = {
     "account_for_loss_in_pipeline_split": False,
     **dict.fromkeys(("expert_tensor_parallel_size", "virtual_pipeline_model_parallel_size")),
     **dict.fromkeys(("pipeline_model_parallel_layout", "recompute_granularity", "recompute_method")),
-    **dict.fromkeys(("recompute_num_layers", "num_layers_in_first_pipeline_stage")),
+    **dict.fromkeys(("recompute_num_layers", "recompute_modules", "num_layers_in_first_pipeline_stage")),
     "num_layers_in_last_pipeline_stage": None,
 }
 """Options of a model that are written where they are at their defaults, too: a recipe may have other values."""
@@ -233,6 +233,13 @@ def write_bridge(job: Job) -> Exported:
     return Exported(text, lost)
 
 
+MISSING_IN_NEMO: Final = (
+    *("pipeline_model_parallel_layout", "use_megatron_fsdp", "num_distributed_optimizer_instances"),
+    "recompute_modules",
+)
+"""Arguments of Megatron-LM that NeMo's configuration of models does not pass on."""
+
+
 def write_nemo(job: Job) -> Exported:
     """A configuration of NeMo."""
     lost: list[str] = []
@@ -249,7 +256,7 @@ def write_nemo(job: Job) -> Exported:
             model["share_embeddings_and_output_weights"] = not value
         elif name == "disable_bias_linear":
             model["bias"] = not value
-        elif name in ("pipeline_model_parallel_layout", "use_megatron_fsdp", "num_distributed_optimizer_instances"):
+        elif name in MISSING_IN_NEMO:
             lost.append(f"{name}: NeMo has no option for it")
         elif name not in (*left, *gone, "data_parallel_sharding_strategy", "no_gradient_accumulation_fusion"):
             model[back.get(name, name)] = value

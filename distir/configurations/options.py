@@ -122,6 +122,16 @@ class Options:
         """Whether an option is on. Raises ConfigurationError."""
         return bool(self._as(name, _flag, "true or false"))
 
+    def stays_on_device(self, *names: str) -> None:
+        """Refuse options that move state or activations to the host. Raises ConfigurationError."""
+        for name in names:
+            if self.get(name) not in (None, False, "none", "False", "false", "0"):
+                message = f"`{name}`: offload to the host cannot be expressed"
+                hint = (
+                    "what is on the host has no memory and no transfers here; leave it out to see how much does not fit"
+                )
+                raise self.wrong(self.line(name), message, hint)
+
     def word(self, name: str, words: Iterable[str]) -> str | None:
         """One of several words, or None. Raises ConfigurationError."""
         words, found = tuple(words), self.get(name)

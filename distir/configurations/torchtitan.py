@@ -15,7 +15,7 @@ from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
 from distir.configurations.known import known
-from distir.configurations.models import FLAVORS, flavor_of, of_flavor
+from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
 from distir.configurations.options import Options, Setting
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
@@ -53,10 +53,13 @@ RENAMED: Final = {
     "checkpoint.enable_checkpoint": "checkpoint.enable",
     "checkpoint.model_weights_only": "checkpoint.last_save_model_only",
     "validation.enabled": "validation.enable",
+    "checkpoint.initial_load_dequantize": "checkpoint.initial_load_in_hf_quantized",
     "debug.ac_": "activation_checkpoint.",
     "float8.moe_fqns": "quantize.grouped_mm.float8.fqns",
     "float8.": "quantize.linear.float8.",
     "mx.": "quantize.linear.mx.",
+    "quantize.dense.": "quantize.linear.",
+    "quantize.moe.": "quantize.grouped_mm.",
 }
 """What options of earlier versions, or of tables, are called since."""
 
@@ -118,12 +121,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if job.async_tp and not job.compile:
         options.note("async tensor parallelism has no effect without `compile.enable`, and is not simulated")
         job = replace(job, async_tp=False)
-    if job.precision == "fp8" and zero == 3:
-        text = "8-bit copies of weights are held on each device here, where FSDP frees them: memory is overestimated"
-        options.note(text, "model.converters")
-    if options.flag("training.enable_cpu_offload"):
-        line = options.line("training.enable_cpu_offload")
-        raise options.wrong(line, "`training.enable_cpu_offload`: offload to the host cannot be expressed")
+    options.stays_on_device("training.enable_cpu_offload")
     if ep > 1 and not (model and model.experts):
         options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
     return ReadJob(checked(path, job), "torchtitan", options.rest())
@@ -142,7 +140,7 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
         return given.name, given.model
     found = of_flavor(str(name), str(flavor))
     if found is None:
-        flavors = [f for n, f in FLAVORS if n == name]
+        flavors = [f for n, f in (*FLAVORS, *UNPUBLISHED) if n == name]
         hint = f"flavors of {name} are {', '.join(flavors)}" if flavors else "name one that is like it with `--model`"
         line = options.line("model.flavor" if flavors else "model.name")
         raise options.wrong(line, f"the model `{name}` of flavor `{flavor}` is not known here", hint)
@@ -384,6 +382,9 @@ def recomputation(job: Job, lost: list[str]) -> tuple[str, str]:
         if layers:
             lost.append(f"recomputation in the first {layers} layers: torchtitan's is in all")
         return "selective", "op"
+    if what == "modules":
+        lost.append(f"recomputation of {layers}: torchtitan has it by operator and by layer")
+        return "none", ""
     if layers:
         total = job.model.layers if job.model else None
         every = total // int(layers) if total and int(layers) else 2

@@ -77,6 +77,7 @@ class Latent:
     """Multi-head latent attention (DeepSeek-AI, arXiv:2405.04434): low-rank queries, keys and values."""
 
     q_rank: int
+    """Of queries; 0 where they are of full rank."""
     kv_rank: int
     plain: int
     """The part of a head of queries and keys that is not rotated."""

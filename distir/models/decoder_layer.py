@@ -171,8 +171,11 @@ class Layer:
     def latent_attention(self, x: str, latent: Latent) -> tuple[str, list[str]]:
         """Attention with low-rank queries, keys and values, where all heads share the rotated part of the keys."""
         model, f, at = self.model, self.f, self.model.names.attention
-        low = self.norm(f.linear(x, f"{at}.q_a_proj", model.width, latent.q_rank), f"{at}.q_a_layernorm", latent.q_rank)
-        q = f.linear(low, f"{at}.q_b_proj", latent.q_rank, model.heads * model.size)
+        low, rank, q_name = x, model.width, "q_proj"
+        if latent.q_rank:
+            low, rank, q_name = f.linear(x, f"{at}.q_a_proj", model.width, latent.q_rank), latent.q_rank, "q_b_proj"
+            low = self.norm(low, f"{at}.q_a_layernorm", rank)
+        q = f.linear(low, f"{at}.{q_name}", rank, model.heads * model.size)
         sizes = Literal((latent.plain, latent.rotated))
         q_plain, q_part = f.apply("Split", self.by_head(q, model.size), sizes, axis=-1, results=("q_plain", "q_part"))
         turned = self.rotated(self.joined(q_part, "q_flat"), model.heads, "q_turned")

@@ -73,7 +73,8 @@ def fp8(
     it had in the last 1024 or `history` steps, which is state of the training step, as Transformer Engine keeps it.
 
     Weights are quantised once in a step, by the entry function, and kept for all microbatches and the backward pass: a
-    byte for each element, beside the weights. Activations and gradients are quantised where they are multiplied.
+    byte for each element, beside the weights. With `zero=3`, each use quantises the weight that it gathers. Activations
+    and gradients are quantised where they are multiplied.
 
     Changed is each `MatMul`, and each `Gemm` without factors, of an activation and a matrix of weights in a function
     that is called, such as a layer. Products of the entry function itself stay, those of first layers and heads; where

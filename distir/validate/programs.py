@@ -309,7 +309,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     if chosen.recompute != "none":
         what, _, layers = chosen.recompute.partition(":")
         by_operator = what == "selective" and chosen.operators
-        training += [f"checkpoint={by_operator or what}", *([f"layers={layers}"] if layers else [])]
+        by_name = ["checkpoint=selective", f"modules={layers}"] if what == "modules" else []
+        training += by_name or [f"checkpoint={by_operator or what}", *([f"layers={layers}"] if layers else [])]
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp // experts},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []

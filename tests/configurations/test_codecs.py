@@ -51,7 +51,7 @@ def jobs(draw):
         global_batch=micro * dp * pp * draw(st.integers(1, 4)),
         precision=draw(st.sampled_from(["bf16", "fp16", "fp8"])),
         gradients=draw(st.sampled_from(["", "", "bf16"])),
-        recompute=draw(st.sampled_from(["none", "full", "selective"])),
+        recompute=draw(st.sampled_from(["none", "full", "selective", "modules:layernorm,core_attn"])),
         compile=draw(st.booleans()),
         overlap=zero > 0,
         gathers_logits=tp > 1 and draw(st.booleans()),
@@ -170,10 +170,27 @@ def test_what_is_not_simulated_is_said_with_its_line():
     text = TORCHTITAN + '[optimizer]\nname = "AdamW"\nearly_step_in_backward = true\nlr = 1.0\n'
     notes = read("torchtitan", text, "job.toml", Supplied(gpus=8)).notes
     assert [note.shown("job.toml") for note in notes] == [
-        "job.toml:4: 8-bit copies of weights are held on each device here, where FSDP frees them: "
-        "memory is overestimated",
         "job.toml:18: `optimizer.early_step_in_backward` is not simulated",
     ]
+
+
+PARTS = """
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --swiglu
+  --normalization RMSNorm --position-embedding-type rope --vocab-size 32000 --seq-length 2048 --hidden-dropout 0
+  --attention-dropout 0 --micro-batch-size 1 --global-batch-size 8 --bf16 --disable-bias-linear
+  --recompute-granularity selective
+""".replace("\n", " ")
+
+
+def test_modules_of_megatron_are_recomputed_as_they_are_named():
+    found = read("megatron", PARTS + " --recompute-modules layernorm mlp moe_act", "train.sh", Supplied())
+    assert found.job.recompute == "modules:layernorm,mlp"
+    assert any("no `moe_act`" in note.text for note in found.notes)
+    assert "modules=layernorm,mlp" in program_of(found.job, "megatron", "h100_80gb").step.training
+    assert "--recompute-modules layernorm mlp" in FORMATS["megatron"].write(found.job).text
+    assert read("megatron", PARTS, "train.sh", Supplied()).job.recompute == "modules:core_attn"
+    with pytest.raises(ConfigurationError, match="no module `layer_norm`"):
+        read("megatron", PARTS + " --recompute-modules layer_norm", "train.sh", Supplied())
 
 
 SCRIPT = """\

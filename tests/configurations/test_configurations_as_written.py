@@ -4,6 +4,7 @@ import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied
 from distir.models import PUBLISHED
+from distir.models.catalogue import program
 
 BRANCHES = """
 SIZE=${SIZE:-70}
@@ -20,6 +21,56 @@ torchrun --nproc_per_node `nvidia-smi -L | wc -l` pretrain_gpt.py --num-layers $
   --num-attention-heads $HEADS --group-query-attention --num-query-groups $GROUPS --seq-length 1024 \\
   --micro-batch-size 1 --global-batch-size 16 --tensor-model-parallel-size 8 --bf16
 """
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("megatron", "--num-layers 2 --optimizer-cpu-offload --use-torch-fsdp2"),
+        ("megatron", "--num-layers 2 --cpu-offloading-num-layers 2"),
+        ("megatron-bridge", "model:\n  cpu_offloading: true\n"),
+        ("torchtitan", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nenable_cpu_offload = true\n'),
+        ("deepspeed", '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}'),
+        ("deepspeed", '{"activation_checkpointing": {"cpu_checkpointing": true}}'),
+    ],
+)
+def test_offload_to_the_host_is_refused_not_dropped(form, text):
+    with pytest.raises(ConfigurationError, match="offload to the host cannot be expressed"):
+        FORMATS[form].read(text, "job", Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048))
+
+
+def test_a_script_of_one_node_is_simulated_on_as_many_gpus_as_are_given():
+    text = BRANCHES.replace("`nvidia-smi -L | wc -l`", "8 --nnodes 1")
+    assert FORMATS["megatron"].read(text, "train.sh", Supplied()).job.gpus == 8
+    found = FORMATS["megatron"].read(text, "train.sh", Supplied(gpus=64))
+    assert found.job.gpus == 64
+    assert any("starts 8 processes; simulated on 64" in note.text for note in found.notes)
+
+
+def test_a_job_of_a_mixture_of_experts_in_the_words_of_its_time():
+    """As torchtitan/models/deepseek_v3/train_configs/deepseek_v3_16b.toml was written; 15.7e9 weights, as published."""
+    text = """
+[model]
+name = "deepseek_v3"
+flavor = "16B"
+[training]
+local_batch_size = 8
+seq_len = 4096
+[checkpoint]
+initial_load_dequantize = true
+[activation_checkpoint]
+mode = "full"
+[quantize.dense.float8]
+filter_fqns = ["output", "router.gate"]
+[quantize.moe.float8]
+fqns = ["experts"]
+"""
+    found = FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=64))
+    assert found.job.recompute == "full"
+    weights = [p.type.elements for p in program(found.job.model, 4096, 1).entry().params if "param" in p.roles]
+    assert round(sum(weights) / 1e9, 1) == 15.7
+    again = FORMATS["torchtitan"].read(FORMATS["torchtitan"].write(found.job).text, "job.toml", Supplied(gpus=64))
+    assert again.job == found.job
 
 
 def test_the_branches_of_a_script_that_hold_are_read():

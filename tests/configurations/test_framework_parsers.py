@@ -29,6 +29,7 @@ JOBS = {
     "hsdp": job(dp=8, zero=2, shard=4, recompute="selective", compile=True),
     "replicas": job(dp=8),
     "optimizer": job(dp=8, tp=2, zero=1, shard=4, sequence_parallel=True, gradients="bf16", recompute="full:8"),
+    "parts": job(dp=8, zero=1, recompute="modules:layernorm,core_attn"),
     "float8": job(dp=8, zero=3, precision="fp8", compile=True),
     "fp16": job(dp=8, zero=1, precision="fp16"),
     "async tp": job(dp=2, tp=4, zero=3, async_tp=True, compile=True, sequence_parallel=True),
@@ -217,7 +218,8 @@ def test_megatron_bridge_takes_its_overrides(name, tmp_path, monkeypatch):
     model = recipe.model
     assert (model.context_parallel_size, model.sequence_parallel) == (job.cp, job.sequence_parallel)
     assert model.virtual_pipeline_model_parallel_size == (job.virtual if job.schedule == "interleaved" else None)
-    assert model.recompute_granularity == ("full" if job.recompute.startswith("full") else None)
+    kinds = {"full": "full", "modules": "selective"}
+    assert model.recompute_granularity == kinds.get(job.recompute.partition(":")[0])
     assert (recipe.ddp.use_distributed_optimizer, recipe.ddp.use_megatron_fsdp) == (
         job.zero > 0,
         job.zero > 1 and job.pp == 1,

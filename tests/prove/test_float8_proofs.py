@@ -13,8 +13,8 @@ from distir.prove import ProveError, prove
 from distir.transform import transform, verify
 
 CASES = {
-    "fp8=tensor": ("dp=2", "tp=2", "dtp=2,2,1", "dtp=2,2,1 representative=true"),
-    "fp8=tensor micro_batch=1": ("tp=2 sequence=true", "dtp=2,2,2 microbatches=2"),
+    "fp8=tensor": ("dp=2", "tp=2", "dtp=2,2,1", "dtp=2,2,1 representative=true", "dp=2 zero=3 partition=split"),
+    "fp8=tensor micro_batch=1": ("tp=2 sequence=true", "dtp=2,2,2 microbatches=2", "accumulate=2 dp=2 zero=3"),
 }
 
 

@@ -9,6 +9,7 @@ from sharding_samples import statements
 
 import distir
 from distir.analysis import check, execute, random_inputs
+from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, Call, Module
 from distir.models import gpt2, named
@@ -77,6 +78,8 @@ CHAINS = {
         "accumulate=2 dp=2 zero=1",
         "dtp=2,2,2 microbatches=2",
         "checkpoint dp=2",
+        "dtp=2,1,2 microbatches=4 schedule=gpipe zero=3 partition=split",
+        "dp=4 zero=3 partition=split shard=2",
     ],
     "fp8=tensor": ["dp=2", "tp=2", "tp=2 dp=2 zero=3"],
     "fp8=tensor micro_batch=2": [
@@ -98,7 +101,9 @@ CHAINS = {
         "pp=2 microbatches=2",
         "pp=2 microbatches=4 schedule=zb-h1",
         "accumulate=2 dp=2 zero=1",
+        "accumulate=2 dp=2 zero=3 partition=split",
         "dtp=2,2,2 microbatches=2",
+        "dtp=2,1,2 microbatches=2 zero=3",
         "checkpoint dp=2",
     ],
 }
@@ -443,6 +448,20 @@ def test_kept_weights_take_a_byte_for_each_element(scaling):
     kept, scales = ([state[s.results[i]] for s in made if s.args[0].endswith("weight")] for i in (0, 1))
     assert sum(t.elements * t.dtype.bytes for t in kept) == 2 * 12 * 256**2
     assert sum(t.elements for t in scales) == (2 * 12 * 4 if scaling == "fp8" else 2 * 4)
+
+
+@pytest.mark.parametrize("scaling", ["fp8 block=8", "fp8=tensor micro_batch=1", "fp8=delayed"])
+def test_partitioned_weights_leave_no_8_bit_copies_behind(scaling):
+    """With ZeRO-3, at most those of one layer are added to what the step holds in 16 bits, however many layers."""
+    width, layers = 256, 6
+    sizes = {"batch": 8, "vocabulary": 64, "positions": 8, "dtype": "BFloat16"}
+    peaks, words = [], ["accumulate=2", "dp=4", "zero=3", "partition=split"]
+    for given in ([], scaling.split()):
+        step = transform(gpt2(layers, width, 4, 8, **sizes), *given, "grad", "optimizer=adamw", "precision=mixed")
+        uses = simulate(transform(step, *words), load("dgx-h100")).memory_uses
+        peaks.append(max(use.peak_memory_bytes for use in uses.values()))
+    histories = layers * 4 * 12 * 1024 * 2 * ("delayed" in scaling)
+    assert peaks[1] <= peaks[0] + 12 * width**2 + histories
 
 
 def test_gradients_of_quantised_weights_are_parts_of_sums_with_zero():

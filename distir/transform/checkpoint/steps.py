@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
 from distir.transform.checkpoint.ladder import Rung, dropped_by, ladder
+from distir.transform.checkpoint.modules import MODULES, modules_of, with_copies
 from distir.transform.checkpoint.recompute import inside_runs, recomputed
 from distir.transform.checkpoint.selective import (
+    arguments_of,
     attention_core,
     dropped_between_products,
     recomputed_cores,
@@ -35,7 +37,9 @@ FULL = ("full", "block")
 
 
 @step(after=("cse", "grad"), tries=always("checkpoint=selective", "checkpoint=products", "checkpoint=full"))
-def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware: str = "dgx-a100") -> Module:
+def checkpoint(
+    module: Module, value: str = "full", *, layers: int = 0, modules: str = "", hardware: str = "dgx-a100"
+) -> Module:
     """Activation recomputation in a training step: drop activations, and recompute them as late as possible.
 
     `full` saves the inputs of each block (a call of a function that uses weights) and recomputes everything inside; a
@@ -44,6 +48,11 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
     `products` saves results of attention and of every other matrix product of a block, the first one included, and
     recomputes all else inside, as torchtitan's selective checkpointing by operator does. `layers=8` applies any of
     these to the first 8 blocks, and the others save what they did.
+
+    `checkpoint=selective modules=layernorm,moe_act` recomputes parts of layers, as Megatron Core names them:
+    `core_attn` (attention that is one op runs again, too), `layernorm` (normalised inputs of attention and feed-forward
+    layers), `mlp` (dense feed-forward layers), `moe` (layers of experts), `shared_experts`, `moe_act` (activation
+    functions of experts), `mla_up_proj` (of multi-head latent attention, from latents to queries, keys and values).
 
     A memory size, such as `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`: among
     sets of values of layers, those first that take the fewest seconds for each byte to compute again, in any number of
@@ -55,7 +64,7 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
 
     Raises ProgramError if there is nothing to recompute, or the memory size cannot be reached.
     """
-    choice, target = _read(value, layers)
+    choice, target = _read(value, layers, modules_of(modules))
     _check_one_device(module, entry_of(module), checked(module))
     if choice.selective != 0 or target is not None:
         module = with_shallow_cores(module)
@@ -93,10 +102,13 @@ class Recomputed:
     places: int = 0
     products: int | None = 0
     """In the first so many blocks, all but attention and every other product."""
+    modules: tuple[str, ...] = ()
+    """Of the `selective` blocks: the parts that are recomputed, instead of attention cores."""
 
     def __str__(self) -> str:
         said = [f"checkpoint={'full' if self.group == 1 else self.group}{_layers(self.full)}"] if self.full != 0 else []
-        said += [f"checkpoint=selective{_layers(self.selective)}"] if self.selective != 0 else []
+        parts = f" modules={','.join(self.modules)}" if self.modules else ""
+        said += [f"checkpoint=selective{parts}{_layers(self.selective)}"] if self.selective != 0 else []
         said += [f"checkpoint=products{_layers(self.products)}"] if self.products != 0 else []
         return " and ".join(f"`{one}`" for one in said) or "without recomputation"
 
@@ -105,15 +117,17 @@ def _layers(number: int | None) -> str:
     return "" if number is None else f" layers={number}"
 
 
-def _read(value: str, layers: int) -> tuple[Recomputed, int | None]:
+def _read(value: str, layers: int, modules: tuple[str, ...]) -> tuple[Recomputed, int | None]:
     """What is to be recomputed, or a size in bytes. Raises StepError."""
     text, some = str(value), layers or None
+    if modules and text != "selective":
+        raise StepError(f"`modules` is an option of `checkpoint=selective`, found `checkpoint={text}`")
     if layers < 0:
         raise StepError(f"`layers` expected 1 or more, found {layers}")
     if text in FULL:
         return Recomputed(full=some), None
     if text == "selective":
-        return Recomputed(selective=some), None
+        return Recomputed(selective=some, modules=modules), None
     if text == "products":
         return Recomputed(products=some), None
     if text.isdecimal():
@@ -172,10 +186,16 @@ class _Recomputation:
         if selective > full:
             ours = {i for block in self.step.blocks[full:selective] for i in block}
             calls = {i for i in ours if isinstance(entry.body[i], Call)}
-            changed = recomputed_cores(module, entry, self.analysis, self.step.turn, calls)
+            if choice.modules:
+                values = self._parts(choice.modules, calls)
+                changed = recomputed_values(module, entry, self.step.turn, [(values, calls)])
+                if changed is None:
+                    return None
+            else:
+                changed = recomputed_cores(module, entry, self.analysis, self.step.turn, calls)
             if changed is not None:
                 module, entry = changed, entry_of(changed)
-            core = attention_core(self.entry, state)
+            core = attention_core(self.entry, state) if not choice.modules else {}
             made = {n for i in ours for n in results(self.entry.body[i])}
             inside = {n: s for n, s in core.items() if n in made}
             if changed is None and not inside:
@@ -200,6 +220,23 @@ class _Recomputation:
         if found is None:
             return None
         return Module(found if f.name == entry.name else f for f in module)
+
+    def _parts(self, modules: Sequence[str], calls: Collection[int]) -> dict[str, set[str]]:
+        """By function that is called there: the values of these parts of it. Raises ProgramError for a part of none."""
+        found: dict[str, set[str]] = {}
+        missing = set(modules)
+        for place in sorted(calls):
+            call = self.entry.body[place]
+            if isinstance(call, Call) and call.function not in found:
+                function, given = self.module.functions[call.function], arguments_of(self.entry, self.analysis, place)
+                state = self.analysis.domain.instance(function.name, given).state
+                parts = {name: MODULES[name](function, state) for name in modules}
+                found[function.name] = with_copies(function, {v for values in parts.values() for v in values})
+                missing -= {name for name, values in parts.items() if values}
+        if missing:
+            reason = f"has no `{'`, `'.join(sorted(missing))}` in its layers"
+            raise _nothing(self.entry, reason, f"parts of layers are {', '.join(MODULES)}")
+        return found
 
     def _between_products(self, layers: int | None) -> Module | None:
         """The module with so many blocks recomputed, but for attention and every other product; None if nothing is."""
@@ -467,6 +504,8 @@ def _check_sizes(entry: Function) -> None:
 
 
 def _nothing_inside(plan: _Recomputation, choice: Recomputed) -> ProgramError:
+    if choice.modules:
+        return _nothing(plan.entry, f"keeps nothing of `{'`, `'.join(choice.modules)}` for the backward pass", None)
     if choice.selective != 0:
         fused = any(isinstance(s, Apply) and s.op == "Attention" for f in plan.module for s in f.body)
         reason = "keeps no scores of attention for the backward pass"

@@ -20,6 +20,7 @@ from distir.transform.zero.hybrid import in_groups, summed_over_groups
 from distir.transform.zero.inside import WeightsInside, handing_on
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
+from distir.transform.zero.quantised import made_where_used
 from distir.transform.zero.slots import Partitioned, reachable, sends
 from distir.transform.zero.sums import SumsOfParts
 
@@ -39,7 +40,8 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     weight is sent to the others, into the memory of the old one. Stage 2 reduces each gradient as soon as it is
     computed, so that it can be freed. Where gradients of microbatches are accumulated on the same devices, it reduces
     those of each microbatch, and sums are of parts; those of a pipeline's stages it reduces once, at the end. Stage 3
-    also partitions the parameters: each layer's are gathered before it runs, in each microbatch, and freed after it.
+    also partitions the parameters: each layer's are gathered before it runs, in each microbatch, and freed after it,
+    as are their copies in 8-bit floats (`fp8`), which are made of what is gathered.
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
     is sharded over all devices, along a divisible dimension (parameters without one have owners).
@@ -72,6 +74,8 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     is_pipeline = sends(module, entry_of(module))
     if value == 3 or (value == 2 and not is_pipeline):
         module = _with_layers_in_sight(module, partition)
+    if value == 3:
+        module = _with_copies_where_used(module)
     entry = _plain(module)
     groups = groups_of(module, entry)
     chosen = partitions(entry, groups, partition)
@@ -134,6 +138,14 @@ def _with_layers_in_sight(module: Module, partition: str) -> Module:
     groups = groups_of(module, entry)
     passes = handing_on(module, entry, Partitioned(groups, partitions(entry, groups, partition)))
     return _with_passes_written_out(module, passes) if passes else module
+
+
+def _with_copies_where_used(module: Module) -> Module:
+    """With 8-bit copies of the weights that are partitioned made of what is gathered, for each use."""
+    groups = groups_of(module, _plain(module))
+    weights = {name for group in groups for name in group.weights}
+    changed, made = made_where_used(module, entry_of(module), weights)
+    return _named_as_before(module, changed, made)
 
 
 def _with_passes_written_out(module: Module, passes: Collection[str]) -> Module:

@@ -1,0 +1,151 @@
+"""Parts of a transformer's layer that are recomputed by name, as Megatron Core does with `recompute_modules`.
+
+What a part is follows from what the layer's function computes, not from its names. Terms and extents are those of
+megatron/core/transformer/transformer_config.py (core 0.16), `recompute_modules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from distir.analysis import State
+from distir.diagnostics.spelling import nearest
+from distir.ir import DISCARD, Apply, Call, Function, Statement, names
+from distir.transform.checkpoint.selective import attention_core
+from distir.transform.steps import StepError
+
+NORMS: Final = ("LayerNormalization", "RMSNormalization")
+RAGGED: Final = ("RaggedMatMul", "GroupedMatMul")
+DENSE: Final = ("MatMul", "Gemm", "ScaledMatMul")
+
+
+def attention(function: Function, state: State) -> set[str]:
+    """The attention core; of attention that is one op, what it saves beside its result, so that it runs once more."""
+    found = set(attention_core(function, state))
+    for statement in _applies(function):
+        if statement.op == "Attention":
+            found.update(statement.results[1:])
+    return found
+
+
+def norms(function: Function, state: State) -> set[str]:
+    """Normalised inputs of attention, of dense and of expert layers."""
+    return {norm.results[0] for norm, _ in _branches(function)}
+
+
+def dense(function: Function, state: State) -> set[str]:
+    """What is inside a dense feed-forward layer, from its normalised input on."""
+    return {name for _, inside in _branches(function) if not inside & _heads(function) for name in inside}
+
+
+def experts(function: Function, state: State) -> set[str]:
+    """What is inside a layer of experts, from its normalised input on: router, exchange, experts, shared ones."""
+    return {name for _, inside in _branches(function) if _has(function, inside, ("Route",)) for name in inside}
+
+
+def shared(function: Function, state: State) -> set[str]:
+    """What is inside shared experts: of a layer of experts, what neither leads to the router's choice nor follows."""
+    inside = experts(function, state)
+    chosen = {name for s in _applies(function) if s.op == "Route" for name in s.results}
+    return inside - _leading_to(function, chosen) - _following(function, chosen)
+
+
+def activations(function: Function, state: State) -> set[str]:
+    """The activation functions of experts: what lies between their products."""
+    products = [s for s in _applies(function) if s.op in RAGGED]
+    made = {name for s in products for name in s.results}
+    taken = {name for s in products for name in names(s.args[:1])}
+    after = _following(function, made, lambda s: isinstance(s, Apply) and s.op in (*RAGGED, "Unpermute"))
+    return (after - made) & _leading_to(function, taken)
+
+
+def latents(function: Function, state: State) -> set[str]:
+    """Of multi-head latent attention: queries, keys and values, from the normalised latents on, rotated."""
+    ends = {name for norm, _ in _branches(function) for name in norm.results}
+    params = {p.name for p in function.params}
+    inner = (s for s in _applies(function) if s.op in NORMS and s.args[0] not in params)
+    low = {s.results[0] for s in inner if ends.isdisjoint(s.results)}
+    ups = (s for s in _applies(function) if s.op in DENSE and s.args[0] in low and s.args[1] in params)
+    made = {name for s in ups for name in s.results}
+    return _following(function, made, lambda s: not isinstance(s, Apply) or s.op == "Attention" or _is_core(s, params))
+
+
+MODULES: Final[Mapping[str, Callable[[Function, State], set[str]]]] = {
+    "core_attn": attention,
+    "layernorm": norms,
+    "mlp": dense,
+    "moe": experts,
+    "shared_experts": shared,
+    "moe_act": activations,
+    "mla_up_proj": latents,
+}
+"""By name: the values of a layer's function that are recomputed."""
+
+
+def modules_of(text: str) -> tuple[str, ...]:
+    """The names in a list with commas. Raises StepError for one that there is not."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    for name in found:
+        if name not in MODULES:
+            near = nearest(name, MODULES)
+            hint = f"did you mean `{near}`?" if near else f"there are {', '.join(MODULES)}"
+            raise StepError(f"there is no part `{name}` of a layer; {hint}")
+    return found
+
+
+def with_copies(function: Function, values: set[str]) -> set[str]:
+    """Values, and their copies in 8-bit floats, which are saved in their place."""
+    copies = (s for s in _applies(function) if s.op in ("QuantizeFloat8", "ScaleToFloat8") and s.args[0] in values)
+    return values | {name for s in copies for name in s.results[:2]}
+
+
+def _applies(function: Function) -> Iterator[Apply]:
+    return (s for s in function.body if isinstance(s, Apply))
+
+
+def _branches(function: Function) -> Iterator[tuple[Apply, set[str]]]:
+    """What normalises what is added to later, and the values that follow from it up to that sum."""
+    for norm in _applies(function):
+        if norm.op in NORMS:
+            joins = [s for s in _applies(function) if s.op in ("Add", "Sum") and norm.args[0] in s.args]
+            inside = _following(function, norm.results[:1], lambda s: s in joins)  # noqa: B023 - used at once
+            if any(not inside.isdisjoint(names(s.args)) for s in joins):
+                yield norm, inside - {*norm.results}
+
+
+def _following(
+    function: Function, start: Iterable[str], ends: Callable[[Statement], bool] = lambda statement: False
+) -> set[str]:
+    """Values, and those that follow from them, but for results of statements at which that `ends`."""
+    found = {*start}
+    for statement in function.body:
+        if isinstance(statement, (Apply, Call)) and not found.isdisjoint(names(statement.args)) and not ends(statement):
+            found.update(name for name in statement.results if name != DISCARD)
+    return found
+
+
+def _leading_to(function: Function, end: Iterable[str]) -> set[str]:
+    """Values, and those that they follow from."""
+    found = {*end}
+    for statement in reversed(function.body):
+        if isinstance(statement, (Apply, Call)) and not found.isdisjoint(statement.results):
+            found.update(names(statement.args))
+    return found
+
+
+def _has(function: Function, values: Collection[str], ops: Collection[str]) -> bool:
+    return any(s.op in ops and not {*values}.isdisjoint(s.results) for s in _applies(function))
+
+
+def _heads(function: Function) -> set[str]:
+    """Values of which a branch is no dense feed-forward layer: results of attention, and of the choice of experts."""
+    params = {p.name for p in function.params}
+    return {
+        name for s in _applies(function) if s.op in ("Attention", "Route") or _is_core(s, params) for name in s.results
+    }
+
+
+def _is_core(statement: Apply, params: Collection[str]) -> bool:
+    """Whether two activations are multiplied."""
+    return statement.op in ("MatMul", "Einsum") and all(a not in params for a in statement.args if isinstance(a, str))

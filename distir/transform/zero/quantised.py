@@ -1,0 +1,251 @@
+"""Copies of weights in 8-bit floats, made where they are used, so that they are freed as the weights are.
+
+The step `fp8` makes them once in a step, which is less work where weights are whole. Where a weight is partitioned,
+such a copy would be a whole one that stays, so each use makes its own of the weight that it gathers. So does FSDP with
+torchao's `Float8Linear`, whose forward and backward passes cast what was gathered (torchao/float8/float8_linear.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, Union
+
+from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Statement, names, operands
+from distir.ir.builder import namer
+from distir.ir.types import TensorType, TupleType, Type
+from distir.ops import type_of
+from distir.transform.checking import checked
+from distir.transform.operands import with_operands
+from distir.transform.zero.groups import needed_whole, uses_of
+from distir.transform.zero.inside import fresh
+
+A = TypeVar("A", bound=Arg)
+
+MAKERS = ("QuantizeFloat8", "ScaleToFloat8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """How a copy is made: the op, its attributes, the types of its operands, of which the first is the weight.
+
+    `number`: which of the copies that a function knows. `others`: how many results there are beside elements and scale.
+    """
+
+    number: int
+    op: str
+    attrs: Attributes
+    types: tuple[Type, ...]
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a value is: the result of that number of what makes a copy."""
+
+    copy: _Copy
+    number: int
+
+
+_Held = Union[_Result, "tuple[_Held | None, ...]"]
+"""What a value holds: a result, or by item of a tuple."""
+
+
+def made_where_used(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, list[Function]]:
+    """The module whose 8-bit copies of these `weights` are made where they are used, and the functions made for it."""
+    places = _makers(entry, weights)
+    if not places:
+        return module, []
+    state = checked(module).states[entry.name]
+    copies: dict[int, _Copy] = {}
+    for place in places:
+        maker = entry.body[place]
+        assert isinstance(maker, Apply)
+        types = tuple(type_of(state[name]) for name in names(maker.args))
+        copies[place] = _Copy(len(copies), maker.op, maker.attrs, types, len(maker.results) - 2)
+    pushed = _Pushed(module)
+    changed = pushed.entry(entry, copies)
+    made = [*pushed.made.values()]
+    return Module([*(changed if f.name == entry.name else f for f in module), *made]), made
+
+
+def _makers(entry: Function, weights: Collection[str]) -> list[int]:
+    """The statements that make a copy of a weight, or of its cast."""
+    known = set(weights)
+    found: list[int] = []
+    for place, statement in enumerate(entry.body):
+        if isinstance(statement, Apply) and statement.args and statement.args[0] in known:
+            if statement.op == "Cast":
+                known.update(statement.results)
+            elif statement.op in MAKERS and all(isinstance(arg, str) for arg in statement.args):
+                found.append(place)
+    return found
+
+
+@dataclass(slots=True)
+class _Pushed:
+    """Functions that take what copies are made of in the place of copies. `made`: by function and what it takes."""
+
+    module: Module
+    made: dict[tuple[str, Hashable], Function] = field(default_factory=dict[tuple[str, Hashable], Function])
+    taken: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.taken = set(self.module.functions)
+
+    def entry(self, entry: Function, copies: Mapping[int, _Copy]) -> Function:
+        """The entry function, where statements at these places make copies."""
+        body = _Body(self, entry, {})
+        last = len(entry.body)
+        mentioned = uses_of(entry).mentioned
+        for place, copy in copies.items():
+            maker = entry.body[place]
+            assert isinstance(maker, Apply)
+            for number, name in enumerate(maker.results[:2]):
+                body.held[name] = _Result(copy, number)
+            body.sources[copy.number] = tuple(names(maker.args))
+            others = [name for name in maker.results[2:] if name != DISCARD]
+            by = min((i for name in others for i in mentioned.get(name, ())), default=last)
+            if others:
+                body.others[copy.number] = (by, tuple(maker.results[2:]))
+        return replace(entry, body=tuple(body.rewritten({*copies})), result_types=None)
+
+    def taking(self, name: str, helds: Sequence[_Held | None]) -> Function:
+        """The function for arguments that hold copies in tuples."""
+        order: dict[int, int] = {}
+        of = tuple(_renumbered(held, order) for held in helds)
+        if (name, of) not in self.made:
+            function = self.module.functions[name]
+            held = {p.name: item for p, item in zip(function.params, of, strict=True) if item is not None}
+            params = tuple(replace(p, type=_type(p.type, held.get(p.name))) for p in function.params)
+            body = tuple(_Body(self, function, held).rewritten(()))
+            own = fresh(name, self.taken)
+            self.made[name, of] = replace(function, name=own, params=params, body=body, result_types=None)
+        return self.made[name, of]
+
+
+class _Body:
+    """The body of one function, with each copy made where it is used."""
+
+    def __init__(self, owner: _Pushed, function: Function, held: Mapping[str, _Held]) -> None:
+        self.owner, self.function, self.namer = owner, function, namer(function)
+        self.held: dict[str, _Held] = dict(held)
+        self.sources: dict[int, tuple[str, ...]] = {}
+        """By number of a copy: what it is made of."""
+        self.others: dict[int, tuple[int, tuple[str, ...]]] = {}
+        """By number of a copy: further results of what makes it, and where they are first used."""
+
+    def rewritten(self, makers: Collection[int]) -> list[Statement]:
+        """The statements. `makers`: those that make copies, and stay only for their further results."""
+        body: list[tuple[int | None, list[Statement]]] = []
+        for index, statement in enumerate(self.function.body):
+            if index in makers:
+                assert isinstance(statement, Apply)
+                held = next(self.held[name] for name in statement.results if name in self.held)
+                assert isinstance(held, _Result)
+                only = replace(statement, results=(DISCARD, DISCARD, *statement.results[2:]), claims=())
+                body.append((held.copy.number, [only]))
+            else:
+                body.append((None, self._statements(index, statement)))
+        return [s for number, statements in body if number is None or number in self.others for s in statements]
+
+    def _statements(self, index: int, statement: Statement) -> list[Statement]:
+        used = [name for name in dict.fromkeys(names(operands(statement))) if name in self.held]
+        if not used:
+            return [statement]
+        packed = [name for name in used if isinstance(self.held[name], tuple)]
+        match statement:
+            case Apply(op="MakeTuple"):
+                items = tuple(self.held.get(arg) if isinstance(arg, str) else None for arg in statement.args)
+                self.held[statement.results[0]] = items
+                args = _instead(statement.args, items, lambda copy: self.sources[copy.number])
+                return [replace(statement, args=tuple(args), claims=())]
+            case Apply(op="UnpackTuple") if packed:
+                return [self._unpacked(statement)]
+            case Call():
+                helds = [self.held.get(arg) if isinstance(arg, str) else None for arg in statement.args]
+                tuples = [of if isinstance(of, tuple) else None for of in helds]
+                if any(tuples):
+                    statement = replace(statement, function=self.owner.taking(statement.function, tuples).name)
+            case _:
+                if packed:
+                    raise needed_whole(self.function, index, packed[0])
+        return self._with_copies(index, statement, [name for name in used if name not in packed])
+
+    def _unpacked(self, statement: Apply) -> Apply:
+        (arg,) = statement.args
+        assert isinstance(arg, str)
+        items = self.held[arg]
+        assert isinstance(items, tuple)
+        made = list(zip(statement.results, items, strict=True))
+        self.held |= {name: of for name, of in made if name != DISCARD and of is not None}
+        wanted = {of.copy.number: name for name, of in made if isinstance(of, _Result) and name != DISCARD}
+
+        def sources(copy: _Copy) -> tuple[str, ...]:
+            if copy.number not in wanted:
+                return (DISCARD,) * len(copy.types)
+            hint = wanted[copy.number].removesuffix(".scale").removesuffix(".fp8")
+            self.sources[copy.number] = tuple(self.namer.fresh(hint) for _ in copy.types)
+            return self.sources[copy.number]
+
+        return replace(statement, results=_instead(statement.results, items, sources), claims=())
+
+    def _with_copies(self, index: int, statement: Statement, used: Sequence[str]) -> list[Statement]:
+        """The statement, with copies of its own before it."""
+        renamed: dict[str, str] = {}
+        wanted: dict[_Copy, list[str]] = {}
+        for name in used:
+            of = self.held[name]
+            assert isinstance(of, _Result)
+            results = wanted.setdefault(of.copy, [DISCARD, DISCARD])
+            results[of.number] = renamed[name] = self.namer.fresh(name)
+        before = [self._made(copy, results, index) for copy, results in wanted.items()]
+        return [*before, with_operands(statement, renamed)]
+
+    def _made(self, copy: _Copy, results: Sequence[str], index: int) -> Apply:
+        """What makes a copy before a statement, and gives further results if they are first used there or later."""
+        by, others = self.others.get(copy.number, (-1, ()))
+        if by >= index:
+            self.others.pop(copy.number, None)
+        else:
+            others = (DISCARD,) * copy.others
+        return Apply((*results, *others), copy.op, self.sources[copy.number], copy.attrs)
+
+
+def _instead(
+    args: Sequence[A], items: Sequence[_Held | None], sources: Callable[[_Copy], Sequence[A]]
+) -> tuple[A, ...]:
+    """The items of a tuple, with what a copy is made of in the place of the first of its results."""
+    found: list[A] = []
+    seen: set[int] = set()
+    for arg, of in zip(args, items, strict=True):
+        if not isinstance(of, _Result):
+            found.append(arg)
+        elif of.copy.number not in seen:
+            seen.add(of.copy.number)
+            found += sources(of.copy)
+    return tuple(found)
+
+
+def _renumbered(held: _Held | None, order: dict[int, int]) -> _Held | None:
+    """The same, with copies numbered in the order of their first mention."""
+    if isinstance(held, _Result):
+        number = order.setdefault(held.copy.number, len(order))
+        return replace(held, copy=replace(held.copy, number=number))
+    return None if held is None else tuple(_renumbered(item, order) for item in held)
+
+
+def _type(stated: Type, held: _Held | None) -> Type:
+    """The type of a value that holds what copies are made of, where it held them."""
+    if not isinstance(held, tuple) or not isinstance(stated, TupleType):
+        return stated
+    found: list[Type] = []
+    seen: set[int] = set()
+    for item, of in zip(stated.items, held, strict=True):
+        if not isinstance(of, _Result):
+            found.append(_type(item, of))
+        elif of.copy.number not in seen:
+            seen.add(of.copy.number)
+            device = item.device if isinstance(item, TensorType) else None
+            found += [replace(t, device=device) if isinstance(t, TensorType) else t for t in of.copy.types]
+    return TupleType(tuple(found))
