@@ -18,7 +18,15 @@ from distir.importers.stablehlo import control, elementwise, indexing, shapes
 from distir.importers.stablehlo.distribution import distributed
 from distir.importers.stablehlo.shardings import of_parameter
 from distir.importers.stablehlo.tensors import tensor_type
-from distir.importers.stablehlo.text import BYTECODE, FunctionText, MlirParameter, ModuleText, read_module
+from distir.importers.stablehlo.text import (
+    BYTECODE,
+    FunctionText,
+    MlirParameter,
+    ModuleText,
+    TextPlace,
+    read_module,
+    refuse,
+)
 from distir.importers.stablehlo.translating import DEVICE, StableHlo
 from distir.ir import Function, Module, Site, TensorType, results
 from distir.ir.collection import paused_collection
@@ -51,30 +59,27 @@ def import_stablehlo(
     With annotations of Shardy the program is that of all devices of the mesh, numbered as there, with collectives where
     these shardings need them; unless `distribute` is false. `notes` of the result say what is not as annotated.
 
-    Raises ImportRefused, with line and column, for what cannot be imported, OSError for a file that cannot be read.
+    Raises ImportRefused, with file, line and column, for what cannot be imported, OSError for a file that cannot be
+    read.
     """
+    file = os.fspath(path)
     with paused_collection():
-        return import_text(_text(os.fspath(path)), params=params, batch=batch, outline=outline, distribute=distribute)
+        return _imported(_text(file), file, params, batch or {}, outline, distribute)
 
 
-def import_text(
-    text: str,
-    *,
-    params: Sequence[str] = (),
-    batch: Mapping[str, int] | None = None,
-    outline: bool = True,
-    distribute: bool = True,
+def _imported(
+    text: str, file: str, params: Sequence[str], batch: Mapping[str, int], outline: bool, distribute: bool
 ) -> Imported:
-    """The same of the text of a file. Raises ImportRefused."""
-    module = read_module(text)
-    entry = _entry(module)
+    module = read_module(text, file)
+    entry = _entry(module, file)
     into = StableHlo(module)
     names = _names(entry.params)
-    unknown = next((name for name in batch or {} if name not in names), None)
+    unknown = next((name for name in batch if name not in names), None)
     if unknown is not None:
-        raise ImportRefused(f"there is no argument `{unknown}` for the batch", f"the arguments are {', '.join(names)}")
+        message = f"there is no argument `{unknown}` for the batch"
+        refuse(message, entry.place, f"the arguments are {', '.join(names) or 'none'}")
     arguments = [
-        into.parameter(name, of := tensor_type(p.type, DEVICE, p.place), _roles(p, name, of, params, batch or {}))
+        into.parameter(name, of := tensor_type(p.type, DEVICE, p.place), _roles(p, name, of, params, batch))
         for p, name in zip(entry.params, names, strict=True)
     ]
     given = [of_parameter(p, into.mesh, into.shape(name)) for p, name in zip(entry.params, arguments, strict=True)]
@@ -86,7 +91,7 @@ def import_text(
     constraints = {renamed.get(name, name): sharding for name, sharding in into.constraints.items()}
     whole = Module((main,))
     found = _outlined(into, main) if outline else whole
-    _check(found)
+    _check(found, into, entry)
     if not distribute or into.mesh is None:
         return Imported(found, {}, _unnamed(entry, params))
     if not constraints.keys() <= _values(found):  # of values inside layers
@@ -117,7 +122,7 @@ def _roles(
         roles["param"] = True
     if name in batch:
         if not -len(of.shape or ()) <= batch[name] < len(of.shape or ()):
-            raise ImportRefused(f"`{name}` has no dimension {batch[name]}: it is `{of}`")
+            refuse(f"`{name}` has no dimension {batch[name]}: it is `{of}`", param.place)
         roles["batch"] = batch[name]
     if "tf.aliasing_output" in param.attributes or param.attributes.get("jax.buffer_donor"):
         roles["donated"] = True
@@ -150,9 +155,10 @@ def _text(path: str) -> str:
         raise ImportRefused(f"`{path}` is no MLIR text: it is not UTF-8", "write it with `as_text()` of jax") from None
 
 
-def _entry(module: ModuleText) -> FunctionText:
+def _entry(module: ModuleText, file: str) -> FunctionText:
     if not module.functions:
-        raise ImportRefused("the file has no function `func.func`", "write it with `jax.jit(f).lower(...).as_text()`")
+        advice = "write it with `jax.jit(f).lower(...).as_text()`"
+        refuse("the file has no function `func.func`", TextPlace(file, 1, 1), advice)
     return module.functions.get("main") or next(iter(module.functions.values()))
 
 
@@ -181,13 +187,13 @@ def _result_name(result: MlirParameter, number: int) -> str:
     return path_name(said) if isinstance(said, str) and said else f"result.{number}"
 
 
-def _check(found: Module) -> None:
-    """Raises ImportRefused for a program that does not check."""
+def _check(found: Module, into: StableHlo, entry: FunctionText) -> None:
+    """Raises ImportRefused for a program that does not check, with the place of the operation in the file."""
     error = next(iter(check(found).errors), None)
     if error is None:
         return
-    site, where = error.site, ""
+    site, place = error.site, entry.place
     if isinstance(site, Site) and site.index is not None:
-        made = next(filter(None, results(found.functions[site.function].body[site.index])), "")
-        where = f" (at `%{made}` in `@{site.function}`)" if made else ""
-    raise ImportRefused(f"what the file says does not check: {error.message}{where}")
+        made = results(found.functions[site.function].body[site.index])
+        place = next((into.places[name] for name in made if name in into.places), place)
+    refuse(f"what the file says does not check: {error.message}", place)

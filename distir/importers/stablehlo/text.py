@@ -16,6 +16,14 @@ from distir.importers.core import ImportRefused
 DEEPEST = 200
 """How deep brackets and regions may be nested."""
 
+MOST_RESULTS = 100_000
+"""How many results an operation may have."""
+
+ADVICE = "give MLIR text, as `as_text()` of jax"
+
+MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What goes wrong where a text is MLIR, but its attributes or types are not those of StableHLO."""
+
 BYTECODE = b"ML\xefR"
 """What MLIR's bytecode begins with."""
 
@@ -52,11 +60,12 @@ class MlirToken:
 class TextPlace:
     """A line and a column of a file, counted from 1."""
 
+    file: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        return f"line {self.line}, column {self.column}"
+        return f"`{self.file}`, line {self.line}, column {self.column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +166,15 @@ class ModuleText:
     others: list[MlirOperation]
 
 
-def read_module(text: str) -> ModuleText:
-    """The functions of a module. Raises ImportRefused with line and column for text that is none."""
-    return _Reader(text).module()
+def read_module(text: str, file: str) -> ModuleText:
+    """The functions of a module. Raises ImportRefused with file, line and column for text that is none."""
+    reader = _Reader(text, file)
+    try:
+        return reader.module()
+    except MALFORMED as error:
+        if isinstance(error, ImportRefused):
+            raise
+        reader.refuse(f"`{reader.now.text[:40]}` does not belong here", reader.now, ADVICE)
 
 
 def lists(value: Any) -> list[Any]:
@@ -175,18 +190,18 @@ def first_list(values: Iterable[Any]) -> list[Any]:
     return []
 
 
-def refuse(message: str, place: TextPlace | MlirToken, help: str | None = None) -> NoReturn:
+def refuse(message: str, place: TextPlace, help: str | None = None) -> NoReturn:
     """Raise ImportRefused for a place of the file."""
-    raise ImportRefused(f"{message} (line {place.line}, column {place.column})", help)
+    raise ImportRefused(f"{message} ({place})", help)
 
 
-def _tokens(text: str) -> list[MlirToken]:
+def _tokens(text: str, file: str) -> list[MlirToken]:
     found: list[MlirToken] = []
     at, line, start, first = 0, 1, 0, True
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            refuse(f"`{text[at]}` is no MLIR", TextPlace(line, at - start + 1), "give MLIR text, as `as_text()` of jax")
+            refuse(f"`{text[at]}` is no MLIR", TextPlace(file, line, at - start + 1), ADVICE)
         kind, piece = str(match.lastgroup), match.group()
         if kind == "space":
             if "\n" in piece:
@@ -202,8 +217,9 @@ def _tokens(text: str) -> list[MlirToken]:
 class _Reader:
     """One pass over the tokens."""
 
-    def __init__(self, text: str) -> None:
-        self.tokens, self.at, self.depth = _tokens(text), 0, 0
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        self.tokens, self.at, self.depth = _tokens(text, file), 0, 0
         self.locations: dict[str, str] = {}
 
     # tokens
@@ -218,7 +234,7 @@ class _Reader:
     def take(self, text: str | None = None, kind: str | None = None) -> MlirToken:
         token = self.now
         if (text is not None and token.text != text) or (kind is not None and token.kind != kind):
-            refuse(f"expected `{text or kind}`, found `{token.text[:40]}`", token)
+            self.refuse(f"expected `{text or kind}`, found `{token.text[:40]}`", token)
         if token.kind != "end":
             self.at += 1
         return token
@@ -255,7 +271,7 @@ class _Reader:
             self.location()
             self._aliases()
         if self.now.kind != "end":
-            refuse(f"expected the end of the file, found `{self.now.text[:40]}`", self.now)
+            self.refuse(f"expected the end of the file, found `{self.now.text[:40]}`", self.now)
         return found
 
     def _aliases(self) -> None:
@@ -316,9 +332,11 @@ class _Reader:
             self.take(":")
         while self.now.text != "}":
             if self.now.kind == "block":
-                refuse("a region of several blocks", self.now, "export the function without unstructured control flow")
+                self.refuse(
+                    "a region of several blocks", self.now, "export the function without unstructured control flow"
+                )
             if self.now.kind == "end":
-                refuse("the region is not closed", self.now)
+                self.refuse("the region is not closed", self.now)
             found.operations.append(self.operation())
         self.depth -= 1
         return found
@@ -330,7 +348,9 @@ class _Reader:
             while True:
                 name = self.take(kind="value").text
                 if self.got(":"):
-                    count = int(self.take(kind="number").text)
+                    count = int((number := self.take(kind="number")).text)
+                    if count > MOST_RESULTS:
+                        self.refuse(f"an operation of more than {MOST_RESULTS} results", number)
                     results += [f"{name}#{i}" for i in range(count)]
                 else:
                     results.append(name)
@@ -339,7 +359,7 @@ class _Reader:
             self.take("=")
         named = self.take()
         if named.kind not in ("word", "string"):
-            refuse(f"expected an operation, found `{named.text[:40]}`", named)
+            self.refuse(f"expected an operation, found `{named.text[:40]}`", named)
         made = MlirOperation(named.text.strip('"'), self._place(named), tuple(results))
         while not self._ends():
             self._part(made)
@@ -405,7 +425,7 @@ class _Reader:
                 made.bound.append((name, self.type()))
                 self.location()
             elif self.now.kind == "end":
-                refuse("the bracket is not closed", self.now)
+                self.refuse("the bracket is not closed", self.now)
             else:
                 self._part(made)
         self.depth -= 1
@@ -434,7 +454,7 @@ class _Reader:
     def type(self) -> str:
         """A type, as it is written."""
         if self.now.kind not in ("type", "word"):
-            refuse(f"expected a type, found `{self.now.text[:40]}`", self.now)
+            self.refuse(f"expected a type, found `{self.now.text[:40]}`", self.now)
         return self.take().text
 
     # attributes
@@ -470,7 +490,7 @@ class _Reader:
             return self._angled(token.text)
         if token.kind in ("type", "value") or token.text in ("?", "-", "*", "+", "|"):
             return MlirWord(token.text)
-        refuse(f"expected an attribute, found `{token.text[:40]}`", token)
+        return self.refuse(f"expected an attribute, found `{token.text[:40]}`", token)
 
     def _angled(self, name: str) -> Any:
         if self.now.text != "<":
@@ -491,7 +511,7 @@ class _Reader:
         found: list[Any] = []
         while not self.got(closing):
             if self.now.kind == "end":
-                refuse(f"expected `{closing}`", self.now)
+                self.refuse(f"expected `{closing}`", self.now)
             if self.got(",") or self.got("->"):
                 continue
             if self.got(":"):  # `[0:4:2]`, as slices are written; `array<i64: 1, 2>`
@@ -510,7 +530,7 @@ class _Reader:
         listed: list[Any] = []
         while not self.got(closing):
             if self.now.kind == "end":
-                refuse(f"expected `{closing}`", self.now)
+                self.refuse(f"expected `{closing}`", self.now)
             if self.got(",") or self.got("x"):
                 continue
             if self.now.kind in ("word", "string") and self.ahead().text == "=":
@@ -535,7 +555,7 @@ class _Reader:
         while depth:
             token = self.take()
             if token.kind == "end":
-                refuse("the location is not closed", token)
+                self.refuse("the location is not closed", token)
             depth += (token.text == "(") - (token.text == ")") if token.kind == "mark" else 0
             if token.kind == "string" and not said:
                 said = token.text[1:-1]
@@ -555,11 +575,14 @@ class _Reader:
     def _deeper(self) -> None:
         self.depth += 1
         if self.depth > DEEPEST:
-            refuse(f"brackets are nested deeper than {DEEPEST}", self.now)
+            self.refuse(f"brackets are nested deeper than {DEEPEST}", self.now)
 
-    @staticmethod
-    def _place(token: MlirToken) -> TextPlace:
-        return TextPlace(token.line, token.column)
+    def refuse(self, message: str, token: MlirToken, help: str | None = None) -> NoReturn:
+        """Raise ImportRefused for the place of a token."""
+        refuse(message, self._place(token), help)
+
+    def _place(self, token: MlirToken) -> TextPlace:
+        return TextPlace(self.file, token.line, token.column)
 
 
 def _number(text: str) -> int | float | Bits:

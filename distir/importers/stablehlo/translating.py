@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from distir.importers.batched import broadcasts
+from distir.importers.core import ImportRefused
 from distir.importers.functions import Functions
 from distir.importers.names import value_name
 from distir.importers.recognition import RULES, rewritten
@@ -20,7 +21,15 @@ from distir.importers.simplify import simpler
 from distir.importers.sinking import sunk
 from distir.importers.stablehlo.shardings import Sharding, mesh_of
 from distir.importers.stablehlo.tensors import tensor_type
-from distir.importers.stablehlo.text import FunctionText, MlirOperation, ModuleText, Region, TextPlace, refuse
+from distir.importers.stablehlo.text import (
+    MALFORMED,
+    FunctionText,
+    MlirOperation,
+    ModuleText,
+    Region,
+    TextPlace,
+    refuse,
+)
 from distir.importers.translation import Translation
 from distir.ir import DTYPES, Apply, Attributes, Constant, Dense, DType, Function, TensorType
 from distir.ops import dense, to_array, to_dense, type_of
@@ -76,6 +85,8 @@ class StableHlo(Translation):
         """Values that are others, stacked along a new first dimension, while nothing needs them as one."""
         self.hint = ""
         """What values are called that are made now."""
+        self.places: dict[str, TextPlace] = {}
+        """Where the file has the operation that gives a value."""
         self._computed: dict[Any, tuple[str, ...]] = {}
 
     # what a rule sees
@@ -320,12 +331,20 @@ class StableHlo(Translation):
             advice = "write this part of the function with other ops, or export a part without it"
             refuse(f"`{operation.name}` has no op here", operation.place, advice)
         operands = [self.operand(given, operation, name not in TAKE_STACKS) for given in operation.operands]
-        with self._named(operation):
-            made = found(self, operation, operands)
+        try:
+            with self._named(operation):
+                made = found(self, operation, operands)
+        except MALFORMED as error:
+            if isinstance(error, ImportRefused):
+                raise
+            advice = "check the file with `stablehlo-opt`"
+            refuse(f"operands, attributes and types of `{operation.name}` do not fit", operation.place, advice)
         results = [made] if isinstance(made, str) else list(made)
         if len(results) != len(operation.results):
             refuse(f"`{operation.name}` gives {len(results)} results here", operation.place)
         self._check(operation, results)
+        for made in results:
+            self.places.setdefault(made, operation.place)
         self.env.update(zip(operation.results, results, strict=True))
 
     @contextmanager
