@@ -14,6 +14,7 @@ from typing import Any
 
 from distir.importers.onnx_nodes import shortest
 from distir.importers.recognition.rewriting import MatchedFunction, rule
+from distir.importers.recognition.views import parting
 from distir.ir import DISCARD, DTYPES, Apply, Constant, Dim, DType, Shape
 
 LOWEST = -1e9
@@ -82,6 +83,7 @@ def attention(program: MatchedFunction, root: Apply) -> str | None:
 
 
 def _written(program: MatchedFunction, root: Apply, scores: _Scores, v: _View, order: tuple[int, ...]) -> str | None:
+    scores, v, order = _with_groups_behind(program, _of_elements(program, scores, v), v, order)
     shapes = [view.shape(program) for view in (scores.q, scores.k, v)]
     q, k, values = shapes
     dtypes = {program.dtype(view.name) for view in (scores.q, scores.k, v)}
@@ -93,7 +95,7 @@ def _written(program: MatchedFunction, root: Apply, scores: _Scores, v: _View, o
     if heads is None:
         return None
     operands, attrs = heads
-    known, mask = _mask(program, scores, len(q))
+    known, mask = _mask(program, scores, q)
     if not known:
         return None
     operands.append(mask)
@@ -115,6 +117,46 @@ def _written(program: MatchedFunction, root: Apply, scores: _Scores, v: _View, o
             return None
         name = program.apply("Reshape", name, program.sizes(sizes, name))
     return name if order == tuple(range(len(q))) else program.apply("Transpose", name, perm=order)
+
+
+def _of_elements(program: MatchedFunction, scores: _Scores, v: _View) -> _Scores:
+    """Queries and keys before they were converted, where they are then of the elements of the values.
+
+    The op computes in wide elements itself.
+    """
+    views: list[_View] = []
+    for view in (scores.q, scores.k):
+        made, dtype = program.maker(view.name), program.dtype(v.name)
+        if made is None or made.op != "Cast" or program.dtype(made.args[0]) != dtype or view.factor != 1:
+            return scores
+        views.append(_composed(program, str(made.args[0]), view.order))
+    q, k = views
+    return replace(scores, q=q, k=k)
+
+
+def _with_groups_behind(
+    program: MatchedFunction, scores: _Scores, v: _View, order: tuple[int, ...]
+) -> tuple[_Scores, _View, tuple[int, ...]]:
+    """The same with the dimension that keys and values lack, of the heads that share them, as the last one of heads."""
+    rank = len(scores.q.order)
+    shared = [i for i in range(rank - 2) if scores.k.order[i] is None and v.order[i] is None]
+    if len(shared) != 1 or shared[0] == rank - 3:
+        return scores, v, order
+    perm = (*(i for i in range(rank - 2) if i != shared[0]), shared[0], rank - 2, rank - 1)
+    views = (_View(view.name, tuple(view.order[i] for i in perm), view.factor) for view in (scores.q, scores.k, v))
+    q, k, values = views
+    masks = tuple([replace(step, mask=_moved(program, step.mask, perm)) for step in scores.masks])
+    return replace(scores, q=q, k=k, masks=masks), values, tuple(perm.index(i) for i in order)
+
+
+def _moved(program: MatchedFunction, mask: str, perm: tuple[int, ...]) -> str:
+    """A mask for scores whose dimensions are in another order."""
+    shape = program.shape(mask)
+    if shape is None or all(size == 1 for size in shape[:-2]):
+        return mask
+    missing = range(len(perm) - len(shape))
+    whole = program.apply("Unsqueeze", mask, program.sizes([*missing], mask)) if missing else mask
+    return program.apply("Transpose", whole, perm=perm)
 
 
 def _heads(
@@ -140,11 +182,22 @@ def _of_groups(
     if len(count) < 2 or sizes.count(-1) > 1:
         return None
     merged = [sizes[0], count[0] * count[1], *sizes[3:]]
-    queries = _reshaped(program, views[0].written(program), merged)
+    queries = _of_one_dimension(program, views[0], merged)
     shared = [_View(view.name, (*view.order[:2], *view.order[3:])) for view in views[1:]]
     if all(view.order[2] is None for view in views[1:]):
         return [queries, *(view.written(program) for view in shared)], {}
     return [queries, *(program.squeezed(view.written(program), 2) for view in views[1:])], {}
+
+
+def _of_one_dimension(program: MatchedFunction, q: _View, sizes: Sequence[int]) -> str:
+    """Queries whose heads were parted in groups, as before that; else brought into this shape."""
+    made = program.maker(q.name)
+    if made is not None and made.op == "Reshape":
+        at = parting(program.shape(made.args[0]), program.shape(q.name))
+        if at is not None and q.order[1:3] == (at, at + 1):
+            order = tuple(None if i is None else i - (i > at) for i in q.order if i != at + 1)
+            return _composed(program, str(made.args[0]), order).written(program)
+    return _reshaped(program, q.written(program), sizes)
 
 
 def _reshaped(program: MatchedFunction, name: str, sizes: Sequence[int]) -> str:
@@ -384,30 +437,36 @@ def _capped(program: MatchedFunction, name: str) -> Iterator[_Scores]:
     yield from _scaled(program, name)
 
 
-def _scaled(program: MatchedFunction, name: str) -> Iterator[_Scores]:
+def _scaled(program: MatchedFunction, name: str, order: tuple[int, ...] | None = None) -> Iterator[_Scores]:
+    """Products of queries and keys times a number, with the dimensions of the value in this order."""
     made = program.maker(name)
     step = _times_number(program, made)
     if step is not None:
         if program.shape(step[0]) == program.shape(name):
-            found = _scaled(program, step[0])
+            found = _scaled(program, step[0], order)
             yield from (s.through(name, scale=s.scale * step[1]) for s in found)
     elif made is not None and made.op == "Cast":
-        yield from (found.through(name) for found in _scaled(program, str(made.args[0])))
+        yield from (found.through(name) for found in _scaled(program, str(made.args[0]), order))
+    elif made is not None and made.op == "Transpose" and isinstance(perm := made.attrs.get("perm"), tuple):
+        inner = tuple(int(perm[i]) for i in order or range(len(perm)))  # type: ignore[arg-type, call-overload]
+        yield from (found.through(name) for found in _scaled(program, str(made.args[0]), inner))
     elif made is not None:
-        yield from (found.through(name) for found in _products(program, made))
+        yield from (found.through(name) for found in _products(program, made, order))
 
 
-def _products(program: MatchedFunction, made: Apply) -> Iterator[_Scores]:
+def _products(program: MatchedFunction, made: Apply, order: tuple[int, ...] | None) -> Iterator[_Scores]:
     """Queries times keys."""
     if made.op == "MatMul":
         left, right = (str(arg) for arg in made.args)
         rank = len(program.shape(left) or ())
-        if rank > 2 and rank == len(program.shape(right) or ()):
-            keys = _composed(program, right, (*range(rank - 2), rank - 1, rank - 2))
-            yield _Scores(_view(program, left, rank), keys)
+        heads = (order or tuple(range(rank)))[:-2]
+        plain = order is None or order[-2:] == (rank - 2, rank - 1)
+        if rank > 2 and rank == len(program.shape(right) or ()) and plain:
+            keys = _composed(program, right, (*heads, rank - 1, rank - 2))
+            yield _Scores(_composed(program, left, (*heads, rank - 2, rank - 1)), keys)
     elif made.op == "Einsum":
         for swapped in (False, True):
-            labels = _einsum_of_scores(made, swapped)
+            labels = _einsum_of_scores(made, swapped, order)
             if labels is not None:
                 a, b, out = labels
                 (summed,) = set(a) & set(b) - set(out)
@@ -417,13 +476,17 @@ def _products(program: MatchedFunction, made: Apply) -> Iterator[_Scores]:
                 yield _Scores(_composed(program, str(first), q), _composed(program, str(second), k))
 
 
-def _einsum_of_scores(made: Apply, swapped: bool) -> tuple[str, str, str] | None:
-    """The labels of queries, keys and scores: one is summed, and the last two of the scores are of one factor each."""
+def _einsum_of_scores(made: Apply, swapped: bool, order: tuple[int, ...] | None) -> tuple[str, str, str] | None:
+    """The labels of queries, keys and scores in an order.
+
+    One is summed, and the last two of the scores are of one factor each.
+    """
     equation = made.attrs.get("equation")
     if not isinstance(equation, str) or len(made.args) != 2 or "..." in equation:
         return None
     given, _, out = equation.replace(" ", "").partition("->")
     labels = given.split(",")
+    out = out if order is None else "".join(out[i] for i in order)
     if len(labels) != 2 or len(out) < 3 or any(len(set(part)) < len(part) for part in (*labels, out)):
         return None
     a, b = labels[::-1] if swapped else labels
@@ -435,8 +498,9 @@ def _einsum_of_scores(made: Apply, swapped: bool) -> tuple[str, str, str] | None
 # masks
 
 
-def _mask(program: MatchedFunction, scores: _Scores, rank: int) -> tuple[bool, str]:
+def _mask(program: MatchedFunction, scores: _Scores, q: Shape) -> tuple[bool, str]:
     """One mask for all steps of masking, "" for none; and whether there is one that says the same."""
+    rank = len(q)
     mask, dtype = "", program.dtype(scores.q.name)
     if dtype is None:
         return False, ""
@@ -451,15 +515,18 @@ def _mask(program: MatchedFunction, scores: _Scores, rank: int) -> tuple[bool, s
     if rank == 3 and len(shape) == 3 and shape[0] != 1:  # a batch, not heads
         mask = program.apply("Unsqueeze", mask, program.sizes([1], mask))
     if rank == 5 and len(shape) > 3:
-        return _of_all_heads(program, mask, shape)
+        return _of_all_heads(program, mask, shape, q)
     if rank == 5 and len(shape) == 3 and shape[0] != 1:
         return False, ""
     return True, mask
 
 
-def _of_all_heads(program: MatchedFunction, mask: str, shape: Shape) -> tuple[bool, str]:
-    """A mask of (batch, groups, heads, queries, keys) without the groups, where it is the same for all heads."""
+def _of_all_heads(program: MatchedFunction, mask: str, shape: Shape, q: Shape) -> tuple[bool, str]:
+    """A mask of (batch, groups, heads, queries, keys) without the groups: where it is the same for all, or for none."""
     padded: tuple[Dim, ...] = (*(1,) * (5 - len(shape)), *shape)
+    sizes = [size for size in shape if isinstance(size, int)]
+    if len(sizes) == 5 and shape[1:3] == q[1:3]:
+        return True, _reshaped(program, mask, [sizes[0], sizes[1] * sizes[2], *sizes[3:]])
     if padded[1:3] != (1, 1) or len(shape) != 5:
         return len(shape) == 4 and padded[1:3] == (1, 1), mask
     return True, program.squeezed(mask, 1)

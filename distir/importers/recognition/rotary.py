@@ -13,6 +13,7 @@ from typing import Any
 
 from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import Apply, Shape
+from distir.ops import to_array
 
 LARGEST = 1024
 """Elements of the largest head."""
@@ -46,13 +47,18 @@ def _read(program: MatchedFunction, root: Apply, shape: Shape, halves: bool) -> 
     whole = rows.of(root.results[0])
     if whole is None or len(whole.shape) != 1:
         return None
+    dtype = program.dtype(root.results[0])
     for x in rows.heads(shape, root.results[0]):
-        found = _turned(whole.cells, rows.known[x])
+        row = rows.known[x]
+        if row is not None and program.dtype(x) != dtype:  # parts are converted, not the whole
+            row = rows.marked(row, ("Cast", dtype))
+        found = _turned(whole.cells, row)
         if found is None or not program.inner(root, rows.between(root.results[0], x)):
             continue
         pairs, interleaved = found
         caches = [rows.with_halves([pair[i] for pair in pairs], interleaved) for i in (0, 1)]
         if caches[0] is not None and caches[1] is not None:
+            x = x if program.dtype(x) == dtype or dtype is None else program.apply("Cast", x, to=dtype)
             return _written(program, x, caches[0], caches[1], interleaved, 2 * len(pairs))
     return None
 
@@ -181,7 +187,8 @@ class _Rows:
         if name not in self.known:
             made = self.program.maker(name)
             found = None
-            if made is not None and made.op in SEEN_THROUGH and depth < DEEPEST:
+            fixed = self.program.known(name) is not None
+            if made is not None and made.op in SEEN_THROUGH and depth < DEEPEST and not fixed:
                 found = _OPS[made.op](self, made, name, depth)
             self.known[name] = found or self._own(name)
         return self.known[name]
@@ -206,6 +213,9 @@ class _Rows:
         fixed = self.program.known(name)
         if fixed is not None and len(set(fixed.values)) == 1:
             return _Row(inner, [(((), float(fixed.values[0])),)] * math.prod(inner))  # type: ignore[arg-type]
+        if fixed is not None:  # equal columns are one element, whatever they are called
+            columns = to_array(fixed).reshape(-1, math.prod(inner)).T
+            return _Row(inner, [self.element((shape[:-last], column.tobytes())) for column in columns])
         return _Row(inner, [self.element((name, i)) for i in range(math.prod(inner))])
 
     def heads(self, shape: Shape, but: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distir.importers.recognition.rewriting import MatchedFunction, rule
-from distir.ir import Apply
+from distir.ir import Apply, Shape
 
 
 @rule("Transpose")
@@ -21,4 +21,31 @@ def transposed(program: MatchedFunction, root: Apply) -> str | None:
     return program.apply("Transpose", str(made.args[0]), perm=perm)
 
 
-RULES = (transposed,)
+@rule("Reshape")
+def regrouped(program: MatchedFunction, root: Apply) -> str | None:
+    """A dimension parted in two, others moved around both, and a reshape: the dimension is moved as it was."""
+    moved = program.maker(root.args[0])
+    parted = program.maker(moved.args[0]) if moved is not None and moved.op == "Transpose" else None
+    perm = moved.attrs.get("perm") if moved is not None else None
+    if parted is None or parted.op != "Reshape" or not isinstance(perm, tuple):
+        return None
+    source = str(parted.args[0])
+    at = parting(program.shape(source), program.shape(parted.results[0]))
+    if at is None or (place := perm.index(at)) + 1 == len(perm) or perm[place + 1] != at + 1:
+        return None
+    order = [int(axis) - (int(axis) > at) for axis in perm if axis != at + 1]  # type: ignore[arg-type, call-overload]
+    whole = program.apply("Transpose", source, perm=tuple(order))
+    if program.shape(whole) == program.shape(root.results[0]):
+        return whole
+    return program.apply("Reshape", whole, *map(str, root.args[1:]), **root.attrs)
+
+
+def parting(before: Shape | None, after: Shape | None) -> int | None:
+    """Which dimension is two after a reshape, while the others are as before; None where there is no such one."""
+    if before is None or after is None or len(after) != len(before) + 1:
+        return None
+    at = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before) - 1)
+    return at if before[at + 1 :] == after[at + 2 :] and before[:at] == after[:at] else None
+
+
+RULES = (transposed, regrouped)

@@ -215,6 +215,8 @@ def _dot_general(into: StableHlo, operation: MlirOperation, operands: Sequence[s
     """A product of matrices where that is all, else with dimensions brought together before and parted behind."""
     of = tensor_type(operation.types[1][0], DEVICE, operation.place)
     batch, contracting = _dimensions(into, operation, operands)
+    if batch[0] and (written := _einsum(into, operands, batch, contracting, of)):
+        return written
     left, right = operands = [_without_ones(into, x, (batch[i], contracting[i])) for i, x in enumerate(operands)]
     last = [len(into.shape(x)) - 1 for x in operands]
     if len(contracting[0]) == 1 and contracting[0] != last[:1] and contracting[1] == last[1:]:  # as values by weights
@@ -226,6 +228,44 @@ def _dot_general(into: StableHlo, operation: MlirOperation, operands: Sequence[s
     return into.reshaped(_product(into, (left, right), batch, contracting, of), into_sizes(of.shape))
 
 
+def _einsum(
+    into: StableHlo,
+    operands: Sequence[str],
+    batch: Sequence[list[int]],
+    contracting: Sequence[list[int]],
+    of: TensorType,
+) -> str | None:
+    """A product for each of a batch, of more than matrices: as queries by groups of heads times their keys.
+
+    None where it is one of matrices.
+    """
+    ranks = [len(into.shape(x)) for x in operands]
+    places = [{axis: ("batch", i) for i, axis in enumerate(batch[side])} for side in (0, 1)]
+    for side in (0, 1):
+        places[side] |= {axis: ("summed", i) for i, axis in enumerate(contracting[side])}
+    own = [
+        [axis for axis in range(rank) if axis not in places[i] and into.shape(x)[axis] != 1]
+        for i, (x, rank) in enumerate(zip(operands, ranks, strict=True))
+    ]
+    if max(map(len, own)) < 2:
+        return None
+    operands = _of_elements(into, operands, of)
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    shared = {place: next(letters) for place in [*places[0].values()]}
+    terms: list[str] = []
+    given: list[str] = []
+    free: list[str] = []
+    for i, x in enumerate(operands):
+        kept = [axis for axis, size in enumerate(into.shape(x)) if size != 1]
+        labels = {axis: shared[places[i][axis]] if axis in places[i] else next(letters) for axis in kept}
+        terms.append("".join(labels.values()))
+        free += [labels[axis] for axis in own[i]]
+        given.append(into.reshaped(x, [into.shape(x)[axis] for axis in kept]))
+    lead = [shared[places[0][axis]] for axis in batch[0] if into.shape(operands[0])[axis] != 1]
+    made = into.apply("Einsum", *given, equation=f"{terms[0]},{terms[1]}->{''.join([*lead, *free])}")
+    return into.reshaped(made, into_sizes(of.shape))
+
+
 def _product(
     into: StableHlo,
     operands: tuple[str, str],
@@ -234,17 +274,13 @@ def _product(
     of: TensorType,
 ) -> str:
     """The sums of products, with the dimensions of the batch, then those of the first operand, and of the second."""
-    left, right = operands
     sides = [
         [axis for axis in range(len(into.shape(x))) if axis not in (*batch[i], *contracting[i])]
         for i, x in enumerate(operands)
     ]
-    lead = [into.shape(left)[axis] for axis in batch[0]]
+    lead = [into.shape(operands[0])[axis] for axis in batch[0]]
     rows, columns = ([into.shape(x)[a] for a in axes] for x, axes in zip(operands, sides, strict=True))
-    wide = of.dtype
-    assert wide is not None
-    if wide.name != into.dtype(left).name or into.dtype(left) != into.dtype(right):
-        left, right = (into.apply("Cast", x, to=wide) for x in (left, right))
+    left, right = _of_elements(into, operands, of)
     inner = math.prod(into.shape(left)[axis] for axis in contracting[0])
     plain = not batch[0] and len(contracting[0]) == 1 and contracting[0][0] == len(into.shape(left)) - 1
     right = into.transposed(right, [*batch[1], *contracting[1], *sides[1]])
@@ -258,6 +294,14 @@ def _product(
             left = into.reshaped(left, [*lead, math.prod(rows), inner])
         made = into.apply("MatMul", left, right)
     return into.reshaped(made, [*lead, *rows, *columns])
+
+
+def _of_elements(into: StableHlo, operands: Sequence[str], of: TensorType) -> Sequence[str]:
+    """Operands of a product, converted to its elements where they are of others."""
+    assert of.dtype is not None
+    if {into.dtype(x).name for x in operands} == {of.dtype.name}:
+        return operands
+    return [into.apply("Cast", x, to=of.dtype) for x in operands]
 
 
 def _without_ones(into: StableHlo, name: str, numbers: Sequence[list[int]]) -> str:

@@ -295,7 +295,11 @@ class StableHlo(Translation):
         """Write a function out; gives what its results are called."""
         if len(operands) != len(function.params):
             refuse(f"`@{function.name}` expected {len(function.params)} operands, found {len(operands)}", place)
-        return self.block(function.body, [p.name for p in function.params], operands, place, {})
+        found = self.block(function.body, [p.name for p in function.params], operands, place, {})
+        if len(found) != len(function.results):
+            message = f"`@{function.name}` says that it gives {len(function.results)} results, and returns {len(found)}"
+            refuse(message, function.place)
+        return found
 
     def block(
         self,
