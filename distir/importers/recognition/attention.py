@@ -13,15 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distir.importers.onnx_nodes import shortest
+from distir.importers.recognition.masks import LOWEST, Masking, joined, looking_back, moved, seen_by
 from distir.importers.recognition.rewriting import MatchedFunction, rule
-from distir.importers.recognition.views import parting
-from distir.ir import DISCARD, DTYPES, Apply, Constant, Dim, DType, Shape
-
-LOWEST = -1e9
-"""A score that is set to less is as good as none: next to it, scores vanish in Float32 and narrower elements."""
-
-LARGEST_MASK = 1 << 24
-"""Elements of the largest mask that is computed to see what it hides."""
+from distir.importers.recognition.views import parting, reshaped
+from distir.ir import DISCARD, Apply, Constant, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +42,6 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class _Masking:
-    """One step of masking: an addend (or what is subtracted), or a condition under which scores stay (or do not)."""
-
-    mask: str
-    fill: float | None = None
-    negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Scores:
     """What a softmax is taken of."""
 
@@ -64,7 +50,7 @@ class _Scores:
     scale: float = 1.0
     softcap: float = 0.0
     dropout: float = 0.0
-    masks: tuple[_Masking, ...] = ()
+    masks: tuple[Masking, ...] = ()
     sinks: str | None = None
     between: frozenset[str] = frozenset()
 
@@ -83,7 +69,7 @@ def attention(program: MatchedFunction, root: Apply) -> str | None:
 
 
 def _written(program: MatchedFunction, root: Apply, scores: _Scores, v: _View, order: tuple[int, ...]) -> str | None:
-    scores, v, order = _with_groups_behind(program, _of_elements(program, scores, v), v, order)
+    scores, v, order = _with_groupslooking_back(program, _of_elements(program, scores, v), v, order)
     shapes = [view.shape(program) for view in (scores.q, scores.k, v)]
     q, k, values = shapes
     dtypes = {program.dtype(view.name) for view in (scores.q, scores.k, v)}
@@ -95,7 +81,7 @@ def _written(program: MatchedFunction, root: Apply, scores: _Scores, v: _View, o
     if heads is None:
         return None
     operands, attrs = heads
-    known, mask = _mask(program, scores, q)
+    known, mask = joined(program, scores.masks, program.dtype(scores.q.name), q)
     if not known:
         return None
     operands.append(mask)
@@ -134,7 +120,7 @@ def _of_elements(program: MatchedFunction, scores: _Scores, v: _View) -> _Scores
     return replace(scores, q=q, k=k)
 
 
-def _with_groups_behind(
+def _with_groupslooking_back(
     program: MatchedFunction, scores: _Scores, v: _View, order: tuple[int, ...]
 ) -> tuple[_Scores, _View, tuple[int, ...]]:
     """The same with the dimension that keys and values lack, of the heads that share them, as the last one of heads."""
@@ -145,18 +131,8 @@ def _with_groups_behind(
     perm = (*(i for i in range(rank - 2) if i != shared[0]), shared[0], rank - 2, rank - 1)
     views = (_View(view.name, tuple(view.order[i] for i in perm), view.factor) for view in (scores.q, scores.k, v))
     q, k, values = views
-    masks = tuple([replace(step, mask=_moved(program, step.mask, perm)) for step in scores.masks])
+    masks = tuple([replace(step, mask=moved(program, step.mask, perm)) for step in scores.masks])
     return replace(scores, q=q, k=k, masks=masks), values, tuple(perm.index(i) for i in order)
-
-
-def _moved(program: MatchedFunction, mask: str, perm: tuple[int, ...]) -> str:
-    """A mask for scores whose dimensions are in another order."""
-    shape = program.shape(mask)
-    if shape is None or all(size == 1 for size in shape[:-2]):
-        return mask
-    missing = range(len(perm) - len(shape))
-    whole = program.apply("Unsqueeze", mask, program.sizes([*missing], mask)) if missing else mask
-    return program.apply("Transpose", whole, perm=perm)
 
 
 def _heads(
@@ -197,16 +173,7 @@ def _of_one_dimension(program: MatchedFunction, q: _View, sizes: Sequence[int]) 
         if at is not None and q.order[1:3] == (at, at + 1):
             order = tuple(None if i is None else i - (i > at) for i in q.order if i != at + 1)
             return _composed(program, str(made.args[0]), order).written(program)
-    return _reshaped(program, q.written(program), sizes)
-
-
-def _reshaped(program: MatchedFunction, name: str, sizes: Sequence[int]) -> str:
-    made = program.maker(name)
-    if made is not None and made.op == "Reshape":  # what it was before, where that has the shape already
-        before = program.shape(made.args[0]) or ()
-        if [size if isinstance(size, int) else -1 for size in before] == list(sizes):
-            return str(made.args[0])
-    return program.apply("Reshape", name, program.sizes(sizes, name))
+    return reshaped(program, q.written(program), sizes)
 
 
 # the product of weights and values
@@ -395,20 +362,20 @@ def _masked(program: MatchedFunction, name: str) -> Iterator[_Scores]:
         for scores, mask in ((a, b), (b, a)):
             if program.shape(scores) == program.shape(name):
                 found = _masked(program, scores)
-                yield from (s.through(name, masks=(*s.masks, _Masking(mask))) for s in found)
+                yield from (s.through(name, masks=(*s.masks, Masking(mask))) for s in found)
         return
     if made is not None and made.op == "Sub":
         scores, mask = (str(arg) for arg in made.args)
         if program.shape(scores) == program.shape(name):
             found = _masked(program, scores)
-            yield from (s.through(name, masks=(*s.masks, _Masking(mask, negated=True))) for s in found)
+            yield from (s.through(name, masks=(*s.masks, Masking(mask, negated=True))) for s in found)
         return
     if made is not None and made.op == "Where":
         condition, *ways = (str(arg) for arg in made.args)
         for scores, other, negated in ((*ways, False), (*ways[::-1], True)):
             fill = program.number(other)
             if fill is not None and fill <= LOWEST and program.shape(scores) == program.shape(name):
-                step = _Masking(*_plain(program, condition, fill, negated))
+                step = Masking(*_plain(program, condition, fill, negated))
                 found = _masked(program, scores)
                 yield from (s.through(name, masks=(*s.masks, step)) for s in found)
         return
@@ -495,65 +462,6 @@ def _einsum_of_scores(made: Apply, swapped: bool, order: tuple[int, ...] | None)
     return (a, b, out) if fits and out[-2] not in b else None
 
 
-# masks
-
-
-def _mask(program: MatchedFunction, scores: _Scores, q: Shape) -> tuple[bool, str]:
-    """One mask for all steps of masking, "" for none; and whether there is one that says the same."""
-    rank = len(q)
-    mask, dtype = "", program.dtype(scores.q.name)
-    if dtype is None:
-        return False, ""
-    for step in scores.masks:
-        fits = program.dtype(step.mask) in ((DTYPES["Bool"],) if step.fill is not None else (dtype,))
-        if not fits or (step.fill not in (None, -math.inf) and dtype.bytes > 4):
-            return False, ""
-        mask = _with_step(program, mask, step, dtype)
-    shape = program.shape(mask) if mask else ()
-    if shape is None:
-        return False, ""
-    if rank == 3 and len(shape) == 3 and shape[0] != 1:  # a batch, not heads
-        mask = program.apply("Unsqueeze", mask, program.sizes([1], mask))
-    if rank == 5 and len(shape) > 3:
-        return _of_all_heads(program, mask, shape, q)
-    if rank == 5 and len(shape) == 3 and shape[0] != 1:
-        return False, ""
-    return True, mask
-
-
-def _of_all_heads(program: MatchedFunction, mask: str, shape: Shape, q: Shape) -> tuple[bool, str]:
-    """A mask of (batch, groups, heads, queries, keys) without the groups: where it is the same for all, or for none."""
-    padded: tuple[Dim, ...] = (*(1,) * (5 - len(shape)), *shape)
-    sizes = [size for size in shape if isinstance(size, int)]
-    if len(sizes) == 5 and shape[1:3] == q[1:3]:
-        return True, _reshaped(program, mask, [sizes[0], sizes[1] * sizes[2], *sizes[3:]])
-    if padded[1:3] != (1, 1) or len(shape) != 5:
-        return len(shape) == 4 and padded[1:3] == (1, 1), mask
-    return True, program.squeezed(mask, 1)
-
-
-def _with_step(program: MatchedFunction, mask: str, step: _Masking, dtype: DType) -> str:
-    """A mask after one more step."""
-    condition = step.mask
-    if step.fill is None and step.negated:
-        return _with_step(program, mask, _Masking(program.apply("Neg", step.mask)), dtype)
-    if step.fill is None:
-        if mask and program.dtype(mask) == DTYPES["Bool"]:
-            return program.apply("Where", mask, step.mask, program.constant(-math.inf, dtype, step.mask))
-        return program.apply("Add", mask, step.mask) if mask else step.mask
-    hidden = step.fill == -math.inf
-    if hidden and not mask:
-        return program.apply("Not", condition) if step.negated else condition
-    if hidden and program.dtype(mask) == DTYPES["Bool"]:
-        return program.apply("And", mask, program.apply("Not", condition) if step.negated else condition)
-    like = "" if not mask or program.dtype(mask) == DTYPES["Bool"] else mask
-    seen = like or program.constant(0.0, dtype, condition)
-    if mask and not like:
-        seen = program.apply("Where", mask, seen, program.constant(-math.inf, dtype, condition))
-    fill = program.constant(step.fill, dtype, condition)
-    return program.apply("Where", condition, *((fill, seen) if step.negated else (seen, fill)))
-
-
 # what attention says itself
 
 
@@ -619,13 +527,13 @@ def causal(program: MatchedFunction, root: Apply) -> str | None:
     queries, keys = ((program.shape(arg) or (None,) * 4)[2 if rank == 4 else 1] for arg in root.args[:2])
     if queries is None or queries != keys or queries != shape[-1]:
         return None
-    seen = _seen(program, mask)
+    seen = seen_by(program, mask)
     if seen is None:
         return None
     size = seen.shape[-1]
     first = [bool(sees) for sees in seen[:, 0]]
     window = first.index(False) if False in first else size
-    if not (seen == _behind(size, window)).all():
+    if not (seen == looking_back(size, window)).all():
         return None
     attrs: dict[str, Any] = {**root.attrs, "is_causal": True}
     if window < size:
@@ -634,26 +542,6 @@ def causal(program: MatchedFunction, root: Apply) -> str | None:
     while operands[-1] == "":
         operands.pop()
     return program.apply("Attention", *operands, like=root.results[0], **attrs)
-
-
-def _behind(size: int, window: int) -> Any:
-    """Which keys queries see that look back: themselves, and so many in all."""
-    import numpy as np
-
-    ahead: Any = np.subtract.outer(np.arange(size), np.arange(size)).T
-    return (ahead <= 0) & (ahead > -window)
-
-
-def _seen(program: MatchedFunction, mask: str) -> Any:
-    """Which keys each query sees, by a mask that depends on no input and hides fully or not at all."""
-    found = program.computed(mask, LARGEST_MASK)
-    if found is None:
-        return None
-    plain = found.reshape(found.shape[-2:])
-    if plain.dtype == bool:
-        return plain
-    hidden = plain <= LOWEST
-    return ~hidden if (hidden | (plain == 0)).all() and not hidden.all(axis=-1).any() else None
 
 
 RULES = (attention, of_shared_heads, causal)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import Apply, Shape
 
@@ -46,6 +48,16 @@ def parting(before: Shape | None, after: Shape | None) -> int | None:
         return None
     at = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before) - 1)
     return at if before[at + 1 :] == after[at + 2 :] and before[:at] == after[:at] else None
+
+
+def reshaped(program: MatchedFunction, name: str, sizes: Sequence[int]) -> str:
+    """A tensor in another shape, of which one size may be -1: what it was before, where that has it already."""
+    made = program.maker(name)
+    if made is not None and made.op == "Reshape":  # what it was before, where that has the shape already
+        before = program.shape(made.args[0]) or ()
+        if [size if isinstance(size, int) else -1 for size in before] == list(sizes):
+            return str(made.args[0])
+    return program.apply("Reshape", name, program.sizes(sizes, name))
 
 
 RULES = (transposed, regrouped)

@@ -251,19 +251,15 @@ def _einsum(
         return None
     operands = _of_elements(into, operands, of)
     letters = iter("abcdefghijklmnopqrstuvwxyz")
-    shared = {place: next(letters) for place in [*places[0].values()]}
-    terms: list[str] = []
-    given: list[str] = []
-    free: list[str] = []
-    for i, x in enumerate(operands):
-        kept = [axis for axis, size in enumerate(into.shape(x)) if size != 1]
-        labels = {axis: shared[places[i][axis]] if axis in places[i] else next(letters) for axis in kept}
-        terms.append("".join(labels.values()))
-        free += [labels[axis] for axis in own[i]]
-        given.append(into.reshaped(x, [into.shape(x)[axis] for axis in kept]))
-    lead = [shared[places[0][axis]] for axis in batch[0] if into.shape(operands[0])[axis] != 1]
-    made = into.apply("Einsum", *given, equation=f"{terms[0]},{terms[1]}->{''.join([*lead, *free])}")
-    return into.reshaped(made, into_sizes(of.shape))
+    shared = {place: next(letters) for place in places[0].values()}
+    labels = [
+        [shared[places[i][axis]] if axis in places[i] else next(letters) for axis in range(rank)]
+        for i, rank in enumerate(ranks)
+    ]
+    result = [shared["batch", i] for i in range(len(batch[0]))]
+    result += [label for term in labels for label in term if label not in shared.values()]
+    left, right = ("".join(term) for term in labels)
+    return into.apply("Einsum", *operands, equation=f"{left},{right}->{''.join(result)}")
 
 
 def _product(
