@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from distir.importers.stablehlo.ranges import bounds, clamped, range_of
 from distir.importers.stablehlo.shapes import plain_region
 from distir.importers.stablehlo.text import MlirOperation, refuse
 from distir.importers.stablehlo.translating import StableHlo, rule
-from distir.ir import Dense
+from distir.ir import DTYPES, Dense, DType
 from distir.ops.numeric import np
+
+BOOL, INT32 = DTYPES["Bool"], DTYPES["Int32"]
 
 COMBINED = {"add": "add", "maximum": "max", "minimum": "min", "multiply": "mul", "second": "none"}
 """How written elements are combined with those that are there, by the operation of the region."""
@@ -63,13 +67,13 @@ def _gather(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) 
         return _by_elements(into, operation, data, indices, numbers)
     if len(numbers.of) == 1:
         (axis,) = numbers.of
-        places = _counted_from_zero(into, _components(into, indices, numbers), shape[axis])
+        places = _in_range(into, _components(into, indices, numbers), shape[axis])
         made = into.apply("Gather", data, places, axis=axis)
         count = len(into.shape(places))
         return _laid(into, made, count, axis, numbers.window)
     if numbers.of != list(range(len(numbers.of))) or numbers.vector != len(into.shape(indices)) - 1:
         refuse("a gather by indices that do not count along the first dimensions has no op here", operation.place)
-    made = into.apply("GatherND", data, indices)
+    made = into.apply("GatherND", data, _all_in_range(into, indices, shape))
     return _laid(into, made, len(into.shape(indices)) - 1, 0, numbers.window)
 
 
@@ -105,10 +109,29 @@ def _counted_from_zero(into: StableHlo, indices: str, size: int) -> str:
     return source if below and added and by == [size] else indices
 
 
+def _in_range(into: StableHlo, indices: str, size: int) -> str:
+    """Indices as a gather takes them: those behind the end are the last one, those before the front the first one."""
+    plain = _counted_from_zero(into, indices, size)
+    return clamped(into, plain, 0 if plain == indices else -size, size - 1)
+
+
+def _all_in_range(into: StableHlo, indices: str, shape: Sequence[int]) -> str:
+    """The same of indices of several components, which are along the last dimension."""
+    count = into.shape(indices)[-1]
+    dtype = into.dtype(indices)
+    low, high = range_of(into, indices)
+    if low < 0:
+        indices = into.apply("Max", indices, into.known_value(Dense(dtype, (), (0,))))
+    if high > min(shape[:count]) - 1:
+        most = tuple(min(size - 1, high) for size in shape[:count])
+        indices = into.apply("Min", indices, into.known_value(Dense(dtype, (count,), most)))
+    return indices
+
+
 def _by_elements(into: StableHlo, operation: MlirOperation, data: str, indices: str, numbers: _Numbers) -> str:
     """`take_along_axis`: all dimensions but one go along with those of the indices."""
-    shape, places = into.shape(data), _along(into, operation, data, indices, numbers)
-    axis = numbers.of[0]
+    shape, axis = into.shape(data), numbers.of[0]
+    places = _in_range(into, _along(into, operation, data, indices, numbers), shape[axis])
     if into.shape(places)[axis] != 1 or not shape:
         return into.apply("GatherElements", data, places, axis=axis)
     made = into.apply("GatherElements", data, places, axis=axis)
@@ -135,7 +158,7 @@ def _along(into: StableHlo, operation: MlirOperation, data: str, indices: str, n
         order = [left.index(a) for a in numbers.index_batch]
         order.insert(axis, left.index(extra[0]))
         places = into.transposed(places, order)
-    return _counted_from_zero(into, places, into.shape(data)[axis])
+    return places
 
 
 @rule("scatter")
@@ -152,26 +175,73 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
     if sorted(numbers.of) != sorted(numbers.dropped):
         refuse("a scatter of slices that are no single elements along an index has no op here", operation.place)
     if numbers.batch:
+        axis = numbers.of[0]
         places = _along(into, operation, data, indices, numbers)
-        updates = into.reshaped(updates, into.shape(places))
-        return into.apply("ScatterElements", data, places, updates, axis=numbers.of[0], reduction=reduction)
+        plain = _counted_from_zero(into, places, shape[axis])
+        given, one = into.shape(places), (*into.shape(places), 1)
+        parts = into.reshaped(plain, one), into.reshaped(updates, given), [shape[axis]], plain != places
+        places, updates = _written_in_range(into, *parts, reduction)
+        places = into.reshaped(places, given)
+        return into.apply("ScatterElements", data, places, updates, axis=axis, reduction=reduction)
     if numbers.vector != len(into.shape(indices)):
         order = [a for a in range(len(into.shape(indices))) if a != numbers.vector]
         indices = into.transposed(indices, [*order, numbers.vector])
     else:
         indices = into.reshaped(indices, [*into.shape(indices), 1])
+    from_end = False
     if len(numbers.of) == 1:
         plain = into.reshaped(indices, into.shape(indices)[:-1])
         counted = _counted_from_zero(into, plain, shape[numbers.of[0]])
-        indices = into.reshaped(counted, into.shape(indices)) if counted != plain else indices
+        from_end = counted != plain
+        indices = into.reshaped(counted, into.shape(indices)) if from_end else indices
     rest = [axis for axis in range(rank) if axis not in numbers.of]
     if [into.shape(updates)[a] for a in numbers.window] != [shape[a] for a in rest]:
         refuse("a scatter of parts of slices has no op here", operation.place)
     written = [a for a in range(len(into.shape(updates))) if a not in numbers.window]
     updates = into.transposed(updates, [*written, *numbers.window])
     order = [*numbers.of, *rest]
+    sizes = [shape[axis] for axis in numbers.of]
+    indices, updates = _written_in_range(into, indices, updates, sizes, from_end, reduction)
     made = into.apply("ScatterND", into.transposed(data, order), indices, updates, reduction=reduction)
     return into.transposed(made, sorted(range(rank), key=order.__getitem__))
+
+
+def _written_in_range(
+    into: StableHlo, indices: str, updates: str, sizes: Sequence[int], from_end: bool, reduction: str
+) -> tuple[str, str]:
+    """Indices and what is written at them, where what is written out of range changes nothing.
+
+    `sizes`: of the dimensions that the components of an index count along, which lie along the last dimension of
+    `indices`; `from_end`: negative ones count from there. Where elements are replaced, nothing that is written changes
+    nothing: an index out of range is then an error when the program runs.
+    """
+    low, high = range_of(into, indices)
+    least = [-size if from_end else 0 for size in sizes]
+    if reduction == "none" or (low >= max(least) and high < min(sizes)):
+        return indices, updates
+    dtype, shape = into.dtype(indices), into.shape(indices)
+    ends = [[max(n, low) for n in least], [min(size - 1, high) for size in sizes]]
+    floor, ceiling = (into.known_value(Dense(dtype, (len(end),), tuple(end))) for end in ends)
+    inside = into.apply(
+        "And", into.apply("GreaterOrEqual", indices, floor), into.apply("LessOrEqual", indices, ceiling)
+    )
+    indices = into.apply("Min", into.apply("Max", indices, floor), ceiling)
+    if len(sizes) > 1:
+        each = into.apply("ReduceMin", into.apply("Cast", inside, to=INT32), into.ints([len(shape) - 1]))
+        inside = into.apply("Cast", each, to=BOOL)
+    window = len(into.shape(updates)) - len(shape) + 1
+    inside = into.reshaped(inside, [*shape[:-1], *(1,) * window])
+    of = into.dtype(updates)
+    neutral = into.known_value(Dense(of, (), (_neutral(reduction, of),)))
+    return indices, into.apply("Where", inside, updates, neutral)
+
+
+def _neutral(reduction: str, dtype: DType) -> float | int:
+    """What changes nothing."""
+    if reduction in ("add", "mul"):
+        return int(reduction == "mul")
+    least, most = (-math.inf, math.inf) if dtype.kind == "float" else bounds(dtype)
+    return least if reduction == "max" else most
 
 
 @rule("dynamic_slice")
