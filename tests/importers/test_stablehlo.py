@@ -48,7 +48,7 @@ def in_elements_of(array, type):
     return array.astype(ml_dtypes.bfloat16) if type.dtype.name == "BFloat16" else array
 
 
-@pytest.mark.parametrize("name", ["gpt", "gpt_step", "llama", "llama_step", "llama_bf16", "flax", "pieces"])
+@pytest.mark.parametrize("name", ["gpt", "gpt_step", "llama", "llama_step", "llama_bf16", "flax", "pieces", "places", "attentions", "rotations"])
 def test_a_program_gives_what_jax_gives(name):
     module, values = imported(name), np.load(FILES / f"{name}.npz")
     assert not distir.check(module)
@@ -57,7 +57,7 @@ def test_a_program_gives_what_jax_gives(name):
     given = [in_elements_of(array, p.type) for array, p in zip(given, module.entry().params, strict=True)]
     found = [*distir.run(module, given).values()]
     assert len(found) == len(expected)
-    rounding = 2e-2 if name == "llama_bf16" else 1e-5
+    rounding = 2e-2 if name in ("llama_bf16", "attentions") else 1e-5
     for array, wanted in zip(found, expected, strict=True):
         assert array.shape == wanted.shape
         most = max(1.0, float(np.max(np.abs(np.nan_to_num(wanted.astype(np.float64))))))
@@ -79,6 +79,32 @@ def test_what_jax_spells_out_is_recognised():
     llama = imported("llama")
     assert ops(llama, "block") & Counter({"RMSNormalization": 2, "Swish": 1}) == {"RMSNormalization": 2, "Swish": 1}
     assert ops(imported("gpt_step"))["LogSoftmax"] == 0  # its parts are needed for the gradient
+
+
+def test_attention_of_shared_heads_and_rotations_are_ops_however_they_are_written():
+    attentions = ops(imported("attentions"))
+    assert attentions["Attention"] == 9
+    assert not attentions.keys() & {"Softmax", "Einsum", "MatMul", "Expand"}
+    rotations = ops(imported("rotations"))
+    assert rotations["RotaryEmbedding"] == 7
+    assert not rotations.keys() & {"Mul", "Neg", "Concat"} - {"Mul"}
+    llama = ops(imported("llama"), "block")
+    assert (llama["Attention"], llama["RotaryEmbedding"]) == (1, 2)
+
+
+def test_heads_that_share_keys_are_split_by_tensor_parallelism():
+    """As queries by groups they were whole on each device."""
+    module = imported("llama_two_groups")
+    split = distir.transform(module, "tp=2")
+    (attention,) = {s.op for f in split for s in f.body if isinstance(s, Apply) and s.op == "Attention"}
+    assert attention
+
+
+def test_indices_that_are_in_range_are_taken_as_they_are():
+    module = imported("places")
+    made = {s.results[0]: s for s in module.entry().body if isinstance(s, Apply)}
+    assert made[made["result.in_range"].args[1]].op != "Min"
+    assert made[made["result.plain"].args[1]].op == "Min"
 
 
 def test_layers_of_a_scan_are_calls_of_one_function():

@@ -38,12 +38,21 @@ def rotary(program: MatchedFunction, root: Apply) -> str | None:
         return None
     if not _cuts_and_joins(program, root.results[0]):
         return None
-    readings = (_read(program, root, shape, halves) for halves in (False, True))
+    readings = (_read(program, root, shape, _Rows(program, halves)) for halves in (False, True))
+    return next(filter(None, readings), None) or _read_of_sums(program, root, shape)
+
+
+def _read_of_sums(program: MatchedFunction, root: Apply, shape: Shape) -> str | None:
+    """The same where heads are the result of a product or a sum, as with a bias, which is not to be seen through."""
+    seen = _Rows(program, False)
+    seen.of(root.results[0])
+    made = [name for name in seen.known if name != root.results[0] and program.shape(name) == shape]
+    sums = [name for name in made if (maker := program.maker(name)) is not None and maker.op in ("Add", "Sub", "Mul")]
+    readings = (_read(program, root, shape, _Rows(program, halves, x)) for x in sums for halves in (False, True))
     return next(filter(None, readings), None)
 
 
-def _read(program: MatchedFunction, root: Apply, shape: Shape, halves: bool) -> str | None:
-    rows = _Rows(program, halves)
+def _read(program: MatchedFunction, root: Apply, shape: Shape, rows: _Rows) -> str | None:
     whole = rows.of(root.results[0])
     if whole is None or len(whole.shape) != 1:
         return None
@@ -178,6 +187,8 @@ class _Rows:
     program: MatchedFunction
     halves: bool
     """Whether a dimension that is parted in two is one of halves, not of two heads."""
+    opaque: str = ""
+    """A value that is not seen through."""
     known: dict[str, _Row | None] = field(default_factory=dict[str, "_Row | None"])
     numbers: dict[object, int] = field(default_factory=dict[object, int])
     """Of elements of values, and of functions of such."""
@@ -188,7 +199,7 @@ class _Rows:
             made = self.program.maker(name)
             found = None
             fixed = self.program.known(name) is not None
-            if made is not None and made.op in SEEN_THROUGH and depth < DEEPEST and not fixed:
+            if made is not None and made.op in SEEN_THROUGH and depth < DEEPEST and not fixed and name != self.opaque:
                 found = _OPS[made.op](self, made, name, depth)
             self.known[name] = found or self._own(name)
         return self.known[name]
@@ -241,12 +252,22 @@ class _Rows:
 
     def _holding(self, cells: Sequence[Cell]) -> str | None:
         wanted = list(cells)
-        held = (name for name, row in self.known.items() if row and row.cells == wanted and self._is_row(name, row))
+        held = (name for name, row in self.known.items() if row and self._along_last(name, row) == wanted)
         return next(held, None)
 
-    def _is_row(self, name: str, row: _Row) -> bool:
-        """Whether the elements of a row lie along the last dimension."""
-        return len(row.shape) == 1 and (self.program.shape(name) or ())[-1:] == row.shape
+    def _along_last(self, name: str, row: _Row) -> list[Cell]:
+        """The elements of a row along the last dimension of its value."""
+        row = self.narrow(row, 1)
+        return row.cells if (self.program.shape(name) or ())[-1:] == row.shape else []
+
+    def narrow(self, row: _Row, rank: int) -> _Row:
+        """A row of fewer dimensions, of which each element stands for those before it: equal ones are equal again."""
+        if len(row.shape) <= rank:
+            return row
+        lead, inner = row.shape[:-rank], row.shape[-rank:]
+        size = math.prod(inner)
+        columns = [(lead, tuple(row.cells[i::size])) for i in range(size)]
+        return _Row(inner, [self.element(column) for column in columns])
 
     def _cut(self, name: str, half: int, interleaved: bool) -> str:
         """The first of each two equal elements of a row."""
@@ -384,8 +405,11 @@ def _elementwise(combined: Callable[..., Cell | None]) -> Callable[[_Rows, Apply
 
         operands = [rows.of(str(arg), depth + 1) for arg in made.args[:2]]
         known = [row for row in operands if row is not None]
-        if len(known) < len(operands) or not all(_aligned(rows, made, i, known) for i in range(len(known))):
+        if len(known) < len(operands):
             return None
+        if not all(_aligned(rows, made, i, known) for i in range(len(known))):
+            rank = min(len(row.shape) for row in known)
+            known = [rows.narrow(row, rank) for row in known]
         try:
             grids = np.broadcast_arrays(*(_grid(row) for row in known))
         except ValueError:

@@ -199,6 +199,114 @@ def pieces(x, tokens, start):
     }
 
 
+def places(x, i, j):
+    """Indices out of range: XLA clamps what is read, and leaves out what is written."""
+    row = i[:, None]
+    return {
+        "plain": x[i],
+        "pairs": x[i, j],
+        "clipped": jnp.take(x, i, axis=1, mode="clip"),
+        "filled": jnp.take(x, i, axis=0),
+        "along": jnp.take_along_axis(x, row, 1),
+        "along_clipped": jnp.take_along_axis(x, row, 1, mode="clip"),
+        "unsigned": x[i.astype(jnp.uint32)],
+        "bytes": x[i.astype(jnp.int8)],
+        "window": jax.lax.dynamic_slice(x, (i[0], j[0]), (2, 3)),
+        "in_range": x[0][jnp.argmax(x, 1)],
+        "written": jax.lax.dynamic_update_slice_in_dim(x, jnp.ones((2, 6)), i[1], 0),
+        "added": x.at[i].add(1.0),
+        "largest": x.at[i].max(0.3),
+        "multiplied": x.at[i].multiply(2.0),
+        "pairs_added": x.at[i, j].add(3.0),
+        "integers": jnp.arange(4).at[i].min(1),
+    }
+
+
+# Attention whose heads share keys and values, and rotary embeddings, as people write them.
+
+
+def masked_softmax(scores):
+    tokens = scores.shape[-1]
+    seen = jnp.tril(jnp.ones((tokens, tokens), bool))
+    return jax.nn.softmax(jnp.where(seen, scores, -1e30), -1)
+
+
+def by_groups(q, k, v):
+    batch, tokens, heads, size = q.shape
+    q = q.reshape(batch, tokens, k.shape[2], -1, size)
+    weights = masked_softmax(jnp.einsum("btkgh,bskh->bkgts", q, k) / np.sqrt(size))
+    return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(batch, tokens, heads, size)
+
+
+def repeated(q, k, v):
+    k, v = (jnp.repeat(x, q.shape[2] // k.shape[2], axis=2) for x in (k, v))
+    weights = masked_softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5)
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def of_one_head(q, k, v):
+    weights = masked_softmax(jnp.einsum("btnh,bsh->bnts", q, k[:, :, 0]) * q.shape[-1] ** -0.5)
+    return jnp.einsum("bnts,bsh->btnh", weights, v[:, :, 0])
+
+
+def each_of_its_own(forms, x):
+    """By name: functions of `x`, which is another value for each, or they would share what they compute."""
+    return {name: form(x + number) for number, (name, form) in enumerate(forms.items())}
+
+
+def attentions(q, k, v, mask, bias):
+    attend = jax.nn.dot_product_attention
+
+    def narrow(q):
+        return attend(*(x.astype(jnp.bfloat16) for x in (q, k, v)), is_causal=True).astype(jnp.float32)
+
+    forms = {
+        "causal": lambda q: attend(q, k, v, is_causal=True),
+        "window": lambda q: attend(q, k, v, is_causal=True, local_window_size=(2, 0)),
+        "masked": lambda q: attend(q, k, v, mask=mask),
+        "biased": lambda q: attend(q, k, v, bias=bias),
+        "one_head": lambda q: attend(q, k[:, :, :1], v[:, :, :1], is_causal=True),
+        "bfloat16": narrow,
+        "groups": lambda q: by_groups(q, k, v),
+        "repeated": lambda q: repeated(q, k, v),
+        "of_one_head": lambda q: of_one_head(q, k, v),
+    }
+    return each_of_its_own(forms, q)
+
+
+def apart(x, cos, sin):
+    left, right = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([left * cos - right * sin, right * cos + left * sin], -1)
+
+
+def half_negated(x, cos, sin):
+    half = x.shape[-1] // 2
+    cos, sin = (jnp.concatenate([table, table], -1) for table in (cos, sin))
+    return x * cos + jnp.concatenate([-x[..., half:], x[..., :half]], -1) * sin
+
+
+def neighbours(x, cos, sin):
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return jnp.stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
+
+
+def rotations(x, positions):
+    """Of positions that are known, and of those that are given."""
+    rates = 10_000.0 ** (-jnp.arange(x.shape[-1] // 2) / (x.shape[-1] // 2))
+    given = positions[..., None, None] * rates
+    known = jnp.arange(x.shape[1])[:, None, None] * rates
+
+    def turning(form, angles, dtype):
+        return lambda x: form(x.astype(dtype), jnp.cos(angles), jnp.sin(angles)).astype(dtype).astype(x.dtype)
+
+    forms = {
+        f"{name}_{form.__name__}": turning(form, angles, jnp.float32)
+        for name, angles in (("given", given), ("known", known))
+        for form in (apart, half_negated, neighbours)
+    }
+    return each_of_its_own(forms | {"bfloat16": turning(apart, known, jnp.bfloat16)}, x)
+
+
 # Annotated.
 
 COLUMNS, ROWS = ("wq", "wk", "wv", "w1"), ("wo", "w2")
@@ -230,6 +338,12 @@ def functions():
     made["flax"] = jax.jit(model), arguments(state)
     x = jax.random.normal(jax.random.key(2), (4, 6))
     made["pieces"] = jax.jit(pieces), (x, np.arange(4, dtype=np.int32), np.int32(3))
+    made["places"] = jax.jit(places), (x, np.array([-9, 5, -2, 100], np.int32), np.array([8, -100, 0, 3], np.int32))
+    keys = iter(jax.random.split(jax.random.key(3), 9))
+    q, k, v = (jax.random.normal(next(keys), (2, 6, heads, 8)) for heads in (4, 2, 2))
+    mask = np.tril(np.ones((2, 1, 6, 6), bool))
+    made["attentions"] = jax.jit(attentions), (q, k, v, mask, jax.random.normal(next(keys), (2, 4, 6, 6)))
+    made["rotations"] = jax.jit(rotations), (q, np.arange(12, dtype=np.int32).reshape(2, 6))
 
     mesh, of = meshed(P(None, "model"), P("model", None), P())
     megatron, data = jax.tree_util.tree_map_with_path(of, small), NamedSharding(mesh, P("data", None))
