@@ -54,7 +54,7 @@ def _read_of_sums(program: MatchedFunction, root: Apply, shape: Shape) -> str | 
 
 def _read(program: MatchedFunction, root: Apply, shape: Shape, rows: _Rows) -> str | None:
     whole = rows.of(root.results[0])
-    if whole is None or len(whole.shape) != 1:
+    if whole is None or math.prod(whole.shape[:-1]) != 1:
         return None
     dtype = program.dtype(root.results[0])
     for x in rows.heads(shape, root.results[0]):
