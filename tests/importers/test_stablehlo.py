@@ -48,7 +48,10 @@ def in_elements_of(array, type):
     return array.astype(ml_dtypes.bfloat16) if type.dtype.name == "BFloat16" else array
 
 
-@pytest.mark.parametrize("name", ["gpt", "gpt_step", "llama", "llama_step", "llama_bf16", "flax", "pieces", "places", "attentions", "rotations"])
+@pytest.mark.parametrize(
+    "name",
+    ["gpt", "gpt_step", "llama", "llama_step", "llama_bf16", "flax", "pieces", "places", "attentions", "rotations"],
+)
 def test_a_program_gives_what_jax_gives(name):
     module, values = imported(name), np.load(FILES / f"{name}.npz")
     assert not distir.check(module)
