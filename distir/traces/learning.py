@@ -31,8 +31,11 @@ MOST_UNCERTAIN = 0.9
 FEWEST_LAUNCHES = 20
 """Launches from which their distance says something."""
 
-SCALES = (1 / 4096, 1 / 64, 1, 64, 4096)
-"""Of the one size of a pattern that was measured: other sizes that a profile states, by the profile's own form."""
+SCALES = (4096, 64)
+"""How many times less than the smallest size that was measured, and more than the largest, a profile states, too."""
+
+APART = 2
+"""Sizes that differ so many times say what a byte takes; from closer ones, the profile's bandwidth is kept."""
 
 _NOTHING = Function("measured", (), ())
 
@@ -63,7 +66,7 @@ class Learned:
         """A profile that extends `extends` and has these figures. `source`: what was measured, and when."""
         notes = {
             pattern: f"{self.counts[pattern]} messages of {sizes} size{'s' * (sizes != 1)}"
-            + ("; others as the profile that this extends says, times as much" if sizes == 1 else "")
+            + ("; of others the latency is that of the profile that this extends" if sizes == 1 else "")
             for pattern, sizes in self.sizes.items()
         }
         args = title, extends, self.kind, self.ops, self.messages, notes, self.issue, self.issued, SOURCE, source
@@ -81,7 +84,7 @@ def learn(
     levels: dict[str, tuple[MessageFit, ...]] = {}
     for message in calibration.messages:
         level = hardware.meeting(message.group)
-        capped = replace(_from_several(message, hardware), uncertainty=min(MOST_UNCERTAIN, message.uncertainty))
+        capped = replace(_with_others(message, hardware), uncertainty=min(MOST_UNCERTAIN, message.uncertainty))
         if level is not None and all(_size(m) != _size(message) for m in levels.get(level.name, ())):
             levels[level.name] = (*levels.get(level.name, ()), capped)
     issue, issued = _issue(traces)
@@ -113,18 +116,31 @@ def _of_one_size(found: Fit, launch: float) -> Fit:
     )
 
 
-def _from_several(message: MessageFit, hardware: Hardware) -> MessageFit:
-    """The same; of one size, others are what the profile says, times how much longer that one took."""
-    if len(message.times) > 1:
-        return message
-    nbytes, seconds = next(iter(message.times))
+def _with_others(message: MessageFit, hardware: Hardware) -> MessageFit:
+    """The same with the times of smaller and larger messages: startup and bandwidth.
 
-    def stated(size: int) -> float:
-        return hardware.cost(Work(communication=Communication(message.pattern, size)), message.group).seconds
+    Both are those of the line through what was measured, where sizes are far enough apart. Else the startup is the
+    profile's, or the time that was measured if that is less, and what is more than that goes with the profile's time.
+    """
 
-    ratio = seconds / stated(int(nbytes))
-    sizes = sorted({max(1, round(nbytes * factor)) for factor in SCALES})
-    return replace(message, times=tuple((float(size), ratio * stated(size)) for size in sizes))
+    def stated(size: float) -> float:
+        work = Work(communication=Communication(message.pattern, round(size)))
+        return hardware.cost(work, message.group).seconds
+
+    (least, soonest), (most, latest) = message.times[0], message.times[-1]
+    line = most >= APART * least and latest > soonest and message.r2 > 0
+    startup = min(message.startup if line else stated(1), soonest)
+
+    def more(size: float) -> float:
+        """The seconds of a message beyond the startup, as far as its size decides."""
+        return size / message.bandwidth if line else stated(size) - stated(1)
+
+    def of(size: float, known: float, seconds: float) -> float:
+        return startup + (seconds - startup) * (more(size) / more(known) if more(known) > 0 else size / known)
+
+    below = [(size, of(size, least, soonest)) for size in sorted({max(1.0, least / n) for n in SCALES} - {least})]
+    above = [(most * n, of(most * n, most, latest)) for n in sorted(SCALES)]
+    return replace(message, times=(*below, *message.times, *above))
 
 
 _Rounds = Mapping[int, Sequence[float]]

@@ -6,6 +6,8 @@ import pytest
 from command_line import distir as distir
 from kineto_samples import PROGRAM, Rank, two_ranks
 
+from distir import parse, simulate
+
 US = 1e-6
 
 
@@ -79,6 +81,52 @@ def test_profile(compared, distir, tmp_path):
     for kind, microseconds in {"MatMul": 300, "Relu": 100, "allreduce": 200}.items():
         assert again[kind, "both"]["simulated_s"] == pytest.approx(microseconds * US, rel=1e-3)
     assert "torch.profiler's traces of 2 ranks, 14 steps, on " in out.read_text()
+
+
+MESSAGES = """
+func @main(%a_1: Tensor[Float32, ({n},), 1], %a_2: Tensor[Float32, ({n},), 2]) {{
+  %b_1, %b_2 = MPIAllreduce(%a_1, %a_2)
+  return %b_1, %b_2
+}}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(1 << 14, 1 << 20), (1 << 18,)], ids=["two sizes", "one size"])
+def test_messages_of_other_sizes(sizes, compared, tmp_path):
+    """Of a network of 50 us and 10 GB/s: two sizes say both; one, with the profile's latency, about the bandwidth."""
+
+    def seconds(nbytes):
+        return 50 + nbytes / 10e3  # us
+
+    folder, out = tmp_path / "traces", tmp_path / "ours.toml"
+    folder.mkdir()
+    for rank in (0, 1):
+        own = Rank(rank, 2)
+        for step in range(3):
+            own.step(step, 2000.0 * step, 2000.0)
+            for number, elements in enumerate(sizes):
+                at = 2000.0 * step + 1000 * number
+                own.op("c10d::allreduce_", at + 80, 30)
+                own.nccl("allreduce", at + 90, at + 100, seconds(4 * elements), elements, (0, 1), dtype="Float")
+        own.write(folder / f"rank{rank}.json")
+    lines = [f"  %b{n}_1, %b{n}_2 = MPIAllreduce(%a{n}_1, %a{n}_2)" for n in sizes]
+    params = ", ".join(f"%a{n}_{d}: Tensor[Float32, ({n},), {d}]" for n in sizes for d in (1, 2))
+    given = ", ".join(f"%b{n}_{d}" for n in sizes for d in (1, 2))
+    program = "\n".join([f"func @main({params}) {{", *lines, f"  return {given}", "}"])
+    compared(program, folder, "--profile-out", out)
+    for elements in (1 << 8, 1 << 24):
+        found = seconds_of(elements, out)
+        expected = seconds(4 * elements) * US
+        if len(sizes) == 2:
+            assert found == pytest.approx(expected, rel=0.05)
+        elif elements < sizes[0]:
+            assert found < 2 * seconds_of(elements, "dgx-h100")
+        else:
+            assert found == pytest.approx(expected, rel=0.5)
+
+
+def seconds_of(elements, hardware):
+    return simulate(parse(MESSAGES.format(n=elements)), str(hardware)).latency_s
 
 
 def test_what_only_one_side_has(compared, tmp_path):
