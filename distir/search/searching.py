@@ -175,6 +175,8 @@ class Search:
         return size is None or self.space.allows(size, plan)
 
     def _check(self) -> None:
+        if not isinstance(self.space.devices, int):
+            raise SpaceError(f"expected a number of devices, found {self.space.devices!r}; a machine is `hardware=…`")
         if self.space.devices > self.subject.hardware.devices:
             machine = self.subject.hardware
             there = f"{machine.devices} device{'s' if machine.devices > 1 else ''}"

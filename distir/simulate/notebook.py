@@ -14,7 +14,7 @@ from typing import Any
 from distir.cost import show_bytes, show_seconds
 from distir.ir import notebook
 from distir.simulate.phases import Phases
-from distir.simulate.picture import COMPUTE, IDLE, KINDS, Drawable, as_svg, drawn
+from distir.simulate.picture import COMPUTE, IDLE, KINDS, Drawable, DrawnTimeline, as_svg, drawn
 from distir.simulate.trace import Placing
 
 
@@ -81,15 +81,34 @@ def to_pandas(simulation: Drawable) -> Any:
 
 def plot(simulation: Drawable) -> Any:
     """The timeline as a figure: a lane for each device. Raises ValueError for a program of too many ops."""
-    found = drawn(simulation, summary(simulation))
-    if found is None:
-        raise ValueError(f"`@{simulation.function.name}` has {simulation.ops:,} ops, too many to draw")
-    figure = new_figure(figsize=(8, 0.8 + 0.3 * len(found.lanes)), layout="constrained")
-    axes = figure.add_subplot()
-    width = found.latency_s / max(len(found.lanes[0].parts), 1) if found.lanes else 0.0
+    return plots([simulation], [summary(simulation)])
+
+
+def plots(simulations: Sequence[Drawable], titles: Sequence[str]) -> Any:
+    """Timelines below one another, on one scale. Raises ValueError for a program of too many ops."""
+    until = max(s.latency_s for s in simulations)
+    found: list[DrawnTimeline] = []
+    for simulation, title in zip(simulations, titles, strict=True):
+        timeline = drawn(simulation, title, until_s=until)
+        if timeline is None:
+            raise ValueError(f"`@{simulation.function.name}` has {simulation.ops:,} ops, too many to draw")
+        found.append(timeline)
+    rows = [max(1, len(timeline.lanes)) for timeline in found]
+    figure = new_figure(figsize=(8, 0.8 * len(rows) + 0.3 * sum(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), sharex=True, squeeze=False, gridspec_kw={"height_ratios": rows})
     seen: set[str] = set()
-    for row, lane in enumerate(found.lanes):
-        at = 0
+    for axes, timeline in zip(grid[:, 0], found, strict=True):
+        _lanes(axes, timeline, until, seen)
+    grid[-1, 0].set_xlabel("seconds")
+    if seen - {COMPUTE}:
+        figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    return figure
+
+
+def _lanes(axes: Any, timeline: DrawnTimeline, until: float, seen: set[str]) -> None:
+    """A timeline as bars. `seen`: kinds that the legend has, to which those that are new are added."""
+    for row, lane in enumerate(timeline.lanes):
+        at, width = 0, until / max(len(lane.parts), 1)
         for kind, run in groupby(lane.parts):
             count = len(list(run))
             if kind != IDLE:
@@ -97,13 +116,9 @@ def plot(simulation: Drawable) -> Any:
                 axes.broken_barh([(at * width, count * width)], (row - 0.4, 0.8), color=KINDS[kind][1], label=label)
                 seen.add(kind)
             at += count
-    axes.set_yticks(range(len(found.lanes)), [f"device {lane.device}" for lane in found.lanes])
+    axes.set_yticks(range(len(timeline.lanes)), [f"device {lane.device}" for lane in timeline.lanes])
     axes.invert_yaxis()
-    axes.set_xlabel("seconds")
-    axes.set_title(found.title, fontsize=9)
-    if seen - {COMPUTE}:
-        figure.legend(loc="outside right upper", fontsize=8, frameon=False)
-    return figure
+    axes.set_title(timeline.title, fontsize=9)
 
 
 def new_figure(**options: Any) -> Any:

@@ -11,7 +11,7 @@ from distir.ir import notebook
 from distir.simulate import Event, Simulation
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
-from distir.simulate.notebook import needed, pictures
+from distir.simulate.notebook import needed, pictures, plots, summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,17 @@ class Difference:
         sides = {"A": self.left, "B": self.right}
         found = {name: {figure: _MEASURED[figure](side) for figure in _MEASURED} for name, side in sides.items()}
         return needed("pandas").DataFrame(found)
+
+    def plot(self) -> Any:
+        """Both timelines on one scale, as a matplotlib figure.
+
+        Raises ImportError without matplotlib, ValueError for too many ops, or where only figures were compared.
+        """
+        if self.simulations is None:
+            raise ValueError("there are no timelines to draw: compare two simulations")
+        return plots(
+            self.simulations, [f"{name}: {summary(s)}" for name, s in zip("AB", self.simulations, strict=True)]
+        )
 
 
 _MEASURED: Mapping[str, Callable[[Side], float]] = {

@@ -114,6 +114,10 @@ def test_a_difference_shows_both_timelines(model, simulation):
     frame = found.to_pandas()
     assert frame.loc["latency_s", "B"] == simulation.latency_s
     assert frame.loc["ops", "A"] == other.ops
+    above, below = found.plot().axes
+    assert above.get_title().startswith("A: @main on dgx-a100")
+    assert above.get_xlim() == below.get_xlim()
+    assert len(below.get_yticklabels()) == 2
 
 
 def test_figures_are_of_matplotlib(simulation, table):
@@ -126,6 +130,11 @@ def test_what_is_missing_is_said(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(ImportError, match=re.escape("pip install 'distir[notebook]'")):
         needed("pandas")
+
+
+def test_a_machine_in_the_place_of_devices_is_met_with_its_name(model):
+    with pytest.raises(ValueError, match=r"expected a number of devices, found 'dgx-a100'; a machine is `hardware=…`"):
+        distir.search(model, "dgx-a100")
 
 
 def test_a_search_takes_all_devices_of_the_machine(model):
