@@ -261,7 +261,7 @@ class _Rows:
         return row.cells if (self.program.shape(name) or ())[-1:] == row.shape else []
 
     def narrow(self, row: _Row, rank: int) -> _Row:
-        """A row of fewer dimensions, of which each element stands for those before it: equal ones are equal again."""
+        """A row of fewer dimensions, of which each element represents those before it: equal ones are equal again."""
         if len(row.shape) <= rank:
             return row
         lead, inner = row.shape[:-rank], row.shape[-rank:]
