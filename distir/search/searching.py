@@ -175,7 +175,7 @@ class Search:
         return size is None or self.space.allows(size, plan)
 
     def _check(self) -> None:
-        if not isinstance(self.space.devices, int):
+        if not isinstance(self.space.devices, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise SpaceError(f"expected a number of devices, found {self.space.devices!r}; a machine is `hardware=…`")
         if self.space.devices > self.subject.hardware.devices:
             machine = self.subject.hardware

@@ -39,7 +39,7 @@ def regrouped(program: MatchedFunction, root: Apply) -> str | None:
     whole = program.apply("Transpose", source, perm=tuple(order))
     if program.shape(whole) == program.shape(root.results[0]):
         return whole
-    return program.apply("Reshape", whole, *map(str, root.args[1:]), **root.attrs)
+    return program.apply("Reshape", whole, *map(str, root.args[1:]), like=root.results[0], **root.attrs)
 
 
 def parting(before: Shape | None, after: Shape | None) -> int | None:
