@@ -197,7 +197,7 @@ class _Walk:
             if relative is not None and run is not None:
                 entered = run.enter(index)
             made: dict[int, Course] = {}
-            kinds = yield self.body(body, entered, given, begin, made)
+            kinds: list[int] = yield self.body(body, entered, given, begin, made)
             back = {ours: theirs for theirs, ours in memories.items()}
             renamed = {back.get(memory, memory): course for memory, course in made.items()}
             piece = self._pieces[key] = RunCourses(renamed, dict(enumerate(kinds)))

@@ -13,7 +13,7 @@ const areas = new Map<number, Strip>(); // by their heights
 
 /** What is in a memory, lowest in the strip first, with the palette's colours: those of the phases that make it. */
 export const PARTS: readonly (readonly [string, number])[] = [
-  ["weights", HUES.weights], ["buffers", 9], ["optimizer state", HUES.optimizer], ["caches", 7], ["inputs", 5],
+  ["weights", HUES.weights], ["buffers", 9], ["optimizer state", HUES.optimizer], ["caches", 5], ["inputs", 7],
   ["gradients", HUES.backward], ["activations", HUES.forward], ["temporary", -1],
 ];
 
@@ -130,6 +130,12 @@ function drawScale(pen: Pen, { viewport, theme }: Scene, top: number, high: numb
     pen.lineTo(viewport.width, y);
     pen.stroke();
     pen.globalAlpha = 1;
+    // Upon whatever part is there.
+    pen.strokeStyle = theme.ground;
+    pen.lineWidth = 3;
+    pen.strokeText(bytes(full * share), viewport.width - 10, y + 8);
+    pen.strokeStyle = theme.line;
+    pen.lineWidth = 1;
     pen.fillText(bytes(full * share), viewport.width - 10, y + 8);
   }
   pen.textAlign = "left";
