@@ -197,7 +197,7 @@ inWindow("F9 sets a breakpoint, F5 steps through simulated time: forward, into c
   await page.waitForSelector('.monaco-list-row:has-text("0s: on the critical path")');
   await page.keyboard.press("F10");
   await stopped("Relu in @dense", "6:3");
-  await window.command("Debug: Step Back");
+  await page.click(".debug-toolbar .codicon-debug-step-back");
   await stopped("Gemm in @dense", "5:3");
   await page.keyboard.press("Shift+F5");
   await page.waitForSelector(".debug-toolbar", { state: "detached" });
