@@ -200,7 +200,7 @@ inWindow("F9 sets a breakpoint, F5 steps through simulated time: forward, into c
   await page.click(".debug-toolbar .codicon-debug-step-back");
   await stopped("Gemm in @dense", "5:3");
   await page.keyboard.press("Shift+F5");
-  await page.waitForSelector(".debug-toolbar", { state: "detached" });
+  await page.waitForSelector(".debug-toolbar", { state: "hidden" });
 });
 
 inWindow("the advice to move an op makes the program faster", "swapped.dir", async (window) => {
