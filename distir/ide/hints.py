@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 
 from distir.config import Hints
@@ -37,6 +37,9 @@ MOST_LISTED = 40
 
 NEAR = 20
 """How many statements away a neighbour that takes time may be, for the digits of a start to tell them apart."""
+
+MANY_DIGITS = 3
+"""Where the first start in a function takes so many digits more than others do, those after it are counted from it."""
 
 NO_LIMIT = 1 << 30
 
@@ -210,7 +213,7 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
     sign = MARK if view.is_stale else ""
     if wanted.times and (moment := times.moment(index)) is not None:
         seconds = f"{sign or '+'}{show_seconds(moment.seconds)}"
-        label = f"{seconds} @{show_seconds_apart(moment.start, times.beside(index))}"
+        label = f"{seconds} @{times.start(index, moment)}"
         yield Hint(end, label, "time", function.name, index, 0, 1, (f"{seconds}{ELIDED}",))
     if wanted.waits and (waited := _waited(view, function, index)) > 0.0:
         word = "host-bound" if any(idle.host for idle in view.idle(function, index)) else "wait"
@@ -241,6 +244,27 @@ class _Times:
         if index not in self._known:
             self._known[index] = self._view.moment(self._function, index)
         return self._known[index]
+
+    def start(self, index: int, moment: Moment) -> str:
+        """When a statement starts: counted from the beginning of its function, if that begins late.
+
+        Not of its first statement, which says when the function begins, and not where figures are marked as old.
+        """
+        begin = self._counted_from
+        if moment.start <= begin or self._view.is_stale:
+            begin = 0.0
+        shown = show_seconds_apart(moment.start - begin, [start - begin for start in self.beside(index)])
+        return f"+{shown}" if begin else shown
+
+    @cached_property
+    def _counted_from(self) -> float:
+        """The start of the function's first statement, if it takes many digits to tell it from the next; else 0."""
+        first = next((i for i in range(len(self._function.body)) if self.moment(i) is not None), None)
+        moment = None if first is None else self.moment(first)
+        if first is None or moment is None:
+            return 0.0
+        digits = len(show_seconds_apart(moment.start, self.beside(first))) - len(show_seconds(moment.start))
+        return moment.start if digits >= MANY_DIGITS else 0.0
 
     def beside(self, index: int) -> list[float]:
         """The starts of the next statements before and after that take time, in seconds."""

@@ -7,14 +7,15 @@ else that a program computes is an activation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param
 from distir.ir.calls import callees, callees_first
 from distir.ir.core import names
 from distir.ops import OPS
-from distir.simulate.memory import Live
+from distir.simulate.curves import Kinds, Moment, courses
+from distir.simulate.descent import Run
 from distir.simulate.simulation import Simulation
 
 WEIGHTS, BUFFERS, STATE, CACHES, INPUTS = "weights", "buffers", "optimizer state", "caches", "inputs"
@@ -42,19 +43,35 @@ def compositions(simulation: Simulation) -> dict[int, dict[str, int]]:
 
     Of several moments at the peak the first counts.
     """
-    kinds = _Kinds(simulation.module, simulation.function)
+    found = _courses(simulation, None, 0)
+    return {memory: highest(found[memory]) if memory in found else {} for memory in sorted(simulation.peaks)}
+
+
+def highest(moments: Iterable[Moment]) -> dict[str, int]:
+    """The bytes of each kind in the first of the moments at which most is in use; kinds that have none are left out."""
+    _, _, levels = max(moments, key=lambda moment: moment[1])
+    return {kind: nbytes for kind, nbytes in zip(KINDS, levels, strict=True) if nbytes}
+
+
+def curves(simulation: Simulation, tolerance: int | None) -> dict[int, list[Moment]]:
+    """By physical memory: the moments, in ticks, from which on something else is in use, and the bytes of each kind.
+
+    With a `tolerance`, in ticks, thinned as `simulate.curves` says. Raises TooManyRuns.
+    """
+    return _courses(simulation, simulation.timeline().descent.root, tolerance)
+
+
+def _courses(simulation: Simulation, run: Run | None, tolerance: int | None) -> dict[int, list[Moment]]:
+    known = ValueKinds(simulation.module, simulation.function)
     profile = simulation.memory()
-    found: dict[int, dict[str, int]] = {}
-    for memory in sorted(simulation.peaks):
-        most, _, live = profile.peak(memory)
-        if not live:
-            live = profile.parameters(memory)
-        totals: dict[str, int] = dict.fromkeys(KINDS, 0)
-        for value in live:
-            totals[kinds.of(value)] += value.nbytes
-        totals[TEMPORARY] = most - sum(totals.values())
-        found[memory] = {kind: nbytes for kind, nbytes in totals.items() if nbytes}
-    return found
+    numbers = {kind: number for number, kind in enumerate(KINDS)}
+    given = bytes([numbers[known.of_parameter(name)] for name in profile.entry_names])
+    base: dict[int, list[int]] = {}
+    for (memory, nbytes), kind in zip(profile.entry_sizes, given, strict=True):
+        base.setdefault(memory, [0] * len(KINDS))[kind] += nbytes
+    kinds = Kinds(len(KINDS), numbers[TEMPORARY], lambda function, name: numbers[known.of(function, name)])
+    levels = {memory: tuple(found) for memory, found in base.items()}
+    return courses(simulation.body, run, kinds, given, levels, tolerance)
 
 
 def kind_of(param: Param) -> str:
@@ -65,7 +82,7 @@ def kind_of(param: Param) -> str:
 
 
 @dataclass
-class _Kinds:
+class ValueKinds:
     """What each value of a program is, whatever the call."""
 
     module: Module
@@ -89,10 +106,13 @@ class _Kinds:
                     waiting |= self._forward(function, given, callers)
         self._backward()
 
-    def of(self, value: Live) -> str:
-        if value.index is None:
-            return self.held.get((self.entry.name, value.name), INPUTS)
-        place = value.function, value.name
+    def of_parameter(self, name: str) -> str:
+        """What a parameter of the entry function is."""
+        return self.held.get((self.entry.name, name), INPUTS)
+
+    def of(self, function: str, name: str) -> str:
+        """What a value is that a statement of a function makes."""
+        place = function, name
         return GRADIENTS if place in self.gradients else self.held.get(place, ACTIVATIONS)
 
     def _forward(

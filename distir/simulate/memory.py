@@ -160,7 +160,6 @@ class _Residents:
         """The number of the current body's first event."""
         self.local: dict[int, int] = {i: i for i in self.live}
         self.next_key = len(sizes)
-        self._made: dict[int, dict[int, Maker]] = {}
 
     def take(self, body: Body, index: int) -> int:
         """An op starts: how many bytes it takes."""
@@ -216,12 +215,6 @@ class _Residents:
         self.next_key += 1
         return size
 
-    def _makers(self, body: Body) -> dict[int, Maker]:
-        """What made the storages of a body, found once."""
-        if id(body) not in self._made:
-            self._made[id(body)] = _makers(body)
-        return self._made[id(body)]
-
     def _named(self, body: Body | None, storage: int, first: int, roles: Mapping[str, str]) -> Live:
         if body is None:
             size = self.profile.entry_sizes[storage][1]
@@ -230,41 +223,44 @@ class _Residents:
             return Live(name, size, entry.name, None, roles.get(name, ""))
         size = body.sizes[storage][1]
         while True:
-            index, storage, callee = self._makers(body)[storage]
+            index, storage = _makers(body)[storage]
             first += body.first_events[index]
-            if callee is None:
+            callee = body.steps[index]
+            if not isinstance(callee, Body):
                 event = first if events_of(body.steps[index]) else None
-                return Live(_result(body, index, storage), size, body.instance.function.name, index, event=event)
+                return Live(names_of_made(body, index)[storage], size, body.instance.function.name, index, event=event)
             body = callee
 
 
-Maker = tuple[int, int, Body | None]
-"""The statement that made a storage, and its number; for a call, the callee and its storage."""
-
-
-def _makers(body: Body) -> dict[int, Maker]:
-    """By storage that is not a parameter's, what made it."""
-    found: dict[int, Maker] = {}
+def _makers(body: Body) -> dict[int, tuple[int, int]]:
+    """By storage that is not a parameter's: the statement that made it, and its number there. Found once of a body."""
+    while body.origin is not None:  # they do not depend on devices
+        body = body.origin[0]
+    known = vars(body)
+    if "makers" in known:
+        return known["makers"]
+    found: dict[int, tuple[int, int]] = {}
     for index, step in enumerate(body.steps):
         if isinstance(step, Body):
             for theirs, ours in body.created[index]:
-                found.setdefault(ours, (index, theirs, step))
+                found.setdefault(ours, (index, theirs))
         else:
             for storage in body.taken[index]:
-                found.setdefault(storage, (index, storage, None))
+                found.setdefault(storage, (index, storage))
             for new, old in body.moved.get(index, ()):
-                found[new] = found[old] if old >= len(body.parameters) else (index, new, None)
+                found[new] = found[old] if old >= len(body.parameters) else (index, new)
+    known["makers"] = found
     return found
 
 
-def _result(body: Body, index: int, storage: int) -> str:
-    """Which of an op's results a storage that it made belongs to: they are numbered as the results' leaves come."""
+def names_of_made(body: Body, index: int) -> dict[int, str]:
+    """By storage that an op makes: the result that it belongs to. They are numbered as the results' leaves come."""
     step, names = body.steps[index], results(body.instance.function.body[index])
     assert isinstance(step, Effect)
     leaves = (name for name, width in zip(names, step.widths, strict=True) for _ in range(width))
     made = zip_longest(leaves, step.sizes, step.shares)
-    stored = [name for name, size, shared in made if size is not None and shared is None]
-    return stored[body.made(index).index(storage)] or "_"
+    stored = [name or "_" for name, size, shared in made if size is not None and shared is None]
+    return dict(zip(body.made(index), stored, strict=False))
 
 
 @dataclass(slots=True)

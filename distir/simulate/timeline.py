@@ -235,28 +235,29 @@ class Timeline:
         return max(self.clocks.values(), default=0.0)
 
     @property
-    def _finish(self) -> int:
+    def finish(self) -> int:
+        """When the last clock stands still, in ticks."""
         return max(self._ends.values(), default=0)
 
     def exposure(self, devices: Collection[int]) -> Exposure:
         """How much of the time of the program's devices is unused, and how much goes into exposed communication."""
         shared = [stream for own in by_device(self._busy, devices).values() if len(own) > 1 for stream in own]
         pieces: Pieces = pieces_of(self.body, shared) if shared else {}
-        return exposure(pieces, self._busy, self._communication, self._finish, devices)
+        return exposure(pieces, self._busy, self._communication, self.finish, devices)
 
     def host_bound(self, devices: Collection[int]) -> float | None:
         """The share of (devices × latency) in which devices wait for nothing but hosts; None if there are too many ops.
 
         `devices`: those of the program.
         """
-        if self.is_simple or not self._finish:
+        if self.is_simple or not self.finish:
             return 0.0
         if self.is_long:
             return None
         pieces = pieces_of(self.body, self._busy, hosts=True)
         streams = by_device(self._busy, devices).values()
         waits = sum(laid_beside([pieces[stream] for stream in own]).waits_for_host for own in streams)
-        return waits / (self._finish * len(devices))
+        return waits / (self.finish * len(devices))
 
     @cached_property
     def descent(self) -> Descent:
@@ -309,7 +310,7 @@ class Timeline:
     def slack(self) -> array[float]:
         """By event: by how many seconds it could end later without the program ending later."""
         starts = self._starts()
-        latest: Clocks = defaultdict(lambda: self._finish)
+        latest: Clocks = defaultdict(lambda: self.finish)
         slack = array("d", bytes(8 * len(self)))
         moves = self._moves
         for index in range(len(self) - 1, -1, -1):

@@ -3,9 +3,11 @@
 import json
 import os
 import queue
+import socket
 import subprocess
 import sys
 import threading
+import time
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,6 +51,17 @@ def serve(asked, said):
         Adapter(Connection(partial(os.read, asked), output)).serve()
 
 
+def connected(port):
+    """A connection to who listens on a port, soon."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            assert time.monotonic() < end, "nobody listens"
+            time.sleep(0.05)
+
+
 class Refused(Exception):  # noqa: N818
     """The adapter could not do what was asked."""
 
@@ -56,10 +69,14 @@ class Refused(Exception):  # noqa: N818
 class DebugClient:
     """Sends requests one by one; events that come meanwhile are in `events`."""
 
-    def __init__(self, process=False):
-        """`process`: of an adapter in a process of its own, not in a thread."""
-        if process:
-            command = [sys.executable, "-m", "distir_dap"]
+    def __init__(self, process=False, port=None):
+        """`process`: of an adapter in a process of its own, not in a thread; `port`: on which it listens."""
+        command, self.connection = [sys.executable, "-m", "distir_dap"], None
+        if port is not None:
+            self.adapter = subprocess.Popen([*command, "--port", str(port)])
+            self.connection = connected(port)
+            self.output, self.input = self.connection.makefile("wb"), self.connection.makefile("rb", buffering=0)
+        elif process:
             self.adapter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.output, self.input = self.adapter.stdin, self.adapter.stdout
         else:
@@ -169,6 +186,8 @@ class DebugClient:
     def left(self):
         """The client goes away; the adapter ends."""
         self.output.close()
+        if self.connection is not None:
+            self.connection.shutdown(socket.SHUT_RDWR)
         if isinstance(self.adapter, threading.Thread):
             self.adapter.join(PATIENCE_S)
             assert not self.adapter.is_alive()

@@ -240,6 +240,16 @@ def test_a_program_that_ends_can_be_left(client):
     client.ask("disconnect")
 
 
+def test_one_client_is_served_on_a_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    client = DebugClient(port=port)
+    client.start(PIPELINE)
+    client.move("next")
+    client.ask("disconnect")
+    client.left()
+
+
 def test_a_port_that_is_taken_is_refused():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

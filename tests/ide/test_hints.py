@@ -233,3 +233,31 @@ def test_after_a_syntax_error_no_figure_looks_live():
     # what the function says by itself is not the call's, and so not of an earlier version
     assert any(h.label == " f32[100,100]@2" for h in old if h.function == "main")
     assert all(h.label.startswith(": ~") for h in old if h.kind == "type" and h.function == "dense")
+
+
+LATE = """func @late(%x: Tensor[Float32, (64, 64), 1]) {
+  %a = Relu(%x)
+  %b = Relu(%a)
+  %c = Relu(%b)
+  return %c
+}
+
+func @main(%w: Tensor[Float32, (8192, 8192), 1], %x: Tensor[Float32, (64, 64), 1]) {
+  %v = MatMul(%w, %w)
+  %y = @late(%x)
+  %z = Relu(%y)
+  return %v, %z
+}
+"""
+
+
+def test_late_in_a_program_starts_are_counted_from_the_function():
+    view = viewed(LATE)
+    function = view.document.program.module.functions["late"]
+    labels = {(h.function, h.index): h.label for h in all_hints(view) if h.kind == "time"}
+    starts = [view.moment(function, index).start for index in range(3)]
+    assert len(labels["late", 0]) > len("+1.00us @1.00us"), "the first says when the function begins"
+    for index in (1, 2):
+        offset = float(re.search(r"@\+([\d.]+)us$", labels["late", index])[1]) * 1e-6
+        assert offset == pytest.approx(starts[index] - starts[0], rel=0.01)
+    assert "@+" not in labels["main", 1] + labels["main", 2], "of the entry function both are one"

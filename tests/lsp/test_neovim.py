@@ -29,9 +29,57 @@ def test_a_day_in_neovim(tmp_path):
     assert program.read_text("utf-8") == PROGRAM.replace("%h", "%hidden")
 
 
+def listings():
+    """The configurations of the documentation."""
+    return re.findall(r"```lua\n(.*?)```", (ROOT / "docs/editors.md").read_text("utf-8"), re.DOTALL)
+
+
+WAITING = """func @main(%x: Tensor[Float32, (512, 512), 1]) {
+  %y = MatMul(%x, %x)
+  %z: D2 = Send[device = 2](%y)
+  %o = Relu(%z)
+  return %o
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
+def test_keys_go_along_the_critical_path_and_from_wait_to_wait(tmp_path):
+    newer, keys, older = listings()
+    program = tmp_path / "program.dir"
+    program.write_text(WAITING, "utf-8")
+    (tmp_path / "init.lua").write_text(f"if vim.lsp.config then\n{newer}\nelse\n{older}\nend\n{keys}", "utf-8")
+    # Each key until the program is simulated and the cursor is there.
+    script = """
+      vim.wait(120000, function() return next(vim.lsp.buf_get_clients(0)) ~= nil end, 20)
+      vim.wait(120000, function() return select(2, next(vim.lsp.buf_get_clients(0))).initialized end, 20)
+      local function goes(key, from, line)
+        for _ = 1, 100 do
+          vim.api.nvim_win_set_cursor(0, { from, 0 })
+          vim.cmd("normal " .. key)
+          if vim.wait(500, function() return vim.api.nvim_win_get_cursor(0)[1] == line end, 10) then return true end
+        end
+      end
+      local done = goes("]c", 2, 3) and goes("]c", 3, 4) and goes("[c", 4, 3) and goes("]w", 1, 3) and goes("[w", 5, 3)
+      vim.cmd(done and "qall!" or "cquit 1")
+    """
+    (tmp_path / "keys.lua").write_text(script, "utf-8")
+    done = subprocess.run(
+        ["nvim", "--headless", "-n", "-i", "NONE", "-u", str(tmp_path / "init.lua"), str(program)]
+        + ["-c", f"luafile {tmp_path / 'keys.lua'}"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        cwd=tmp_path,
+        env=with_server(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
 def test_the_configuration_to_paste_works(tmp_path):
-    newer, older = re.findall(r"```lua\n(.*?)```", (ROOT / "docs/editors.md").read_text("utf-8"), re.DOTALL)
+    newer, _, older = listings()
     program = tmp_path / "program.dir"
     program.write_text(PROGRAM.replace("Relu", "Reul"), "utf-8")
     (tmp_path / "init.lua").write_text(f"if vim.lsp.config then\n{newer}\nelse\n{older}\nend\n", "utf-8")

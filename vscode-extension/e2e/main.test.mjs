@@ -179,6 +179,30 @@ inWindow("an edit changes the latency at once; the file on disk and git's HEAD a
   await window.page.waitForSelector('.tab:has-text("mlp.dir: saved ↔ now, 1.0")');
 });
 
+inWindow("F9 sets a breakpoint, F5 steps through simulated time: forward, into calls, and back", "mlp.dir", async (window) => {
+  const { page } = window;
+  await window.lens(/· peak /);
+  await window.goTo("%h = Gemm(%x, %A, %b)");
+  await page.keyboard.press("F9");
+  await page.waitForSelector(".codicon-debug-breakpoint");
+  await page.keyboard.press("F5");
+  await page.waitForSelector(".debug-toolbar");
+  const stopped = async (frame, place) => {
+    await page.waitForSelector(`.debug-call-stack .monaco-list-row:has-text("${frame}"):has-text("${place}")`);
+    await page.waitForSelector(".debug-top-stack-frame-line");
+  };
+  await page.waitForSelector('.debug-call-stack .monaco-list-row:has-text("device 2")');
+  await page.keyboard.press("F5"); // from the first op to the breakpoint
+  await stopped("Gemm in @dense", "5:3");
+  await page.waitForSelector('.monaco-list-row:has-text("0s: on the critical path")');
+  await page.keyboard.press("F10");
+  await stopped("Relu in @dense", "6:3");
+  await page.click(".debug-toolbar .codicon-debug-step-back");
+  await stopped("Gemm in @dense", "5:3");
+  await page.keyboard.press("Shift+F5");
+  await page.waitForSelector(".debug-toolbar", { state: "hidden" });
+});
+
 inWindow("the advice to move an op makes the program faster", "swapped.dir", async (window) => {
   const first = await latency(window);
   await window.goTo("%ar_2: D2 = Send");

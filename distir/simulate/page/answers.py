@@ -7,14 +7,15 @@ An editor asks for them (`distir/timeline`, `distir/memory`, documented in `docs
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import Span
-from distir.ir import Param, Site
+from distir.ir import Site
+from distir.simulate.composition import KINDS, compositions, curves, highest
+from distir.simulate.curves import Moment, TooManyRuns
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.memory import Live
 from distir.simulate.page.blocks import BlockTable, Origin, blocks_of
 from distir.simulate.phases import KnownPlace, Phases
 from distir.simulate.timeline import Event
@@ -29,19 +30,18 @@ NOWHERE = -1
 MOST_POINTS = 4000
 """A curve of more points is thinned: of each stretch its highest point is kept."""
 
-MOST_WALKED = 2_000_000
-"""Of programs of more ops, as if inlined, there are peaks but no curves."""
+MOST_POINTS_IN_ALL = 200_000
+"""Of many memories each curve has fewer points, but at least `FEWEST_POINTS`."""
 
-MOST_WITH_PATH = MOST_WALKED
-"""Of longer programs no critical path is followed: each of its ops takes time to find."""
+FEWEST_POINTS = 400
+
+FEW_OPS = 20_000
+"""Curves of programs of more ops are thinned as they are made."""
+
+MOST_OF_PATH = 1_000_000
+"""Of a longer critical path the last so many events are followed."""
 
 MOST_VALUES = 50
-
-MADE = "activations and other results"
-"""What ops have made."""
-
-KINDS_OF_PARAMETERS = {"param": "weights", "state": "optimizer state", "buffer": "buffers", "batch": "batch"}
-"""By role, what parameters are in a memory."""
 
 Locate = Callable[[Site], Span | None]
 
@@ -228,10 +228,14 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """What of a memory's peak values of one kind take."""
+    """What values of one kind take in a memory: at its peak, and over time.
+
+    `changes`: from which of the curve's points on, counted from 0, they take how many bytes.
+    """
 
     name: str
     nbytes: int
+    changes: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,12 +281,13 @@ def timeline_of(
     """The timeline from one event on, in program order: at most so many bars, or all; of certain `devices` alone.
 
     `columns`: as a table in place of bars. `blocks`: if it is longer than is followed op by op, all of it as blocks,
-    whatever else is said. The critical path is there of up to `MOST_WITH_PATH` events in blocks.
+    whatever else is said. There the critical path is its
+    last `MOST_OF_PATH` events.
     """
     timeline = simulation.timeline()
     is_long = timeline.is_long
     in_blocks = blocks and is_long
-    has_path = not is_long or (in_blocks and timeline.body.events <= MOST_WITH_PATH)
+    has_path = not is_long or in_blocks
     limit = 0 if in_blocks else most
     table, hosts, following = _table(simulation, locate, not is_long, first_event, limit, devices)
     following = None if in_blocks else following
@@ -311,7 +316,7 @@ def timeline_of(
         ),
         () if columns or in_blocks else tuple(table.rows()),
         following,
-        tuple(e for e in timeline.critical_path() if first_event <= e < last) if has_path else (),
+        tuple(e for e in timeline.critical_end(MOST_OF_PATH) if first_event <= e < last) if has_path else (),
         () if is_long else tuple(_waits(simulation, first_event, last)),
         table if columns and not in_blocks else None,
         blocks_of(simulation, locate) if in_blocks else None,
@@ -324,33 +329,34 @@ def memory_of(simulation: Simulation, locate: Locate) -> MemoryView:
     users: dict[int, list[int]] = {}
     for device in simulation.devices:
         users.setdefault(simulation.memory_of(device), []).append(device)
-    points: dict[int, list[tuple[float, int]]] = {memory: [] for memory in users}
-    if simulation.ops <= MOST_WALKED:
-        for point in simulation.memory().points():
-            if point.memory in points:
-                points[point.memory].append((point.time, point.nbytes))
-    curves = tuple(_curve(simulation, locate, memory, ds, points[memory]) for memory, ds in users.items())
-    return MemoryView(simulation.hardware.name, simulation.function.name, simulation.latency_s, curves)
+    most = max(FEWEST_POINTS, min(MOST_POINTS, MOST_POINTS_IN_ALL // max(1, len(users))))
+    tolerance = None if simulation.ops <= FEW_OPS else simulation.timeline().finish // (most // 2)
+    try:
+        found = curves(simulation, tolerance)
+    except TooManyRuns:
+        found = {}
+    peaks = compositions(simulation) if not found else {m: highest(moments) for m, moments in found.items()}
+    shown = tuple(
+        _curve(simulation, locate, memory, devices, peaks.get(memory, {}), thinned(found.get(memory, []), most))
+        for memory, devices in users.items()
+    )
+    return MemoryView(simulation.hardware.name, simulation.function.name, simulation.latency_s, shown)
 
 
-def _parts(simulation: Simulation, peak: int, live: Sequence[Live]) -> tuple[MemoryPart, ...]:
-    """What a memory holds at its peak, by kind: parameters by what they are for, and all that ops have made."""
-    params = {param.name: param for param in simulation.function.params}
-    found: dict[str, int] = {}
-    for value in live:
-        if value.index is None:
-            kind = _kind_of_parameter(params.get(value.name.partition(".")[0]))
-            found[kind] = found.get(kind, 0) + value.nbytes
-    made = peak - sum(found.values())
-    return (*(MemoryPart(*part) for part in found.items()), *((MemoryPart(MADE, made),) if made > 0 else ()))
+def _parts(peak: Mapping[str, int], points: Sequence[Moment]) -> tuple[MemoryPart, ...]:
+    """What a memory holds, by kind: those that there are."""
+    found: list[MemoryPart] = []
+    for number, kind in enumerate(KINDS):
+        changes: list[tuple[int, int]] = []
+        for place, (_, _, levels) in enumerate(points):
+            if levels[number] != (changes[-1][1] if changes else 0):
+                changes.append((place, levels[number]))
+        if changes or kind in peak:
+            found.append(MemoryPart(kind, peak.get(kind, 0), tuple(changes)))
+    return tuple(found)
 
 
-def _kind_of_parameter(param: Param | None) -> str:
-    roles = () if param is None else param.roles
-    return next((kind for role, kind in KINDS_OF_PARAMETERS.items() if role in roles), "other parameters")
-
-
-def thinned(points: list[tuple[float, int]], most: int) -> list[tuple[float, int]]:
+def thinned(points: list[Moment], most: int) -> list[Moment]:
     """At most so many points in the same order: of each stretch the highest one; the last point stays."""
     if len(points) <= most:
         return points
@@ -470,7 +476,12 @@ def _waits(simulation: Simulation, first: int, last: int) -> Iterator[Waiting]:
 
 
 def _curve(
-    simulation: Simulation, locate: Locate, memory: int, devices: list[int], points: list[tuple[float, int]]
+    simulation: Simulation,
+    locate: Locate,
+    memory: int,
+    devices: list[int],
+    parts: Mapping[str, int],
+    points: list[Moment],
 ) -> Curve:
     peak, number, live = simulation.memory().peak(memory)
     event = simulation.timeline().event(number) if number is not None else None
@@ -487,6 +498,6 @@ def _curve(
             Resident(v.name, v.nbytes, v.function, v.index, locate(Site(v.function, v.index)))
             for v in live[:MOST_VALUES]
         ),
-        _parts(simulation, peak, live),
-        tuple(thinned(points, MOST_POINTS)),
+        _parts(parts, points),
+        tuple([(to_seconds(ticks), nbytes) for ticks, nbytes, _ in points]),
     )

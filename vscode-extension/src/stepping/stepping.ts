@@ -22,6 +22,11 @@ export function register(context: Context): vscode.Disposable[] {
   return [
     vscode.commands.registerCommand("distir.debug", start),
     vscode.debug.registerDebugConfigurationProvider(TYPE, { resolveDebugConfiguration: (_, given) => resolved(given) }),
+    vscode.debug.registerDebugConfigurationProvider(
+      TYPE,
+      { provideDebugConfigurations: offered },
+      vscode.DebugConfigurationProviderTriggerKind.Dynamic,
+    ),
     vscode.debug.registerDebugAdapterDescriptorFactory(TYPE, { createDebugAdapterDescriptor: () => adapter(context) }),
   ];
 }
@@ -35,6 +40,14 @@ async function debug(document: vscode.TextDocument): Promise<void> {
   if (document.isDirty) await document.save();
   const folder = vscode.workspace.getWorkspaceFolder(document.uri);
   await vscode.debug.startDebugging(folder, { type: TYPE, request: "launch", name: "Simulated time", program: document.uri.fsPath });
+}
+
+/** What is offered without a launch configuration: the programs that are open. */
+function offered(): Launch[] {
+  const paths = vscode.workspace.textDocuments
+    .filter(({ languageId, uri }) => languageId === "distir" && uri.scheme === "file")
+    .map(({ uri }) => uri.fsPath);
+  return paths.map((program) => ({ type: TYPE, request: "launch", name: `Simulated time of ${vscode.workspace.asRelativePath(program)}`, program }));
 }
 
 /** A configuration without a program is about the one in the editor; what it leaves open is as in the editor's settings. */
@@ -51,6 +64,8 @@ function resolved(given: Launch): Launch {
   if (nodes) found.nodes = nodes;
   const entry = given.function ?? settings.get<string | null>("entry");
   if (entry) found.function = entry;
+  const bind = { ...settings.get<Launch["bind"]>("bind"), ...given.bind };
+  if (Object.keys(bind).length > 0) found.bind = bind;
   return found;
 }
 

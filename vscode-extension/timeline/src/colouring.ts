@@ -108,16 +108,21 @@ export class Mix {
     readonly slotOf: Uint8Array,
     private readonly slots: number,
   ) {
-    this.own = Uint8Array.from(lane.bars, (bar) => slotOf[bar]);
-    this.lengths = Float32Array.from(lane.starts, (start, i) => lane.ends[i] - start);
-    const blocks = lane.bars.length >> BLOCK;
+    const { bars, starts, ends } = lane;
+    this.own = new Uint8Array(bars.length);
+    this.lengths = new Float32Array(bars.length);
+    for (let i = 0; i < bars.length; i += 1) {
+      this.own[i] = slotOf[bars[i]];
+      this.lengths[i] = ends[i] - starts[i];
+    }
+    const blocks = bars.length >> BLOCK;
     this.sums = new Float64Array((blocks + 1) * slots);
     this.found = new Float64Array(slots);
     for (let block = 0; block < blocks; block += 1) {
       const [at, next] = [block * slots, (block + 1) * slots];
       this.sums.copyWithin(next, at, next);
       for (let i = block << BLOCK; i < (block + 1) << BLOCK; i += 1) {
-        this.sums[next + slotOf[lane.bars[i]]] += lane.ends[i] - lane.starts[i];
+        this.sums[next + this.own[i]] += ends[i] - starts[i];
       }
     }
   }

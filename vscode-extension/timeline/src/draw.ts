@@ -175,7 +175,7 @@ function fitting(op: string, label: string, room: number): string {
 }
 
 /** The bars of the statement that the cursor is in, each column once. */
-function drawCursor(pen: Pen, scene: Scene, lane: Lane, bars: number[], top: number, high: number): void {
+function drawCursor(pen: Pen, scene: Scene, lane: Lane, bars: Int32Array, top: number, high: number): void {
   const { from, to, width } = scene.viewport;
   const factor = width / (to - from);
   let reached = -Infinity;

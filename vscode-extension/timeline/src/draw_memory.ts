@@ -5,22 +5,59 @@ import type { Row } from "./layout";
 import type { Model } from "./model";
 import type { Curve } from "./protocol";
 import type { Scene } from "./scene";
-import { pixel, Strip } from "./strip";
+import { pixel, type Rgb, Strip } from "./strip";
+import { HUES, type Theme } from "./theme";
 import { bytes } from "./words";
 
 const areas = new Map<number, Strip>(); // by their heights
 
-/** What ops have made, among the parts of a memory; the others are parameters. */
-const MADE = "activations and other results";
+/** What is in a memory, lowest in the strip first, with the palette's colours: those of the phases that make it. */
+export const PARTS: readonly (readonly [string, number])[] = [
+  ["weights", HUES.weights], ["buffers", 9], ["optimizer state", HUES.optimizer], ["caches", 5], ["inputs", 7],
+  ["gradients", HUES.backward], ["activations", HUES.forward], ["temporary", -1],
+];
 
-/** The bytes of parameters in a memory, as far as its parts say. */
-export function parametersOf(curve: Curve): number {
-  return (curve.parts ?? []).reduce((sum, { name, nbytes }) => sum + (name === MADE ? 0 : nbytes), 0);
+const layers = new WeakMap<Curve, Float64Array[]>();
+
+/** By kind of `PARTS`: how high it reaches at each point of a curve, in bytes; null where that is not known. */
+export function layersOf(curve: Curve): readonly Float64Array[] | null {
+  if (curve.parts?.some(({ changes }) => changes === undefined) !== false) return null;
+  let found = layers.get(curve);
+  if (found === undefined) {
+    const parts = new Map(curve.parts.map((part) => [part.name, part.changes!]));
+    let below = new Float64Array(curve.points.length);
+    found = PARTS.map(([name]) => {
+      const top = Float64Array.from(below);
+      const changes = parts.get(name) ?? [];
+      changes.forEach(([first, nbytes], i) => {
+        const end = changes[i + 1]?.[0] ?? top.length;
+        for (let at = first; at < end; at += 1) top[at] += nbytes;
+      });
+      return (below = top);
+    });
+    layers.set(curve, found);
+  }
+  return found;
+}
+
+/** The bytes of each kind at a point of a curve; null where they are not known. */
+export function partsAt(curve: Curve, point: number): [string, number][] | null {
+  const tops = layersOf(curve);
+  if (tops === null || point < 0) return null;
+  return PARTS.map(([name], kind): [string, number] => [name, tops[kind][point] - (kind > 0 ? tops[kind - 1][point] : 0)])
+    .filter(([, nbytes]) => nbytes > 0);
+}
+
+/** How parts are painted. */
+export function partPaints(theme: Theme): { fill: string; parts: Rgb }[] {
+  return PARTS.map(([, hue]) =>
+    hue < 0 ? { fill: theme.faint, parts: theme.faintParts } : { fill: theme.devices[hue], parts: theme.deviceParts[hue] },
+  );
 }
 
 /**
- * The memory of a row's device, this program's as an area, the other's as a line. The area is darker as far up as the
- * parameters reach that are there at the peak.
+ * The memory of a row's device, this program's as an area, the other's as a line. The area has the colours of its parts;
+ * where these are not known, and above the capacity, one of its own.
  */
 export function drawMemory(pen: Pen, scene: Scene, { device, stripTop, strip: high }: Row): void {
   const { viewport, theme } = scene;
@@ -34,16 +71,24 @@ export function drawMemory(pen: Pen, scene: Scene, { device, stripTop, strip: hi
   const capacity = Math.max(...[own, other].map((curve) => curve?.capacity_bytes ?? 0));
   const full = topOf(most, capacity);
   if (own !== null) {
-    let area = areas.get(high);
-    if (area === undefined) areas.set(high, (area = new Strip(high)));
+    const area = areas.get(high) ?? new Strip(high);
+    areas.set(high, area);
     area.begin(viewport.width);
-    const parts = own.peak_bytes > own.capacity_bytes ? theme.overParts : theme.memoryParts;
-    const [colour, lower] = [pixel(parts, 0.6), pixel(parts)];
-    const held = Math.round(high - (parametersOf(own) / full) * (high - 2));
-    trace(scene, own, top, high, full, (left, right, height) => {
-      const line = Math.round(height - top);
-      area.put(left, right, colour, line);
-      if (held < high) area.put(left, right, lower, Math.max(line, held));
+    const tops = layersOf(own);
+    const paints = partPaints(theme).map(({ parts }) => pixel(parts));
+    const line = (nbytes: number): number => Math.round(high - (nbytes / full) * (high - 2));
+    const [plain, over] = [pixel(theme.memoryParts), pixel(theme.overParts)];
+    const limit = line(own.capacity_bytes);
+    trace(scene, own, top, high, full, (left, right, height, point) => {
+      let upper = Math.round(height - top);
+      if (upper < limit) area.put(left, right, over, upper, limit);
+      upper = Math.max(upper, limit);
+      if (tops === null || point < 0) return area.put(left, right, plain, upper);
+      for (let kind = PARTS.length - 1; kind >= 0 && upper < high; kind -= 1) {
+        const lower = kind === 0 ? high : Math.max(upper, line(tops[kind - 1][point]));
+        area.put(left, right, paints[kind], upper, lower);
+        upper = lower;
+      }
     });
     area.paint(pen, top, high);
   }
@@ -85,6 +130,12 @@ function drawScale(pen: Pen, { viewport, theme }: Scene, top: number, high: numb
     pen.lineTo(viewport.width, y);
     pen.stroke();
     pen.globalAlpha = 1;
+    // Upon whatever part is there.
+    pen.strokeStyle = theme.ground;
+    pen.lineWidth = 3;
+    pen.strokeText(bytes(full * share), viewport.width - 10, y + 8);
+    pen.strokeStyle = theme.line;
+    pen.lineWidth = 1;
     pen.fillText(bytes(full * share), viewport.width - 10, y + 8);
   }
   pen.textAlign = "left";
@@ -124,7 +175,7 @@ function trace(
   top: number,
   high: number,
   full: number,
-  step: (left: number, right: number, height: number) => void,
+  step: (left: number, right: number, height: number, point: number) => void,
 ): void {
   const { from, to, width } = scene.viewport;
   const factor = width / (to - from);
@@ -132,28 +183,29 @@ function trace(
   const base = top + high;
   const height = (nbytes: number): number => base - (nbytes / full) * (high - 2);
   let i = pointAt(curve, from);
+  const heightOf = (point: number): number => (point >= 0 ? height(points[point][1]) : base);
   let left = -1; // from where it has been
-  let shown = i >= 0 ? height(points[i][1]) : base; // so high
-  let latest = shown; // what is in use behind the column that was visited last
-  const go = (at: number, high: number): void => {
-    if (high === shown) return;
-    if (at > left) step(left, at, shown);
+  let shown = i; // the point that is
+  let latest = i; // what is in use behind the column that was visited last
+  const go = (at: number, point: number): void => {
+    if (point === shown) return;
+    if (at > left) step(left, at, heightOf(shown), shown);
     left = at;
-    shown = high;
+    shown = point;
   };
   let end = -1; // of that column
   i = Math.max(0, i + 1);
   while (i < points.length && points[i][0] <= to) {
     const at = Math.round((points[i][0] - from) * factor);
     if (at > end) go(end, latest);
-    let highest = Infinity;
+    let highest = at < end && shown >= 0 ? shown : i;
     for (; i < points.length && Math.round((points[i][0] - from) * factor) === at; i += 1) {
-      latest = height(points[i][1]);
-      if (latest < highest) highest = latest;
+      latest = i;
+      if (points[i][1] > points[highest][1]) highest = i;
     }
-    go(at, Math.min(highest, at < end ? shown : highest));
+    go(at, highest);
     end = at + 1;
   }
   go(end, latest);
-  step(left, width + 1, shown);
+  step(left, width + 1, heightOf(shown), shown);
 }

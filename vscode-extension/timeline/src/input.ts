@@ -2,6 +2,7 @@
 
 import type { App } from "./app";
 import { element } from "./dom";
+import { partsAt } from "./draw_memory";
 import { AXIS, GUTTER, OVERVIEW } from "./layout";
 import { type Found, pick } from "./pick";
 import type { Scene } from "./scene";
@@ -171,7 +172,7 @@ function lines(scene: Scene, found: Found): string[] {
     const [from, to] = [slices.starts[slice], slices.ends[slice]];
     return [nameOf(part), `${duration(to - from)} from ${duration(from)}, ${ops} ops here${where}`];
   }
-  if (found.kind === "memory") return memoryAt(found.curve, found.nbytes);
+  if (found.kind === "memory") return memoryAt(found.curve, found.curve.points[found.point][1], partsAt(found.curve, found.point));
   if (found.kind === "wait") return waiting(found.model, found.wait);
   const model = modelOf(scene, found.selection);
   const name = found.selection.isOther ? [model.side.document.name] : [];

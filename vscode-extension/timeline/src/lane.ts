@@ -1,6 +1,6 @@
 // The bars and waits of one stream of a device.
 
-import { HOST_LANE, type Model, upTo } from "./model";
+import { HOST_LANE, type Model, picked, upTo } from "./model";
 import type { WaitRow } from "./protocol";
 import { Track } from "./track";
 
@@ -9,7 +9,6 @@ import { Track } from "./track";
  * times of its own.
  */
 export class Lane extends Track {
-  readonly bars: Int32Array;
   private readonly criticals: Int32Array;
   private marks: Int32Array | null = null;
   readonly waits: WaitRow[];
@@ -18,16 +17,15 @@ export class Lane extends Track {
   constructor(
     readonly device: number,
     readonly stream: string,
-    bars: number[],
+    readonly bars: Int32Array,
     waits: WaitRow[],
     private readonly model: Model,
     issued: { starts: number[]; ends: number[] } | null = null,
   ) {
     super(
-      issued === null ? Float64Array.from(bars, (bar) => model.starts[bar]) : Float64Array.from(issued.starts),
-      issued === null ? Float64Array.from(bars, (bar) => model.ends[bar]) : Float64Array.from(issued.ends),
+      issued === null ? picked(model.starts, bars) : Float64Array.from(issued.starts),
+      issued === null ? picked(model.ends, bars) : Float64Array.from(issued.ends),
     );
-    this.bars = Int32Array.from(bars);
     this.criticals = this.sums(model.critical);
     this.waits = [...waits].sort((a, b) => a.start_s - b.start_s);
     this.waitStarts = Float64Array.from(this.waits, (wait) => wait.start_s);

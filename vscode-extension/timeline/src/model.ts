@@ -13,7 +13,7 @@ export interface Statement {
   range: Range | null;
   text: string | null;
   /** Its bars, ascending. */
-  bars: number[];
+  bars: Int32Array;
 }
 
 /** Devices that one op runs on, and their lanes. `root`: where its messages begin (`inwards`: end). */
@@ -208,8 +208,9 @@ export class Model {
   /** A call as a statement: its bars are those of all that the function does there. */
   private call(place: CallPlace, name: string): Statement {
     const within = this.callers.map((places) => places.some((found) => keyOf(found) === keyOf(place)));
-    const bars: number[] = [];
-    for (let bar = 0; bar < this.count; bar += 1) if (within[this.pathOf[bar]]) bars.push(bar);
+    const found: number[] = [];
+    for (let bar = 0; bar < this.count; bar += 1) if (within[this.pathOf[bar]]) found.push(bar);
+    const bars = Int32Array.from(found);
     const { function: caller, statement: index, range } = place;
     return { function: caller, index, op: "call of", label: `@${name}`, range, text: null, bars };
   }
@@ -244,7 +245,7 @@ export class Model {
         numbered(statements, `${statement} ${name}`, this.statements, () => {
           const text =
             range !== null && lines !== null ? cut(lines, range) : (this.side.statements?.[name]?.[statement] ?? null);
-          return { function: name, index: statement, op, label, range, text, bars: [] };
+          return { function: name, index: statement, op, label, range, text, bars: NONE };
         }),
       );
       const calls = table.calls.map((names, i) => {
@@ -273,34 +274,38 @@ export class Model {
         this.starts[bar] = table.start_s[i];
         this.ends[bar] = table.start_s[i] + table.kinds[kind].duration_s;
         this.slack[bar] = table.slack_s === null ? NaN : table.slack_s[i];
-        const statement = origins[table.origin[i]];
-        this.statementOf[bar] = statement;
-        this.statements[statement].bars.push(bar);
+        this.statementOf[bar] = origins[table.origin[i]];
         this.groupOf[bar] = kinds[kind];
         this.boundOf[bar] = limits[kind];
         this.pathOf[bar] = calls[table.call[i]];
         this.workOf[bar] = table.work === undefined ? 0 : purposes[table.work[i]];
       }
     }
+    const own = sorted(this.count, this.statements.length, (bar, put) => put(this.statementOf[bar]));
+    this.statements.forEach((statement, i) => (statement.bars = own[i]));
   }
 
   private makeLanes(): void {
     const streams = new Map(this.devices.map(({ device }) => [device, new Set([""])]));
     for (const { devices, stream } of this.groups) for (const device of devices) streams.get(device)?.add(stream);
-    const own = new Map<string, number[]>();
-    for (const [device, names] of streams) for (const stream of names) own.set(laneName(device, stream), []);
-    for (let bar = 0; bar < this.count; bar += 1) {
-      for (const lane of this.groups[this.groupOf[bar]].lanes) own.get(lane)?.push(bar);
-    }
-    const waits = new Map<string, WaitRow[]>([...own.keys()].map((name) => [name, []]));
+    const names = [...streams].flatMap(([device, own]) => [...own].map((stream) => laneName(device, stream)));
+    const numbers = new Map(names.map((name, lane) => [name, lane]));
+    /** By group, the lanes by number; -1: of a device that is not shown. */
+    const lanesOf = this.groups.map(({ lanes }) => Int32Array.from(lanes, (name) => numbers.get(name) ?? -1));
+    const own = sorted(this.count, names.length, (bar, put) => {
+      const lanes = lanesOf[this.groupOf[bar]];
+      for (let i = 0; i < lanes.length; i += 1) if (lanes[i] >= 0) put(lanes[i]);
+    });
+    const waits: WaitRow[][] = names.map(() => []);
     for (const { waits: rows } of this.side.timeline) {
-      for (const wait of rows) waits.get(laneName(wait.device, wait.stream ?? ""))?.push(wait);
+      for (const wait of rows) waits[numbers.get(laneName(wait.device, wait.stream ?? "")) ?? -1]?.push(wait);
     }
-    if (this.side.timeline.some(({ blocks }) => blocks)) this.idleTimes(own, waits);
-    for (const [device, names] of streams) {
-      for (const stream of [...names].sort()) {
+    if (this.side.timeline.some(({ blocks }) => blocks)) this.idleTimes(lanesOf, waits);
+    for (const [device, found] of streams) {
+      for (const stream of [...found].sort()) {
         const name = laneName(device, stream);
-        this.lanes.set(name, new Lane(device, stream, own.get(name)!, waits.get(name)!, this));
+        const lane = numbers.get(name)!;
+        this.lanes.set(name, new Lane(device, stream, own[lane], waits[lane], this));
       }
     }
     this.makeHosts();
@@ -310,27 +315,28 @@ export class Model {
    * Of a timeline in blocks, which has none: the times between the bars of a lane. What is waited for is the bar before, on
    * another lane of the op, that ends as it starts; -2 where there is none such.
    */
-  private idleTimes(own: Map<string, number[]>, waits: Map<string, WaitRow[]>): void {
+  private idleTimes(lanesOf: Int32Array[], waits: WaitRow[][]): void {
     const least = this.latency * 1e-9;
-    const last = new Map<string, number>();
+    const last = new Int32Array(waits.length).fill(-1);
     for (let bar = 0; bar < this.count; bar += 1) {
-      const { devices, lanes, stream } = this.groups[this.groupOf[bar]];
+      const group = this.groupOf[bar];
+      const lanes = lanesOf[group];
       const start = this.starts[bar];
       let blocker = -2;
-      if (lanes.length > 1) {
-        for (const lane of lanes) {
-          const before = last.get(lane);
-          if (before !== undefined && start - this.ends[before] <= least) blocker = this.events[before];
-        }
+      for (let i = 0; lanes.length > 1 && i < lanes.length; i += 1) {
+        const before = last[lanes[i]] ?? -1;
+        if (before >= 0 && start - this.ends[before] <= least) blocker = this.events[before];
       }
-      lanes.forEach((lane, i) => {
-        const before = last.get(lane);
-        const free = before === undefined ? 0 : this.ends[before];
-        if (start - free > least && own.has(lane)) {
-          waits.get(lane)!.push({ device: devices[i], start_s: free, duration_s: start - free, before: this.events[bar], blocker, stream });
+      for (let i = 0; i < lanes.length; i += 1) {
+        const lane = lanes[i];
+        if (lane < 0) continue;
+        const free = last[lane] < 0 ? 0 : this.ends[last[lane]];
+        if (start - free > least) {
+          const { devices, stream } = this.groups[group];
+          waits[lane].push({ device: devices[i], start_s: free, duration_s: start - free, before: this.events[bar], blocker, stream });
         }
-        last.set(lane, bar);
-      });
+        last[lane] = bar;
+      }
     }
   }
 
@@ -348,9 +354,31 @@ export class Model {
       }
     }
     for (const [device, own] of hosts) {
-      this.lanes.set(laneName(device, HOST_LANE), new Lane(device, HOST_LANE, own.bars, [], this, own));
+      this.lanes.set(laneName(device, HOST_LANE), new Lane(device, HOST_LANE, Int32Array.from(own.bars), [], this, own));
     }
   }
+}
+
+const NONE = new Int32Array(0);
+
+/** The numbers from 0 to before `count` by what they are put under, of so many, ascending. */
+function sorted(count: number, kinds: number, each: (number: number, put: (kind: number) => void) => void): Int32Array[] {
+  const sizes = new Int32Array(kinds);
+  const measure = (kind: number): void => void (sizes[kind] += 1);
+  for (let i = 0; i < count; i += 1) each(i, measure);
+  const found = Array.from(sizes, (size) => new Int32Array(size));
+  const filled = new Int32Array(kinds);
+  let current = 0;
+  const put = (kind: number): void => void (found[kind][filled[kind]++] = current);
+  for (; current < count; current += 1) each(current, put);
+  return found;
+}
+
+/** The values at these places. */
+export function picked(values: Float64Array, places: ArrayLike<number>): Float64Array {
+  const found = new Float64Array(places.length);
+  for (let i = 0; i < found.length; i += 1) found[i] = values[places[i]];
+  return found;
 }
 
 /** How many of the ascending numbers, from number `low`, are at most `value`; counted from the beginning. */

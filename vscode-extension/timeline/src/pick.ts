@@ -13,7 +13,7 @@ export type Found =
   | { kind: "name"; row: Row }
   | { kind: "slice"; row: Row; slices: Slices; slice: number }
   | { kind: "wait"; wait: WaitRow; model: Model }
-  | { kind: "memory"; curve: Curve; nbytes: number };
+  | { kind: "memory"; curve: Curve; point: number };
 
 /** What is `x` pixels from the left and `y` from the top of the canvas; null: nothing. */
 export function pick(scene: Scene, x: number, y: number): Found | null {
@@ -30,7 +30,7 @@ export function pick(scene: Scene, x: number, y: number): Found | null {
     const curve = curveOf(scene.model, row.device);
     if (curve === null || time > scene.model.latency) return null;
     const i = pointAt(curve, time);
-    return i < 0 ? null : { kind: "memory", curve, nbytes: curve.points[i][1] };
+    return i < 0 ? null : { kind: "memory", curve, point: i };
   }
   const isOther = scene.other !== null && within(row.otherTop, row.otherBars);
   if (!isOther && !within(row.top, row.bars)) return sliceAt(scene, row, height, time);

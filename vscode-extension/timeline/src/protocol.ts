@@ -167,6 +167,11 @@ export interface Resident {
   nbytes: number;
 }
 
+/** What values of one kind take: at the peak, and from which of the curve's points on how many bytes. */
+export interface MemoryPart extends Resident {
+  changes?: [number, number][];
+}
+
 export interface Curve {
   devices: number[];
   capacity_bytes: number;
@@ -175,8 +180,8 @@ export interface Curve {
   peak_op: string | null;
   peak_s: number;
   values: Resident[];
-  /** What all values at the peak are, by kind. */
-  parts?: Resident[];
+  /** What all values are, by kind. */
+  parts?: MemoryPart[];
   points: [number, number][];
 }
 

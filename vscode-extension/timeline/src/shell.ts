@@ -2,6 +2,7 @@
 
 import { COLOURED_BY, paintsOf } from "./colouring";
 import { element } from "./dom";
+import { layersOf, partPaints, PARTS } from "./draw_memory";
 import type { Scene } from "./scene";
 
 export interface Shell {
@@ -84,7 +85,7 @@ export function buildShell(root: HTMLElement): Shell {
     main,
     totals,
     table,
-    element("footer", {}, details, keys),
+    element("footer", { tabindex: "0", "aria-label": "Selected op, and keys", role: "region" }, details, keys),
     live,
   );
   return {
@@ -103,11 +104,15 @@ export function fillLegend(legend: HTMLElement, { colouring, theme, model }: Sce
   const paints = paintsOf(theme, colouring);
   const classes = colouring.names.flatMap((name, slot) => (used.has(slot) ? [entry("colour", name, paints[slot].fill)] : []));
   const hasCommunication = model.groups.some(({ communication }) => communication !== null);
+  const memories = model.devices.flatMap(({ memory }) => (memory !== null && layersOf(memory) !== null ? [memory] : []));
+  const held = new Set(memories.flatMap((curve) => curve.parts!.map((part) => part.name)));
+  const fills = partPaints(theme);
+  const parts = PARTS.flatMap(([name], i) => (held.has(name) ? [entry("colour", name, fills[i].fill)] : []));
   legend.replaceChildren(
     ...(classes.length > 0 ? classes : [entry("compute", "computes")]),
     ...(hasCommunication ? [entry("communication", "communicates")] : []),
     entry("wait", "waits"),
     entry("critical", "critical path"),
-    entry("memory", "memory"),
+    ...(parts.length > 0 ? [element("span", { class: "heading" }, "memory:"), ...parts] : [entry("memory", "memory")]),
   );
 }

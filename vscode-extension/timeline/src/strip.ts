@@ -26,12 +26,12 @@ export class Strip {
     this.isUsed = false;
   }
 
-  /** Colour the columns `left` to before `right`, from a line down. */
-  put(left: number, right: number, colour: number, line = 0): void {
+  /** Colour the columns `left` to before `right`, from a line down to before another. */
+  put(left: number, right: number, colour: number, line = 0, end = this.lines): void {
     const { width } = this.image;
     const [first, last] = [Math.max(0, left), Math.min(width, right)];
     if (first >= last) return;
-    for (let start = line * width; start < this.pixels.length; start += width) {
+    for (let start = line * width; start < end * width; start += width) {
       if (last - first === 1) this.pixels[start + first] = colour;
       else this.pixels.fill(colour, start + first, start + last);
     }

@@ -85,17 +85,23 @@ export function waiting(model: Model, wait: WaitRow): string[] {
   return [`${streamOf(`device ${wait.device}`, wait.stream ?? "")} waits ${duration(wait.duration_s)}`, `for ${what}`];
 }
 
-export function memoryAt(curve: Curve, nbytes: number): string[] {
+/** What a memory holds at one of its points; `parts`: by kind, where that is known. */
+export function memoryAt(curve: Curve, nbytes: number, parts: [string, number][] | null = null): string[] {
   const share = deviceNames(curve.devices);
   const beside = curve.overhead_bytes ?? 0;
   const largest = curve.values.slice(0, 3).map((value) => `%${value.name} ${bytes(value.nbytes)}`);
   return [
     `${bytes(nbytes)} in use of ${bytes(curve.capacity_bytes)}, memory of ${share}`,
+    listed(parts ?? []),
     `at most ${bytes(curve.peak_bytes)}, from ${duration(curve.peak_s)}${largest.length > 0 ? ":" : ""}`,
     largest.join(", "),
-    (curve.parts ?? []).map((part) => `${part.name} ${bytes(part.nbytes)}`).join(" · "),
+    listed((curve.parts ?? []).filter((part) => part.nbytes > 0).map((part) => [part.name, part.nbytes])),
     beside > 0 ? `and overhead ${bytes(beside)}: what the process holds beside tensors` : "",
   ].filter(Boolean);
+}
+
+function listed(parts: [string, number][]): string {
+  return parts.map(([name, nbytes]) => `${name} ${bytes(nbytes)}`).join(" · ");
 }
 
 /** A program in one line. */

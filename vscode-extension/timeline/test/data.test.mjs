@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { load } from "./load.mjs";
 import { calling, inColumns, random, replicas, schedule, small, streaming, training } from "./samples.mjs";
 
-const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded } =
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded, partsAt } =
   await load("model", "viewport", "layout", "search", "words", "draw_memory", "slices", "colouring", "equal", "totals", "expand");
 
 test("what is painted of a lane is what runs there, whatever part is seen", () => {
@@ -251,6 +251,16 @@ test("memory is drawn against the capacity, unless nothing could be seen then", 
   assert.equal(topOf(5, 4), 5);
   assert.equal(topOf(4, 400), 5);
   assert.ok(topOf(0, 0) > 0);
+});
+
+test("the parts of a memory over time add up to its curve", () => {
+  const parts = [["weights", 3, [[0, 3]]], ["activations", 4, [[1, 4], [3, 0]]], ["temporary", 2, [[2, 2], [3, 1]]]];
+  const points = [[0, 3], [1, 7], [2, 9], [3, 4]];
+  const curve = { devices: [1], points, parts: parts.map(([name, nbytes, changes]) => ({ name, nbytes, changes })) };
+  points.forEach(([, nbytes], i) => assert.equal(partsAt(curve, i).reduce((sum, [, part]) => sum + part, 0), nbytes));
+  assert.deepEqual(partsAt(curve, 2), [["weights", 3], ["activations", 4], ["temporary", 2]]);
+  assert.deepEqual(partsAt(curve, 3), [["weights", 3], ["temporary", 1]]);
+  assert.equal(partsAt({ ...curve, parts: [{ name: "weights", nbytes: 3 }] }, 2), null, "of an answer without changes");
 });
 
 test("a program without ops that take time", () => {
