@@ -137,7 +137,7 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
         return None
 
 
-@kept_per_thread(8)  # contenders are simulated on several machines
+@kept_per_thread(16)  # contenders are simulated on several machines
 def _by_steps(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
     """What the steps of a plan make of a program. Raises as they do."""
     first = replace(plan, zero=0, shard=0, fuse=False, overlap=False)

@@ -93,6 +93,8 @@ class StageBounds:
 
     def known(self, plan: Plan) -> float:
         """The largest bound for which no stage is simulated."""
+        if not self._found:
+            return 0.0
         stages, micro = {stage_of(plan), stage_of(_at_best(plan))}, self._micro_batch(plan)
         return max((self._bound(plan, stage) for stage in stages if (stage, micro) in self._found), default=0.0)
 
