@@ -1,9 +1,10 @@
 """What plans probably take, from what few of them took: which ones a best-first search simulates next.
 
 Seconds and bytes are sums of terms that physics gives: arithmetic, what the busiest stage has more of it than the mean,
-the bubble, each kind of communication by the bytes it carries and the links it goes over; weights and state, activations by how many microbatches are in flight. The
-factors of the terms begin as what the sequential program says, and are fitted to each row that is found (least squares
-of relative errors, with a prior). Estimates order the search; nothing is excluded by them.
+the bubble, each kind of communication by the bytes it carries and the links it goes over; weights and state,
+activations by how many microbatches are in flight. The factors of the terms begin as what the sequential program says,
+and are fitted to each row that is found (least squares of relative errors, with a prior). Estimates order the search;
+nothing is excluded by them.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _shortened(entry: Function, kept: Mapping[str, int]) -> Function:
     types = entry.result_types
     if types is not None:
         left = [not gone & {*names([arg])} for arg in _renamed(entry.returned, instead)]
-        types = tuple(type for type, there in zip(types, left, strict=True) if there)
+        types = tuple(stated for stated, there in zip(types, left, strict=True) if there)
     before = {name for statement in entry.body for name in names(operands(statement))}
     after = {name for statement in body for name in names(operands(statement))}
     params = tuple(param for param in entry.params if param.name in after or param.name not in before)

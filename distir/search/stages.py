@@ -124,9 +124,7 @@ class StageBounds:
         self._found |= {(stage, micro): 0.0 for micro in micro_batches}
         sizes = sorted({n * micro * stage.data * stage.microbatches for micro in micro_batches for n in (1, 2)})
         try:
-            spent = self.spent(stage, sizes, self.parts) or self.spent(
-                stage, sizes, [PartOf(1, self.subject.module)]
-            )
+            spent = self.spent(stage, sizes, self.parts) or self.spent(stage, sizes, [PartOf(1, self.subject.module)])
         except UNKNOWN:
             self._found |= {(stage, micro): math.inf for micro in micro_batches}
             return

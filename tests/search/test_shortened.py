@@ -31,7 +31,9 @@ def llama(layers, *steps, **sizes):
 
 DENSE = llama(6, *STEP)
 EXPERTS = transform(
-    named("mixtral-8x7b", None, 128, layers=5, **{k: v for k, v in SIZES.items() if k != "ffn"}, experts=4, expert_ffn=128),
+    named(
+        "mixtral-8x7b", None, 128, layers=5, **{k: v for k, v in SIZES.items() if k != "ffn"}, experts=4, expert_ffn=128
+    ),
     *STEP,
 )
 
