@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands
 from distir.transform.operands import with_operands
 
 FEW = 2
@@ -57,7 +57,7 @@ def parts(module: Module) -> tuple[PartOf, ...]:
     for factor, function in sums:
         for what, times in _does(function).items():
             does[what] += factor * times
-    if does != _does(entry):
+    if {what: times for what, times in does.items() if times} != _does(entry):
         return alone
     return tuple(PartOf(factor, _with_entry(module, function)) for factor, function in sums)
 
@@ -125,13 +125,18 @@ def _shortened(entry: Function, kept: Mapping[str, int]) -> Function:
 
 
 def _renamed(args: Sequence[Arg], instead: Mapping[str, str]) -> tuple[Arg, ...]:
-    return with_operands(Return(tuple(args)), instead).args
+    made = with_operands(Return(tuple(args)), instead)
+    assert isinstance(made, Return)
+    return made.args
 
 
 def _does(function: Function) -> Counter[str]:
     """How often each op is applied, and each function called."""
-    found = Counter(s.op if isinstance(s, Apply) else f"@{s.function}" for s in function.body if results(s))
-    return Counter({what: times for what, times in found.items() if times})
+    return Counter(
+        statement.op if isinstance(statement, Apply) else f"@{statement.function}"
+        for statement in function.body
+        if isinstance(statement, Apply | Call)
+    )
 
 
 def _with_entry(module: Module, entry: Function) -> Module:
