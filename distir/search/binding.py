@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from distir.cost import Hardware
 from distir.cost.topology import Times
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out
+from distir.search.evaluate import evaluate
 from distir.search.plan import AXES, Plan
 from distir.search.rows import Row
 from distir.search.subject import Subject
@@ -129,12 +131,24 @@ def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator
     units = [(plan, (best.batch_size,)) for plan in list(contenders.values())[:CONTENDERS]]
     if len(units) < 2:
         return
-    for what, machine in other_machines(subject.hardware):
-        found = {row.plan: row.latency_s for row in carry_out(replace(subject, hardware=machine), units, workers)}
-        times = {plan: seconds for plan, seconds in found.items() if seconds}
+    machines = dict(other_machines(subject.hardware))
+    found: dict[str, dict[Plan, float]] = {what: {} for what in machines}
+    for what, row in carry_out(subject, units, workers, partial(_on_others, machines)):
+        if row.latency_s:
+            found[what][row.plan] = row.latency_s
+    for what, times in found.items():
         first = min(times, key=times.__getitem__, default=best.plan)
         if best.plan in times and times[first] < (1 - CLEARLY) * times[best.plan]:
             yield Alternative(what, best.plan, first, 1 - times[first] / times[best.plan])
+
+
+def _on_others(
+    machines: Mapping[str, Hardware], subject: Subject, plan: Plan, sizes: Sequence[int | None]
+) -> Iterator[tuple[str, Row]]:
+    """In a worker: a plan on each of these machines, for which its program is made once."""
+    for what, machine in machines.items():
+        for row in evaluate(replace(subject, hardware=machine), plan, sizes):
+            yield what, row
 
 
 def other_machines(machine: Hardware) -> Iterator[tuple[str, Hardware]]:

@@ -37,6 +37,12 @@ BEAM = 4
 WORTH = 4
 """A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
 
+PATIENCE = 4
+"""A search ends when one part in so many of its budget, in a row, brought nothing faster."""
+
+FASTER = 0.001
+"""By how much a row must be faster to count as such, as a share."""
+
 PROOFS = 64
 """How many stages are simulated by themselves at the end of a search without a budget, at most."""
 
@@ -76,8 +82,9 @@ def bounded(
 ) -> Generator[Row]:
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
-    `budget`: how many plans are simulated at each batch size at most. What an earlier search of the subject learnt of
-    stages is forgotten, since it would let this one list fewer rows.
+    `budget`: how many plans are simulated at each batch size at most; fewer where a quarter of them, one after the
+    other, bring nothing faster. What an earlier search of the subject learnt of stages is forgotten, since it would let
+    this one list fewer rows.
     """
     import numpy as np
 
@@ -86,7 +93,7 @@ def bounded(
     beam = max(BEAM, workers.jobs)
     for size in batch_sizes:
         mine = {row.plan: row for row in known if row.batch_size == size}
-        best = min((_latency(row) for row in mine.values()), default=float("inf"))
+        best = min((_latency(row) for row in mine.values()), default=math.inf)
         bounds = _Limits(subject, size, plans)
         open_plans = [plan for plan in plans if plan not in mine and bounds.fits(plan)]
         least = np.array([bounds.seconds(plan) for plan in open_plans])
@@ -96,7 +103,8 @@ def bounded(
         waiting = np.ones(len(open_plans), dtype=bool)
         left = len(open_plans) if budget is None else budget
         stages = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else budget // WORTH)
-        while left > 0:
+        patience, in_vain, reached = math.inf if budget is None else max(beam, budget // PATIENCE), 0, best
+        while left > 0 and in_vain < patience:
             waiting &= least < best
             scores = np.where(waiting, least if estimates is None else estimates.scores(), np.inf)
             first: list[int] = []
@@ -116,6 +124,10 @@ def bounded(
                 best = min(best, _latency(row))
                 rows.append(row)
                 yield row
+            if best < (1 - FASTER) * reached or best == math.inf:
+                in_vain, reached = 0, best
+            else:
+                in_vain += len(rows)
             if estimates is not None:
                 estimates.learn(rows)
 

@@ -49,6 +49,11 @@ class Load:
         """Seconds that a simulation of the plan takes at least."""
         return PlanBounds(self, hardware).seconds(plan)
 
+    def beside(self, layers: int) -> float:
+        """The share of FLOPs that is in none of so many equal layers: of ops that are fewer, or no multiple of them."""
+        own = sum(flops * count for flops, _, count in self.ops if count % layers)
+        return own / (sum(flops * count for flops, _, count in self.ops) or 1.0)
+
 
 class PlanBounds:
     """Lower bounds of plans for one load on one machine: those of many plans cost little more than those of few."""

@@ -56,13 +56,8 @@ class Distributed:
 
     def _made(self, plan: Plan, options: Mapping[str, bool]) -> Module:
         """The program of the plan, with these options of the step `dtp`."""
-        words = plan.steps()[len(_recomputing(plan)) :]
-        self._steps = parse_steps(words, options)
-        first = replace(plan, zero=0, shard=0, fuse=False, overlap=False)
-        made = _over_devices(_before(self.subject.module, plan), first, tuple(sorted(options.items())))
-        for application in self._steps[1:]:
-            made = application.unchecked(made)
-        return made
+        self._steps = parse_steps(_distributing(plan), options)
+        return _by_steps(self.subject.module, plan, tuple(sorted(options.items())))
 
     def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
         """`alone`: no other batch size will be asked for.
@@ -142,12 +137,26 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
         return None
 
 
+@kept_per_thread(16)  # contenders are simulated on several machines
+def _by_steps(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
+    """What the steps of a plan make of a program. Raises as they do."""
+    first = replace(plan, zero=0, shard=0, fuse=False, overlap=False)
+    made = _over_devices(_before(module, plan), first, options)
+    for application in parse_steps(_distributing(plan), dict(options))[1:]:
+        made = application.unchecked(made)
+    return made
+
+
 @kept_per_thread(16)  # plans that differ in ZeRO, fusion or overlap begin alike
 def _over_devices(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
     """What the step `dtp` makes of a program. Raises as it does."""
-    words = plan.steps()[len(_recomputing(plan)) :]
-    (application,) = parse_steps(words, dict(options))
+    (application,) = parse_steps(_distributing(plan), dict(options))
     return application.unchecked(module)
+
+
+def _distributing(plan: Plan) -> list[str]:
+    """The steps from `dtp` on, with their options."""
+    return plan.steps()[len(_recomputing(plan)) :]
 
 
 @lru_cache(maxsize=8)

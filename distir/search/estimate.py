@@ -1,9 +1,10 @@
 """What plans probably take, from what few of them took: which ones a best-first search simulates next.
 
-Seconds and bytes are sums of terms that physics gives: arithmetic, the bubble, each kind of communication by the bytes
-it carries and the links it goes over; weights and state, activations by how many microbatches are in flight. The
-factors of the terms begin as what the sequential program says, and are fitted to each row that is found (least squares
-of relative errors, with a prior). Estimates order the search; nothing is excluded by them.
+Seconds and bytes are sums of terms that physics gives: arithmetic, what the busiest stage has more of it than the mean,
+the bubble, each kind of communication by the bytes it carries and the links it goes over; weights and state,
+activations by how many microbatches are in flight. The factors of the terms begin as what the sequential program says,
+and are fitted to each row that is found (least squares of relative errors, with a prior). Estimates order the search;
+nothing is excluded by them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from distir.cost import Hardware
 from distir.ops.resources import Communication, Work
+from distir.search.annealing import equal_stages
 from distir.search.bounds import Load, PlanBounds
 from distir.search.plan import Plan
 from distir.search.rows import Row
@@ -119,6 +121,8 @@ class _Terms:
         self.idle = np.where(split, 0.4, 1.0)
         self.stages = np.array([plan.stages_per_device for plan in plans])
         self.flying = np.array([_in_flight(plan) for plan in plans])
+        head = load.beside(program.layers)
+        self.uneven = np.array([_unevenness(*_cut(plan), program.layers, head) for plan in plans])
         bounds = PlanBounds(load, hardware)
         even = (Plan(d, t, p, k, "", fuse=f, context=c) for d, t, p, k, f, c in self._degrees())
         self.least = np.array([bounds.seconds(plan) for plan in even])
@@ -131,7 +135,10 @@ class _Terms:
         return zip(*(column.tolist() for column in columns), strict=True)
 
     def seconds(self) -> Any:
-        """Arithmetic, recomputation, bubble, other ops, issue; communication of shards, contexts, experts, replicas."""
+        """Arithmetic, on the busiest stage, recomputed, and the bubble; other ops, issue; communication.
+
+        That of shards, contexts, experts, replicas, stages.
+        """
         program, d, t, p, c, k = self.program, self.d, self.t, self.p, self.c, self.k
         bubble = (p - 1) / (k * self.stages) * self.idle
         others = self.examples * program.others / t * np.where(self.fuse, 0.6, 1.0)
@@ -143,6 +150,7 @@ class _Terms:
         return np.stack(
             [
                 self.least,
+                self.least * self.uneven,
                 np.where(self.checkpoint, self.least / 3, 0.0),
                 self.least * bubble,
                 others,
@@ -193,6 +201,40 @@ def _in_flight(plan: Plan) -> float:
         return float(plan.microbatches)
     virtual = plan.stages_per_device if plan.schedule == "interleaved" else 1
     return min(float(plan.microbatches), plan.pipeline * (1 + (virtual - 1) / virtual))
+
+
+def _cut(plan: Plan) -> tuple[int, int, bool, bool, tuple[int, ...]]:
+    """What decides how many layers each device has."""
+    known = SCHEDULES.get(plan.schedule)
+    turns = known is not None and known.stages > 1 and not known.virtual
+    return plan.pipeline, plan.stages_per_device, turns, plan.balance == "uniform", plan.stages
+
+
+@lru_cache(maxsize=1 << 12)
+def _unevenness(
+    pipeline: int, each: int, turns: bool, uniform: bool, stages: tuple[int, ...], layers: int, head: float
+) -> float:
+    """How much more than the mean the busiest device has to do, as a share of the mean.
+
+    `head`: the share of what comes after the layers, on the last stage. `turns`: stages go back the way they came.
+    """
+    count = pipeline * each
+    if pipeline == 1 or count > layers:
+        return 0.0
+    layer = (1 - head) / layers
+
+    def busiest(sizes: tuple[int, ...]) -> float:
+        homes = [i % pipeline if not turns or i < pipeline else count - 1 - i for i in range(count)]
+        work = [0.0] * pipeline
+        for home, size in zip(homes, sizes, strict=True):
+            work[home] += size * layer
+        work[homes[-1]] += head
+        return max(work) * pipeline - 1
+
+    if stages or uniform:
+        return busiest(stages or equal_stages(layers, count))
+    last = range(1, -(-layers // count) + 1)
+    return min(busiest((*equal_stages(layers - few, count - 1), few)) for few in last)
 
 
 @lru_cache(maxsize=1 << 12)

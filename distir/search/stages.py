@@ -4,7 +4,8 @@ The devices of a pipeline's stages together do for each microbatch what those of
 ops on the same shapes, and the same communication of shards, of devices that share a sequence, and of experts. So a
 program of one stage and one replica is simulated for a microbatch, and what its device spends in the order of one
 stream, on what grows with the batch, is what a microbatch takes on all stages together. Plans that differ in replicas,
-stages, schedules and ZeRO share it. Nothing can hide it: what the step `overlap` puts on streams of its own is left
+stages, schedules and ZeRO share it. Equal layers are not simulated again and again: programs of two and three of them
+tell what the others add (`shortened`). Nothing can hide it: what the step `overlap` puts on streams of its own is left
 out. The sums of gradients, which nothing follows but the update, add to it where they are not overlapped: each device
 sends its part of the gradients at least once.
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -30,6 +31,7 @@ from distir.ops.resources import Communication, MatrixProduct, Pattern, Work
 from distir.search.bounds import ROUNDING, rounds
 from distir.search.distributed import Distributed
 from distir.search.plan import Plan
+from distir.search.shortened import PartOf, parts
 from distir.search.space import SpaceError
 from distir.search.subject import Subject
 from distir.search.symmetry import interchangeable
@@ -49,7 +51,7 @@ PROBES = tuple(1 << n for n in range(16, 41, 2))
 class _Spent:
     """An op on the stream that computes: equal ones take equally long."""
 
-    op: str
+    is_kernel: bool
     work: Work
     seconds: float
 
@@ -69,6 +71,8 @@ class StageBounds:
         """Of plans that may be asked for: a stage is simulated for all of them at once."""
         self.simulated = 0
         """How many stages were simulated."""
+        self.parts = parts(subject.module)
+        """Programs that add up to that of the subject."""
         self._found: dict[tuple[Plan, int], float] = {}
         self._gradients: int | None = None
 
@@ -89,6 +93,8 @@ class StageBounds:
 
     def known(self, plan: Plan) -> float:
         """The largest bound for which no stage is simulated."""
+        if not self._found:
+            return 0.0
         stages, micro = {stage_of(plan), stage_of(_at_best(plan))}, self._micro_batch(plan)
         return max((self._bound(plan, stage) for stage in stages if (stage, micro) in self._found), default=0.0)
 
@@ -116,34 +122,49 @@ class StageBounds:
         """Find what a device spends on a microbatch in the program of one stage; 0 where it has none."""
         self.simulated += 1
         self._found |= {(stage, micro): 0.0 for micro in micro_batches}
+        sizes = sorted({n * micro * stage.data * stage.microbatches for micro in micro_batches for n in (1, 2)})
         try:
-            made = self._distributed(stage)
+            spent = self.spent(stage, sizes, self.parts) or self.spent(stage, sizes, [PartOf(1, self.subject.module)])
         except UNKNOWN:
             self._found |= {(stage, micro): math.inf for micro in micro_batches}
             return
-        count = stage.data * stage.microbatches
-        try:
-            spent = {
-                micro: _spent(made.simulation(micro * count))
-                for micro in sorted({n * micro for micro in micro_batches for n in (1, 2)})
-            }
-        except UNKNOWN:
-            return
         kind = self.kind
+        if spent is None:
+            return
         assert kind is not None
         for micro in micro_batches:
-            twice = spent[2 * micro]
-            found = sum(times * _least(kind, each) for each, times in spent[micro].items() if each not in twice)
+            size = micro * stage.data * stage.microbatches
+            twice = spent[2 * size]
+            found = sum(times * _least(kind, each) for each, times in spent[size].items() if each not in twice)
             self._found[stage, micro] = found / stage.microbatches
 
-    def _distributed(self, stage: Plan) -> Distributed:
+    def spent(self, stage: Plan, sizes: Sequence[int], parts: Sequence[PartOf]) -> dict[int, Counter[_Spent]] | None:
+        """By batch size, what the first device of a stage does, and how often: the sum of what it does in `parts`.
+
+        None where the stage cannot be simulated, or its parts are no sum: a layer changes what the others do. Raises
+        what is `UNKNOWN` where the program of the stage cannot be made.
+        """
+        found = {size: Counter[_Spent]() for size in sizes}
+        for factor, module in parts:
+            made = self._distributed(replace(self.subject, module=module), stage)
+            try:
+                for size in sizes:
+                    for each, times in _spent(made.simulation(size)).items():
+                        found[size][each] += factor * times
+            except UNKNOWN:
+                return None
+        if any(times < 0 for spent in found.values() for times in spent.values()):
+            return None
+        return {size: Counter({each: times for each, times in spent.items() if times}) for size, spent in found.items()}
+
+    def _distributed(self, subject: Subject, stage: Plan) -> Distributed:
         """The stage; as it is where nothing in it can be overlapped, though in its plan there may be."""
         try:
-            return Distributed(self.subject, stage)
+            return Distributed(subject, stage)
         except ProgramError:
             if not stage.overlap:
                 raise
-            return Distributed(self.subject, replace(stage, overlap=False))
+            return Distributed(subject, replace(stage, overlap=False))
 
     def _sums(self, plan: Plan) -> float:
         """Seconds in which a device sends its part of the gradients, where nothing else is done meanwhile."""
@@ -211,14 +232,14 @@ def _spent(simulation: Simulation) -> Counter[_Spent]:
     found = Counter[_Spent]()
     for effect, stream, times in _on_first(simulation):
         if not stream and effect.cost.seconds:
-            found[_Spent(effect.op, effect.work, effect.cost.seconds)] += times
+            found[_Spent(effect.op.startswith("@"), effect.work, effect.cost.seconds)] += times
     return found
 
 
 def _least(kind: DeviceKind, spent: _Spent) -> float:
     """Seconds that an op takes at least, in whichever kernel it is."""
     work = spent.work
-    if not spent.op.startswith("@") or not work.contractions:
+    if not spent.is_kernel or not work.contractions:
         return spent.seconds
     read = sum(
         (what.m + what.n) * what.k * what.batch * dtype.bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -135,6 +136,7 @@ class _Gathers:
         self._entry, self._values, self._weights = entry, values, weights
         self._made = {name: index for index, statement in enumerate(entry.body) for name in results(statement)}
         self._events: dict[tuple[int, int | None], str | None] = {}
+        self._computed: dict[int | None, list[tuple[int, str]]] = {}
         self._early = _from_the_start(entry)
         self.layers: list[GatheredLayer] = []
         users = self._users()
@@ -270,9 +272,17 @@ class _Gathers:
             inputs = {name for name in names(operands(self._entry.body[use])) if name not in self._early}
             makers = sorted({self._made[name] for name in inputs if name in self._made}, reverse=True)
             found = [name for index in makers for name in self._computed_by(index, device) if name in inputs]
-            before = (self._computed_by(index, device) for index in range(use - 1, -1, -1))
-            self._events[use, device] = next((name for some in ([*found], *before) for name in some), None)
+            self._events[use, device] = found[0] if found else self._last_before(use, device)
         return self._events[use, device]
+
+    def _last_before(self, use: int, device: int | None) -> str | None:
+        """What is computed last on a device before a statement."""
+        if device not in self._computed:
+            each = ((index, self._computed_by(index, device)) for index in range(len(self._entry.body)))
+            self._computed[device] = [(index, made[0]) for index, made in each if made]
+        computed = self._computed[device]
+        place = bisect_left(computed, use, key=lambda item: item[0])
+        return computed[place - 1][1] if place else None
 
     def _is_on(self, index: int, device: int | None) -> bool:
         return any(device in types.devices(type_of(self._values[name])) for name in self._mentioned(index))

@@ -61,8 +61,9 @@ class BatchPlaces:
         finish(self._follow(function, vs, seeds))
 
     def _follow(self, function: Function, vs: tuple[Value, ...], seeds: Iterable[Place]) -> Deep[None]:
-        key = (function.name, vs, frozenset(seeds))
-        if key in self._seen:
+        alike = self.analysis.domain.replicas.key(function.name, vs)
+        key = (*((function.name, vs) if alike is None else alike[0]), frozenset(seeds))
+        if key in self._seen:  # perhaps on other devices
             return
         self._seen.add(key)
         settled = self._settled.get(key[:2]) or self._settled.setdefault(key[:2], self.flow.function(function, vs))

@@ -1,0 +1,126 @@
+"""Short programs of equal layers: they add up to the whole, statement by statement, and so do stages made of them."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from search_samples import MLP, UNEVEN
+
+import distir
+from distir.analysis import check
+from distir.cost import load
+from distir.ir import Apply, Call
+from distir.models import named
+from distir.search import Plan, Space, Subject, Workers
+from distir.search.bounded import bounded
+from distir.search.bounds import PlanBounds
+from distir.search.estimate import Estimates
+from distir.search.sequential import load_at, sequential
+from distir.search.shortened import PartOf, parts
+from distir.search.stages import StageBounds, stage_of
+from distir.search.whole import admitted, whole
+from distir.transform import transform
+
+SIZES = {"width": 128, "heads": 4, "kv_heads": 2, "ffn": 256, "vocabulary": 512}
+STEP = ("grad", "optimizer=adamw", "precision=mixed")
+
+
+def llama(layers, *steps, **sizes):
+    return transform(named("llama3-8b", None, 128, layers=layers, **{**SIZES, **sizes}), *steps)
+
+
+DENSE = llama(6, *STEP)
+EXPERTS = transform(
+    named(
+        "mixtral-8x7b", None, 128, layers=5, **{k: v for k, v in SIZES.items() if k != "ffn"}, experts=4, expert_ffn=128
+    ),
+    *STEP,
+)
+
+TOGETHER = distir.parse(
+    """
+func @layer(%x: Tensor[Float32, (B, 64), 1], %w: Tensor[Float32, (64, 64), 1]) {
+  %y = MatMul(%x, %w)
+  %squared = Mul(%w, %w)
+  return %y, %squared
+}
+
+func @main(%x0: Tensor[Float32, (B, 64), 1] {batch = 0}"""
+    + "".join(f", %w{i}: Tensor[Float32, (64, 64), 1] {{param}}" for i in range(5))
+    + ") {\n"
+    + "".join(f"  %x{i + 1}, %s{i} = @layer(%x{i}, %w{i})\n" for i in range(5))
+    + "  %all = Concat[axis = 0](%s0, %s1, %s2, %s3, %s4)\n  return %x5, %all\n}\n"
+)
+"""An op that needs something of each layer."""
+
+
+def does(module):
+    return Counter(
+        statement.op if isinstance(statement, Apply) else f"@{statement.function}"
+        for statement in module.entry().body
+        if isinstance(statement, Apply | Call)
+    )
+
+
+@pytest.mark.parametrize("module", [DENSE, EXPERTS, llama(7)], ids=["training", "experts", "inference"])
+def test_short_programs_add_up_to_the_whole(module):
+    found = parts(module)
+    assert sum(part.factor for part in found) == 1
+    total = Counter()
+    for factor, part in found:
+        assert not check(part).errors
+        assert len(part.entry().body) < len(module.entry().body)
+        for what, times in does(part).items():
+            total[what] += factor * times
+    assert {what: times for what, times in total.items() if times} == does(module)
+
+
+@pytest.mark.parametrize("module", [UNEVEN, llama(3, *STEP), TOGETHER], ids=["flat", "few", "together"])
+def test_a_program_without_many_equal_layers_stays_whole(module):
+    assert parts(module) == (PartOf(1, module),)
+
+
+@pytest.mark.parametrize(
+    ("module", "plan"),
+    [
+        (DENSE, Plan(1, 1, 1, 2, fuse=True)),
+        (DENSE, Plan(1, 2, 1, 2, sequence=True, fuse=True, overlap=True)),
+        (DENSE, Plan(1, 2, 1, 2, checkpoint=True, recompute="products", fuse=True)),
+        (DENSE, Plan(1, 1, 1, context=2, kind="ring", overlap=True)),
+        (EXPERTS, Plan(4, 1, 1, 2, experts=4, fuse=True)),
+    ],
+    ids=str,
+)
+def test_a_stage_does_what_its_short_programs_add_up_to(module, plan):
+    it = Subject("m", module, load("dgx-h100"))
+    bounds, stage = StageBounds(it, 32), stage_of(plan)
+    assert len(bounds.parts) > 1
+    whole_one = bounds.spent(stage, [16], [PartOf(1, module)])
+    assert whole_one[16]
+    assert bounds.spent(stage, [16], bounds.parts) == whole_one
+
+
+def test_estimates_know_the_stage_that_has_the_head():
+    """A head as large as several layers: stages of equally many layers wait for the last one."""
+    it = Subject("m", llama(8, *STEP, vocabulary=16384), load("dgx-h100"))
+    heavy = load_at(it, 32)
+    even, timed = (Plan(1, 1, 4, 32, balance=balance) for balance in ("uniform", "cost"))
+    alone, most = Plan(4, 1, 1, 8), Plan(1, 1, 4, 32, stages=(3, 2, 2, 1))
+    scores = Estimates(sequential(it, heavy, 32), heavy, it.hardware, 32, [even, timed, alone, most]).scores()
+    assert heavy.beside(8) > 0.3
+    assert scores[1] < scores[0]
+    assert scores[3] < scores[0]
+    assert PlanBounds(heavy, it.hardware).seconds(even) == PlanBounds(heavy, it.hardware).seconds(timed)
+
+
+def test_a_budget_is_not_used_up_where_nothing_is_faster():
+    it = Subject("m", MLP, load("dgx-h100"))
+    space = replace(whole(it, 4, (64,)), schedules=("1f1b",), micro_batches=(1, 4))
+    plans, _ = admitted(it, space.for_experts(None), 64, True)
+    budget = 48
+    rows = list(bounded(it, plans, [64], Workers(jobs=1), budget=budget))
+    best = min(row.latency_s for row in rows if row.fits)
+    first = next(i for i, row in enumerate(rows) if row.fits and row.latency_s <= 1.001 * best)
+    assert len(rows) < budget
+    assert len(rows) - first >= budget // 4
+    assert isinstance(space, Space)
