@@ -235,6 +235,18 @@ class Pieces(Protocol):
         """Of greatest elements `x` along axes of something, those over some places alone, of so many of each."""
         ...
 
+    def greatest_of(self, pieces: Sequence[Piece]) -> Piece | None:
+        """The greatest of values element by element, where it is known; None of others, or of other places."""
+        ...
+
+    def maxima(self, x: Piece) -> tuple[Piece, Any] | None:
+        """What `x` would be over all places, and over which it is a maximum; None where it is over all."""
+        ...
+
+    def over_maxima(self, x: Piece, over: Any) -> Piece:
+        """What `x`, a maximum of maxima, is where they are over some places alone (`maxima`)."""
+        ...
+
     def is_same(self, x: Piece, other: Piece) -> bool:
         """Whether two values are the same piece."""
         ...

@@ -22,7 +22,7 @@ from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
 from distir.prove import own, owned, shares
 from distir.prove import runs as places
-from distir.prove.greatest import greatest, greatest_over
+from distir.prove.greatest import Over, greatest, greatest_of, greatest_over, inside, maxima
 from distir.prove.groups import Groups
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
@@ -398,7 +398,8 @@ class PieceWriter:
 
     def greatest(self, x: TermPiece, axis: int) -> TermPiece | None:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
-        return greatest(self, self._algebra, x, axis % len(x.whole))
+        found = greatest(self, self._algebra, x, axis % len(x.whole))
+        return None if found is None else self._shaped(found, x)
 
     def several(
         self, op: str, count: int, *operands: TermPiece | Literal | None, **attrs: Constant | None
@@ -451,7 +452,20 @@ class PieceWriter:
 
     def greatest_over(self, x: TermPiece, over: Sequence[tuple[int, Runs, int]]) -> TermPiece:
         """Of greatest elements `x` along axes of something, those over some places alone, of so many of each."""
-        return greatest_over(self._algebra, x, over)
+        return greatest_over(self._algebra, x, [((0, axis), runs, size) for axis, runs, size in over])
+
+    def greatest_of(self, pieces: Sequence[TermPiece]) -> TermPiece | None:
+        """The greatest of values element by element, where it is known; None of others, or of other places."""
+        found = greatest_of(self._algebra, pieces)
+        return None if found is None else self._shaped(found, pieces[0])
+
+    def maxima(self, x: TermPiece) -> tuple[TermPiece, Over] | None:
+        """What `x` would be over all places, and over which it is a maximum; None where it is over all."""
+        return maxima(self._algebra, x)
+
+    def over_maxima(self, x: TermPiece, over: Over) -> TermPiece:
+        """What `x`, a maximum of maxima, is where they are over some places alone."""
+        return greatest_over(self._algebra, x, inside(over))
 
     def is_same(self, x: TermPiece, other: TermPiece) -> bool:
         """Whether two values are the same piece."""
