@@ -219,7 +219,7 @@ class Pieces(Protocol):
         """The same in any order."""
         ...
 
-    def begins(self, x: Piece, axis: int, runs: Sequence[int] | None) -> bool:
+    def begins(self, x: Piece, axis: int, runs: Sequence[Any] | None) -> bool:
         """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
         ...
 
@@ -285,4 +285,8 @@ class Pieces(Protocol):
 
     def ints(self, x: Piece | None) -> tuple[int, ...]:
         """The elements of a host value that is known. Raises where it is not."""
+        ...
+
+    def starts(self, x: Piece) -> tuple[Any, ...]:
+        """The same of places, which may be others on each device of a group."""
         ...

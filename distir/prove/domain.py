@@ -20,6 +20,7 @@ from distir.analysis.parameters import parameters
 from distir.ir import DTYPES, Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
+from distir.ops.group import represented
 from distir.prove import own, owned, shares
 from distir.prove import runs as places
 from distir.prove.greatest import Over, greatest, greatest_of, greatest_over, inside, maxima
@@ -27,7 +28,7 @@ from distir.prove.groups import Groups
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
-from distir.prove.ranks import MeshAxis
+from distir.prove.ranks import MeshAxis, Number
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom
@@ -160,7 +161,7 @@ class Relations(Domain):
         """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
-        if op.family == "group":  # what is known is so of the first device
+        if op.family == "group" or represented(op.name, attrs) is not None:  # what is known is so of the first device
             results = list(map(type_of, results))
         if all(isinstance(w, (Dense, Literal)) for w in results):
             return tuple(map(self.algebra.of_value, results))
@@ -433,11 +434,11 @@ class PieceWriter:
         """The same in any order."""
         return places.ordered(x.runs[axis]) == places.full(x.whole[axis])
 
-    def begins(self, x: TermPiece, axis: int, runs: Sequence[int] | None) -> bool:
+    def begins(self, x: TermPiece, axis: int, runs: Sequence[Number] | None) -> bool:
         """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
         starts = (0,) if runs is None else tuple(runs)
         width = x.shape[axis] // max(1, len(starts))
-        return x.runs[axis] == places.joined([tuple([(start, start + width) for start in starts])])
+        return x.runs[axis] == places.joined([cast("Runs", tuple([(start, start + width) for start in starts]))])
 
     def placed(self, x: TermPiece, axis: int, like: TermPiece, like_axis: int) -> TermPiece:
         """Of an axis of which `x` has all, the places that `like` has of one of that size."""
@@ -525,6 +526,10 @@ class PieceWriter:
         if held is None:
             raise Unproved("an operand that must be known is not")
         return tuple(map(int, held))
+
+    def starts(self, x: TermPiece) -> tuple[Number, ...]:
+        """The same of places, which may be others on each device."""
+        return self._domain.groups.numbers(x) or self.ints(x)
 
     @staticmethod
     def _shaped(piece: TermPiece, x: TermPiece) -> TermPiece:

@@ -106,7 +106,20 @@ class _Written:
                 yield Apply(results, PLAIN[s.op], args, Attributes(attrs))
                 continue
             for rank, number in enumerate(numbers):
+                if s.op == "GroupParts":
+                    yield from self.parts(s, number, rank)
+                    continue
                 yield self.own(s, attrs, number, rank, len(numbers))
+
+    def parts(self, s, number, rank):
+        """The parts of one device, and what they are joined to."""
+        (result,), every = self.args(s.results, number), s.attrs["parts"]
+        count, own = sum(map(len, every)), every[rank]
+        names = {part: f"{result}.part.{k}" for k, part in enumerate(own)}
+        attrs = {"axis": s.attrs.get("axis", 0)}
+        results = tuple(names.get(part, DISCARD) for part in range(count))
+        yield Apply(results, "Split", self.args(s.args, number), Attributes({**attrs, "num_outputs": count}))
+        yield Apply((result,), "Concat", tuple(names[part] for part in own), Attributes(attrs))
 
     def own(self, s, attrs, number, rank, size):
         """A statement of one device."""

@@ -101,7 +101,7 @@ def _splits(
     if p.has_all(q, axis) and p.has_all(k, axis) and stated == (None, None):
         return False
     return not attrs["is_causal"] or all(
-        p.begins(x, axis, None if runs is None else p.ints(runs)) for x, runs in zip((q, k), stated, strict=True)
+        p.begins(x, axis, None if runs is None else p.starts(runs)) for x, runs in zip((q, k), stated, strict=True)
     )
 
 
