@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import Attributes, Constant, Dense, DimensionError, External, Shape, TensorType, Type, dims
+from distir.ir import Attributes, Constant, Dense, DimensionError, External, Part, Shape, TensorType, Type, dims
 from distir.ops.communication import (
     MPIAllgather,
     MPIAllreduce,
@@ -157,46 +158,48 @@ def _(x: TensorType, *, size: int, stride: int, axis: int) -> None:
 
 
 @op(
-    "Tensor[t, (*a, n@axis, *b), d] -> Tensor[t, _, d]",
+    "Tensor[t, (*a, n@axis, *b), d] -> *Tensor[t, (*a, _, *b), d]",
     flops=0,
+    bytes=lambda t, inputs, **_: 2 * t * inputs,  # as `Split`, which writes all parts
     foldable=False,
     linear="jointly",
     non_differentiable=REPRESENTATIVE,
 )
-def GroupParts(x: Array, *, parts: Constant, stride: int = 1, axis: int = 0) -> Array:
-    """Each device's own parts along `axis`, joined: `parts` has their numbers, for each device of a group, `stride` apart.
+def GroupParts(x: Array, *, parts: Constant, stride: int = 1, axis: int = 0) -> list[Array]:
+    """Each device's own parts along `axis`, as in zig-zag: `parts` has their numbers, by device of a group.
 
-    There are as many parts, all of one size, as numbers. So devices have a sequence in zig-zag.
+    The devices are `stride` apart. There are as many parts in all, of one size, as numbers.
 
-    %y = GroupParts[parts = [[0, 3], [1, 2]], axis = 1](%x: Tensor[Float32, (2, 8), 1])
-    """  # noqa: E501 - the first line of a docstring is one line
+    %a, %b = GroupParts[parts = [[0, 3], [1, 2]], axis = 1](%x: Tensor[Float32, (2, 8), 1])
+    """
     held = _parts(parts)
     cut = np.split(x, sum(map(len, held)), axis=axis)
-    return np.concatenate([cut[k] for k in held[0]], axis=axis)
+    return [cut[k] for k in held[0]]
 
 
 @GroupParts.pieces
 def _(p: Pieces, x: Piece, *, parts: Constant, stride: int, axis: int) -> list[Piece]:
     held = _parts(parts)
-    members = p.members(x, len(held), stride)
-    cut = [p.split(member, axis, sum(map(len, held))) for member in members]
-    own = [p.joined([every[k] for k in numbers], axis) for numbers, every in zip(held, cut, strict=True)]
-    return [p.of_members(own, stride)]
+    cut = [p.split(member, axis, sum(map(len, held))) for member in p.members(x, len(held), stride)]
+    own = [[every[k] for k in numbers] for numbers, every in zip(held, cut, strict=True)]
+    return [p.of_members(column, stride) for column in zip(*own, strict=True)]
 
 
 @GroupParts.shapes
-def _(x: TensorType, *, parts: Constant, stride: int, axis: int) -> Shape | None:
+def _(x: TensorType, *, parts: Constant, stride: int, axis: int, count: int) -> list[Shape | None]:
     held = _parts(parts)
     _check("GroupParts", len(held), stride)
+    if count != len(held[0]):
+        message = f"`GroupParts` gives a result for each part of a device, of which there are {len(held[0])}"
+        raise Reject(name_codes.RESULT_COUNT, f"{message}, found {count}", Part("callee"))
     if x.shape is None:
-        return None
+        return [None] * count
     at, shape = normal_axis(axis, len(x.shape), "GroupParts", "axis"), list(x.shape)
-    count = sum(map(len, held))
     try:
-        shape[at] = dims.multiply(dims.divide(shape[at], count), len(held[0]))
+        shape[at] = dims.divide(shape[at], count * len(held))
     except DimensionError as error:
         raise Reject(type_codes.INDIVISIBLE, f"`GroupParts` cannot cut its operand: {error}", "x") from None
-    return tuple(shape)
+    return [tuple(shape)] * count
 
 
 def _parts(parts: Constant) -> list[tuple[int, ...]]:

@@ -161,7 +161,7 @@ class Relations(Domain):
         """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
-        if op.family == "group" or represented(op.name, attrs) is not None:  # what is known is so of the first device
+        if op.family == "group":  # what is known is so of the first device
             results = list(map(type_of, results))
         if all(isinstance(w, (Dense, Literal)) for w in results):
             return tuple(map(self.algebra.of_value, results))

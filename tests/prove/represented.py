@@ -106,20 +106,7 @@ class _Written:
                 yield Apply(results, PLAIN[s.op], args, Attributes(attrs))
                 continue
             for rank, number in enumerate(numbers):
-                if s.op == "GroupParts":
-                    yield from self.parts(s, number, rank)
-                    continue
                 yield self.own(s, attrs, number, rank, len(numbers))
-
-    def parts(self, s, number, rank):
-        """The parts of one device, and what they are joined to."""
-        (result,), every = self.args(s.results, number), s.attrs["parts"]
-        count, own = sum(map(len, every)), every[rank]
-        names = {part: f"{result}.part.{k}" for k, part in enumerate(own)}
-        attrs = {"axis": s.attrs.get("axis", 0)}
-        results = tuple(names.get(part, DISCARD) for part in range(count))
-        yield Apply(results, "Split", self.args(s.args, number), Attributes({**attrs, "num_outputs": count}))
-        yield Apply((result,), "Concat", tuple(names[part] for part in own), Attributes(attrs))
 
     def own(self, s, attrs, number, rank, size):
         """A statement of one device."""
@@ -127,6 +114,10 @@ class _Written:
         if s.op == "GroupPart":
             parts = tuple(results[0] if k == rank else DISCARD for k in range(size))
             return Apply(parts, "Split", args, Attributes({**attrs, "num_outputs": size}))
+        if s.op == "GroupParts":
+            count, numbers = sum(map(len, attrs["parts"])), attrs["parts"][rank]
+            parts = tuple(results[numbers.index(k)] if k in numbers else DISCARD for k in range(count))
+            return Apply(parts, "Split", args, Attributes({"axis": attrs.get("axis", 0), "num_outputs": count}))
         if s.op == "GroupConstant":
             return Apply(results, "Constant", (), Attributes({"value": attrs["values"][rank]}))
         if s.op == "GroupFirst":

@@ -152,7 +152,9 @@ class Expansion:
             case LocalSlice(result, arg, axis) if self.mesh.representative:
                 own = tuple([tuple(self.mesh.order.of(rank, self.mesh.size)) for rank in range(self.mesh.size)])
                 attrs = Attributes({"axis": axis, "parts": own, "stride": self.mesh.run})
-                self.body.append(Apply((result,), GroupParts.name, (arg,), attrs))
+                names = tuple([self._fresh(f"{result}_run") for _ in own[0]])
+                self.body.append(Apply(names, GroupParts.name, (arg,), attrs))
+                self.body.append(Apply((result,), "Concat", names, Attributes({"axis": axis})))
             case LocalSlice(result, arg, axis):
                 for rank, name in enumerate(self.names(result)):
                     self._slice(name, self.on(arg, rank), axis, self.mesh.order.of(rank, self.mesh.size))
