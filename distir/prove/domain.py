@@ -20,18 +20,18 @@ from distir.analysis.parameters import parameters
 from distir.ir import DTYPES, Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
-from distir.ops.group import represented
-from distir.prove import own, owned, shares
+from distir.prove import moving, own, owned, shares
 from distir.prove import runs as places
+from distir.prove.algebra import Algebra
 from distir.prove.greatest import Over, greatest, greatest_of, greatest_over, inside, maxima
 from distir.prove.groups import Groups
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
-from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
+from distir.prove.pieces import TermPiece, elements, shape_of
 from distir.prove.ranks import MeshAxis, Number
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom
+from distir.prove.terms import Atom, Unproved
 
 Related = Any
 """A piece, a tuple of values, or None."""
@@ -161,7 +161,7 @@ class Relations(Domain):
         """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
-        if op.family == "group":  # what is known is so of the first device
+        if op.family == "group" or represented(op.name, attrs) is not None:  # what is known is so of the first device
             results = list(map(type_of, results))
         if all(isinstance(w, (Dense, Literal)) for w in results):
             return tuple(map(self.algebra.of_value, results))
@@ -279,11 +279,11 @@ class PieceWriter:
         """The concatenation along an axis."""
         if len({piece.value for piece in pieces if isinstance(piece.value, (Dense, Literal))}) > 1:
             raise Unproved("constants are joined")
-        return self._shaped(self._algebra.joined(None, pieces, axis % len(pieces[0].whole)), pieces[0])
+        return self._shaped(moving.joined(self._algebra, None, pieces, axis % len(pieces[0].whole)), pieces[0])
 
     def cut(self, x: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
         """The places from `start` to `stop` of an axis."""
-        return self._shaped(self._algebra.cut(None, x, axis % len(x.whole), start, stop), x)
+        return self._shaped(moving.cut(self._algebra, None, x, axis % len(x.whole), start, stop), x)
 
     def split(self, x: TermPiece, axis: int, count: int) -> list[TermPiece]:
         """So many equal parts along an axis."""
@@ -310,22 +310,22 @@ class PieceWriter:
 
     def reshaped(self, x: TermPiece, shape: tuple[int, ...], spelled: Sequence[int] = ()) -> TermPiece:
         """The elements in another shape; `spelled`: as the program says it, with 0 and -1."""
-        return self._algebra.reshaped(_typed(x, shape), x, spelled)
+        return moving.reshaped(self._algebra, _typed(x, shape), x, spelled)
 
     def flattened(self, x: TermPiece, axis: int) -> TermPiece:
         """As a matrix, the dimensions before `axis` and those from it on as one each."""
         axis = axis if axis >= 0 else axis + len(x.whole)
         whole = (_product(x.whole[:axis]), _product(x.whole[axis:]))
         own = (_product(x.shape[:axis]), _product(x.shape[axis:]))
-        return self._algebra.reshaped(_typed(x, own), x, whole=whole)
+        return moving.reshaped(self._algebra, _typed(x, own), x, whole=whole)
 
     def transposed(self, x: TermPiece, perm: Sequence[int]) -> TermPiece:
         """The dimensions in another order."""
-        return self._shaped(self._algebra.transposed(None, x, tuple(perm)), x)
+        return self._shaped(moving.transposed(self._algebra, None, x, tuple(perm)), x)
 
     def spread(self, x: TermPiece, shape: tuple[int, ...]) -> TermPiece:
         """Broadcast to a shape."""
-        return self._shaped(self._algebra.spread(None, x, shape), x)
+        return self._shaped(moving.spread(self._algebra, None, x, shape), x)
 
     def unsqueezed(self, x: TermPiece, axes: Sequence[int]) -> TermPiece:
         """With dimensions of size 1 at `axes` of the result."""
@@ -334,14 +334,14 @@ class PieceWriter:
         inner, own = iter(x.whole), iter(x.shape)
         whole = tuple([1 if k in at else next(inner) for k in range(rank)])
         shape = tuple([1 if k in at else next(own) for k in range(rank)])
-        return self._algebra.reshaped(_typed(x, shape), x, whole=whole)
+        return moving.reshaped(self._algebra, _typed(x, shape), x, whole=whole)
 
     def squeezed(self, x: TermPiece, axes: Sequence[int]) -> TermPiece:
         """Without these dimensions of size 1."""
         at = {axis % len(x.whole) for axis in axes}
         whole = tuple([n for k, n in enumerate(x.whole) if k not in at])
         own = tuple([n for k, n in enumerate(x.shape) if k not in at])
-        return self._algebra.reshaped(_typed(x, own), x, whole=whole)
+        return moving.reshaped(self._algebra, _typed(x, own), x, whole=whole)
 
     def whole(self, x: TermPiece, axis: int) -> TermPiece:
         """What `x` is a part of, with all of an axis; `x` where it has all of it."""

@@ -16,9 +16,10 @@ from typing import Any
 
 from distir.ir import Literal
 from distir.prove import runs as places
-from distir.prove.pieces import Algebra, Term, TermPiece, Unproved
+from distir.prove.algebra import Algebra
+from distir.prove.pieces import Term, TermPiece
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom, Movement, Shape, movements
+from distir.prove.terms import Atom, Movement, Shape, Unproved, movements
 
 Dimension = tuple[int, ...]
 """An operand of the op that finds the maximum, and an axis of it; behind a -1, one of what the operand is maxima of."""

@@ -16,11 +16,12 @@ from typing import Any
 from distir.ir import Constant
 from distir.ops import Value
 from distir.prove import runs as places
-from distir.prove.pieces import SUMS, Addends, Algebra, Term, TermPiece, Unproved, shape_of
+from distir.prove.algebra import SUMS, Algebra
+from distir.prove.pieces import Addends, Term, TermPiece, shape_of
 from distir.prove.ranks import RANK, MeshAxis, Number, RankedPlace, axes_in, axes_of, fitted, ranks
 from distir.prove.ranks import at as at_ranks
 from distir.prove.runs import Runs
-from distir.prove.terms import MOVEMENTS, Atom
+from distir.prove.terms import MOVEMENTS, Atom, Unproved
 
 OF_PLACES = MOVEMENTS | {"greatest", "share"}
 """Kinds of atoms that depend on ranks by the places in their details alone."""

@@ -18,21 +18,11 @@ from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
 from distir.prove import runs as places
+from distir.prove.algebra import FACTORS, Algebra
 from distir.prove.greatest import Over, greatest_over
-from distir.prove.pieces import (
-    FACTORS,
-    Addends,
-    Algebra,
-    Term,
-    TermPiece,
-    Through,
-    Unproved,
-    elements,
-    is_free,
-    shape_of,
-)
+from distir.prove.pieces import Addends, Term, TermPiece, Through, at_odds, elements, is_free, shape_of
 from distir.prove.runs import Runs
-from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
+from distir.prove.terms import Form, OpDetails, Shape, Unproved, factor, scaled_out
 
 ANYWHERE = 1
 """In the place of the device of operands."""
@@ -347,7 +337,7 @@ def _letters(
                 continue
             one, other = places.part(known[1], known[0]), places.part(at[1], at[0])
             if known[0] == at[0] or one is None or one != other:
-                raise Unproved(f"`{op.name}`: {algebra.at_odds(axis, known, at)}")
+                raise Unproved(f"`{op.name}`: {at_odds(axis, known, at)}")
     return letters
 
 

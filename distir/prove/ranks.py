@@ -220,7 +220,8 @@ def at(thing: Any, given: Mapping[MeshAxis, int]) -> Any:
     """The same of nested tuples for these ranks."""
     if isinstance(thing, RankedPlace):
         fixed = sum(
-            step * given.get(axis, 0) if isinstance(step, int) else step[given.get(axis, 0)] for axis, step in thing.steps
+            step * given.get(axis, 0) if isinstance(step, int) else step[given.get(axis, 0)]
+            for axis, step in thing.steps
         )
         return _made(thing.base + fixed, [(axis, step) for axis, step in thing.steps if axis not in given])
     return tuple([at(item, given) for item in cast("tuple[Any, ...]", thing)]) if isinstance(thing, tuple) else thing

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from distir.prove.algebra import Algebra
 from distir.prove.own import guard_of
 from distir.prove.owned import atom_of_rows
-from distir.prove.pieces import Addends, Algebra, Term, TermPiece, Through, in_order
+from distir.prove.pieces import Addends, Term, TermPiece, Through, in_order
 from distir.prove.terms import MOVEMENTS, Atom, Form, Movement, OpDetails, combined, factor, scaled_out
 
 KEPT = MOVEMENTS | {

@@ -7,6 +7,7 @@ nested: contiguous parts, microbatches of replicas, blocks of a fused weight, zi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
@@ -70,27 +71,31 @@ def union(sets: Iterable[Runs]) -> Runs | None:
     """The places of sets that have none in common, in ascending order; None where they have."""
     given = tuple(sets)
     try:
-        return _union(given)
+        found = _union(*given)
     except Unproved:  # which are first depends on the device
-        found = _on_each(lambda *own: None if (met := _union(own)) is None else (met,), given)
-        return None if found is None else found[0]
+        found = _on_each(_union, given)
+    return None if found is None else found[0]
 
 
-def _union(sets: Iterable[Runs]) -> Runs | None:
+def _union(*sets: Runs) -> tuple[Runs] | None:
     ordered = sorted(run for runs in sets for run in runs)
     if any(before[1] > after[0] for before, after in pairwise(ordered)):
         return None
-    return joined([tuple(ordered)])
+    return (joined([tuple(ordered)]),)
 
 
 def ordered(runs: Runs) -> Runs:
     """The same places in ascending order."""
     try:
-        return joined([tuple(sorted(runs))])
+        return _ordered(runs)[0]
     except Unproved:
-        found = _on_each(lambda own: (joined([tuple(sorted(own))]),), (runs,))
+        found = _on_each(_ordered, (runs,))
         assert found is not None
         return found[0]
+
+
+def _ordered(runs: Runs) -> tuple[Runs]:
+    return (joined([tuple(sorted(runs))]),)
 
 
 def of_device(runs: Runs, own: Mapping[MeshAxis, int]) -> Runs:
@@ -114,9 +119,7 @@ def fitted(sets: Sequence[Runs], axes: Sequence[MeshAxis]) -> Runs:
     return joined([ranks.fitted(sets, axes)])
 
 
-def _on_each(
-    of: Callable[..., tuple[Runs, ...] | None], given: tuple[Runs, ...]
-) -> tuple[Runs, ...] | None:
+def _on_each(of: Callable[..., tuple[Runs, ...] | None], given: tuple[Runs, ...]) -> tuple[Runs, ...] | None:
     """What is found of runs on each device by itself, for all of them; None where it is None on one.
 
     Raises Unproved where nothing is that for all, or there are too many devices.
@@ -158,7 +161,7 @@ def parted(runs: Runs, size: int, inner: int, count: int) -> tuple[Runs, Runs] |
     try:
         return _parted(runs, size, inner, count)
     except Unproved:
-        found = _on_each(lambda own: _parted(own, size, inner, count), (runs,))
+        found = _on_each(partial(_parted, size=size, inner=inner, count=count), (runs,))
         return None if found is None else (found[0], found[1])
 
 

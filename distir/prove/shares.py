@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.prove import runs as places
-from distir.prove.pieces import Algebra, TermPiece, Unproved
+from distir.prove.algebra import Algebra
+from distir.prove.pieces import TermPiece
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom
+from distir.prove.terms import Atom, OpDetails, Unproved
 
 
 def share(algebra: Algebra, x: TermPiece, at: Runs, size: int, complete: TermPiece | None) -> TermPiece:
@@ -34,6 +35,8 @@ def merged(algebra: Algebra, shares: Sequence[tuple[TermPiece, ...]]) -> tuple[T
         if any(atom.kind != "share" or x.terms[0][1:] != (1.0, ()) for atom, x in zip(atoms, own, strict=True)):
             return None
         base = atoms[0].operands[0][0][0]
+        if not isinstance(base.details, OpDetails):
+            return None  # of no op that is known
         wholes = {atom.operands[1][0][0] for atom in atoms if len(atom.operands) > 1}
         sizes = {atom.details[1] for atom in atoms}
         met = places.union([atom.details[0] for atom in atoms])
