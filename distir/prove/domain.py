@@ -20,6 +20,7 @@ from distir.analysis.parameters import parameters
 from distir.ir import DTYPES, Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
+from distir.ops.group import represented
 from distir.prove import moving, own, owned, shares
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra

@@ -13,10 +13,12 @@ import distir
 from distir import models
 from distir.analysis import check
 from distir.ir import Apply, Attributes
-from distir.prove import prove
+from distir.prove import prove, shares
 from distir.prove import runs as places
+from distir.prove.algebra import Algebra
+from distir.prove.pieces import TermPiece
 from distir.prove.ranks import MeshAxis, bounds, fitted, rank, ranks
-from distir.prove.terms import Unproved
+from distir.prove.terms import Terms, Unproved
 from distir.transform import transform, verify
 
 RING = MeshAxis(1, 4)
@@ -226,3 +228,11 @@ def test_neighbours_on_one_device_alone_are_two_runs():
     assert len(runs) == 2
     assert places.of_device(runs, {RING: 3}) == ((3, 5),)
     assert [places.length(places.of_device(runs, own)) for own in ranks([RING])] == [2] * RING.size
+
+
+def test_parts_of_what_nothing_is_known_of_are_not_merged():
+    algebra = Algebra(Terms())
+    atom = algebra.terms.atom("unknown", (4,), details=("Attention", 0), reason="nothing is known of it")
+    x = TermPiece(None, (4,), (places.full(4),), ((atom, 1.0, ()),))
+    first, second = (shares.share(algebra, x, at, 4, None) for at in (((0, 2),), ((2, 4),)))
+    assert shares.merged(algebra, ((first,), (second,))) is None
