@@ -219,6 +219,13 @@ class Pieces(Protocol):
         """The same in any order."""
         ...
 
+    def up_to(self, x: Piece, axis: int, last: Piece, last_axis: int) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Which places `x` has of those up to the last one that another value has, and how many these are.
+
+        All places, where that depends on the device.
+        """
+        ...
+
     def begins(self, x: Piece, axis: int, runs: Sequence[Any] | None) -> bool:
         """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
         ...
@@ -227,8 +234,13 @@ class Pieces(Protocol):
         """Of an axis of which `x` has all, the places that `like` has of one of that size."""
         ...
 
-    def some(self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int) -> Piece:
-        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
+    def some(
+        self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int, none_before: int | None = None
+    ) -> Piece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart.
+
+        `none_before`: the axis along which an addend is zero at all places behind its own.
+        """
         ...
 
     def greatest_over(self, x: Piece, over: Sequence[tuple[int, Sequence[tuple[int, int]], int]]) -> Piece:

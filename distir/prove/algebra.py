@@ -36,6 +36,9 @@ MOST_EXACT = 10**11
 """The greatest integer that is a factor: factors are rounded."""
 
 SUMS = "a sum is the sum of its parts, in any order"
+NONE_BEFORE = "none before"
+"""Marks a sum whose addends are zero at places behind their own."""
+
 LINEAR = "what is linear in a sum is the sum of what it is of the addends"
 FACTORS = f"factors may be taken out of what is linear, and are rounded to {DIGITS} digits"
 
@@ -200,7 +203,8 @@ class Algebra:
         """Terms added up: of equal atoms, and of parts of one sum."""
         totals: dict[tuple[Atom, Addends], float] = {}
         for atom, c, addends in terms:
-            totals[atom, addends] = totals.get((atom, addends), 0.0) + c
+            if all(at for _, at in addends):  # else there are none
+                totals[atom, addends] = totals.get((atom, addends), 0.0) + c
         if any(addends for _, addends in totals):
             totals = self._completed(totals)
         by_addends: dict[Addends, list[tuple[Atom, float]]] = {}
@@ -247,15 +251,36 @@ class Algebra:
                 totals = rest
         return totals
 
-    def some(self, piece: TermPiece, name: str, at: Runs, size: int) -> TermPiece:
-        """Of a sum of so many addends, which each of the terms is by an op, those at some places."""
+    def some(self, piece: TermPiece, name: str, at: Runs, size: int, none_before: int | None = None) -> TermPiece:
+        """Of a sum of so many addends, which each of the terms is by an op, those at some places.
+
+        `none_before`: the axis along which an addend is zero at all places behind its own.
+        """
         if (at := places.ordered(at)) == places.full(size):
             return piece
         made: list[Term] = []
         for atom, c, addends in piece.terms:
-            number = self.sum_number((atom, name), size)
-            made.append((atom, c, with_addends(addends, number, at)))
+            key = (atom, name) if none_before is None else (atom, name, NONE_BEFORE, none_before, 0)
+            made.append((atom, c, with_addends(addends, self.sum_number(key, size), at)))
         return replace(piece, terms=self.totalled(made))
+
+    def without_zeros(self, term: Term, axis: int, at: Runs) -> Term:
+        """The same of these places of an axis, without the addends that are zero there: those before them (`some`).
+
+        It is then of the sum of the others.
+        """
+        atom, c, addends = term
+        found: list[tuple[int, Runs]] = []
+        for number, own in addends:
+            name = self.names[number]
+            if isinstance(name, Through) or name[0] is not atom or name[2:4] != (NONE_BEFORE, axis):
+                found.append((number, own))
+                continue
+            begin, size = name[4], self.sizes[number]
+            first = min(start for start, _ in at) - begin
+            rest = places.shifted(places.between(own, first, size), -first)
+            found.append((self.sum_number((*name[:4], begin + first), size - first), rest))
+        return atom, c, tuple(sorted(found))
 
 
 class _Numbers:

@@ -29,7 +29,7 @@ from distir.prove.groups import Groups
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
 from distir.prove.pieces import TermPiece, elements, shape_of
-from distir.prove.ranks import MeshAxis, Number
+from distir.prove.ranks import MeshAxis, Number, axes_in
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Unproved
@@ -435,6 +435,17 @@ class PieceWriter:
         """The same in any order."""
         return places.ordered(x.runs[axis]) == places.full(x.whole[axis])
 
+    def up_to(self, x: TermPiece, axis: int, last: TermPiece, last_axis: int) -> tuple[Runs, int]:
+        """Which places `x` has of those up to the last one that another value has, and how many these are.
+
+        All places, where that depends on the device.
+        """
+        own, others = x.runs[axis], last.runs[last_axis]
+        if axes_in((own, others)):
+            return own, x.whole[axis]
+        size = max([stop for _, stop in others], default=0)
+        return places.between(places.ordered(own), 0, size), size
+
     def begins(self, x: TermPiece, axis: int, runs: Sequence[Number] | None) -> bool:
         """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
         starts = (0,) if runs is None else tuple(runs)
@@ -448,9 +459,12 @@ class PieceWriter:
         at = (*x.runs[:axis], like.runs[like_axis], *x.runs[axis + 1 :])
         return self._shaped(replace(x, runs=at), x)
 
-    def some(self, x: TermPiece, sum: str, places: Runs, size: int) -> TermPiece:
-        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
-        return self._algebra.some(x, sum, places, size)
+    def some(self, x: TermPiece, sum: str, places: Runs, size: int, none_before: int | None = None) -> TermPiece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart.
+
+        `none_before`: the axis along which an addend is zero at all places behind its own.
+        """
+        return self._algebra.some(x, sum, places, size, none_before)
 
     def greatest_over(self, x: TermPiece, over: Sequence[tuple[int, Runs, int]]) -> TermPiece:
         """Of greatest elements `x` along axes of something, those over some places alone, of so many of each."""

@@ -11,6 +11,7 @@ from distir.ops import Value
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.pieces import Term, TermPiece, at_odds, in_order, is_free, shape_of
+from distir.prove.ranks import axes_in
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Shape, Unproved
 
@@ -24,7 +25,10 @@ def cut(algebra: Algebra, value: Value, piece: TermPiece, axis: int, start: int,
     key = _advised([atom for atom, _, _ in piece.terms]), axis
     if algebra.sequential and piece.has_all_places and (start, stop) != (0, piece.whole[axis]):
         algebra.windows.setdefault(key, set()).add((start, stop))
-    found = replace(piece, value=value, runs=(*piece.runs[:axis], at, *piece.runs[axis + 1 :]))
+    terms = piece.terms
+    if at and piece.is_partial and not axes_in(at):
+        terms = algebra.totalled([algebra.without_zeros(term, axis, at) for term in terms])
+    found = replace(piece, value=value, runs=(*piece.runs[:axis], at, *piece.runs[axis + 1 :]), terms=terms)
     inside = [w for w in algebra.windows.get(key, ()) if at and places.are_within(at, *w)]
     inside += _padded(algebra, piece, axis, at)
     return _windowed(algebra, found, axis, *min(inside, key=lambda w: w[1] - w[0])) if inside else found

@@ -136,6 +136,11 @@ def _on_each(of: Callable[..., tuple[Runs, ...] | None], given: tuple[Runs, ...]
     return tuple([fitted(column, axes) for column in zip(*found, strict=True)])
 
 
+def between(runs: Runs, first: int, last: int) -> Runs:
+    """Those from `first` to before `last`. Raises Unproved where it depends on the device which ones these are."""
+    return tuple([(max(start, first), min(stop, last)) for start, stop in runs if start < last and stop > first])
+
+
 def part(runs: Runs, size: int) -> tuple[int, int] | None:
     """(k, n) of runs that are the k-th of n equal parts of a dimension, from 0; None of others."""
     if len(runs) != 1:

@@ -24,7 +24,17 @@ def share(algebra: Algebra, x: TermPiece, at: Runs, size: int, complete: TermPie
 
 
 def merged(algebra: Algebra, shares: Sequence[tuple[TermPiece, ...]]) -> tuple[TermPiece, ...] | None:
-    """Shares of the results of one op by different places; None where they are not."""
+    """Shares of the results of one op by different places; None where they are not.
+
+    What is merged with the share of no places stays what it is.
+    """
+    some = [own for own in shares if not all(map(_is_of_none, own))]
+    first = shares[0]
+    if any((x.whole, x.runs) != (y.whole, y.runs) for own in shares for x, y in zip(own, first, strict=True)):
+        return None
+    if len(some) <= 1:
+        return (some or shares)[0]
+    shares = some
     found: list[TermPiece] = []
     rests: set[object] = set()
     for own in zip(*shares, strict=True):
@@ -53,6 +63,12 @@ def merged(algebra: Algebra, shares: Sequence[tuple[TermPiece, ...]]) -> tuple[T
             made = algebra.terms.atom("share", first.whole, tuple([((a, 1.0),) for a in forms]), (met, size))
         found.append(replace(first, terms=((made, 1.0, ()),)))
     return tuple(found) if len(rests) == 1 else None
+
+
+def _is_of_none(x: TermPiece) -> bool:
+    """Whether it is the share of no places, and of nothing besides."""
+    atom = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1:] == (1.0, ()) else None
+    return atom is not None and atom.kind == "share" and not atom.details[0] and len(atom.operands) == 1
 
 
 def _only(x: TermPiece) -> Atom:
