@@ -4,7 +4,7 @@ In data and tensor parallelism all devices of a group execute the same ops on te
 program of one representative is short, whatever the size of the group, and takes the same time and memory on that
 device. A collective states the size of its group: `size` devices, `stride` apart, the first of which is the
 representative. To simulation their operands are equal. To proofs a device's place in its groups is unknown: it may be
-any, and `Split[stride = …]` and `GroupConstant` say what depends on it.
+any, and `Split[stride = …]`, `GroupPart`, `GroupParts` and `GroupConstant` say what depends on it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import Attributes, Constant, Dense, External, Shape, TensorType, Type
+from distir.ir import Attributes, Constant, Dense, DimensionError, External, Part, Shape, TensorType, Type, dims
 from distir.ops.communication import (
     MPIAllgather,
     MPIAllreduce,
@@ -27,7 +28,7 @@ from distir.ops.core import Op, op
 from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.specs import HOST_RESULTS
-from distir.ops.unify import Reject
+from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
     from distir.ops.pieces import Piece, Pieces
@@ -154,6 +155,61 @@ def _(p: Pieces, x: Piece, *, size: int, stride: int, axis: int) -> list[Piece]:
 @GroupPart.checks
 def _(x: TensorType, *, size: int, stride: int, axis: int) -> None:
     _check("GroupPart", size, stride)
+
+
+@op(
+    "Tensor[t, (*a, n@axis, *b), d] -> *Tensor[t, (*a, _, *b), d]",
+    flops=0,
+    bytes=lambda t, inputs, **_: 2 * t * inputs,  # as `Split`, which writes all parts
+    foldable=False,
+    linear="jointly",
+    non_differentiable=REPRESENTATIVE,
+)
+def GroupParts(x: Array, *, parts: Constant, stride: int = 1, axis: int = 0) -> list[Array]:
+    """Each device's own parts along `axis`, as in zig-zag: `parts` has their numbers, by device of a group.
+
+    The devices are `stride` apart. There are as many parts in all, of one size, as numbers.
+
+    %a, %b = GroupParts[parts = [[0, 3], [1, 2]], axis = 1](%x: Tensor[Float32, (2, 8), 1])
+    """
+    held = _parts(parts)
+    cut = np.split(x, sum(map(len, held)), axis=axis)
+    return [cut[k] for k in held[0]]
+
+
+@GroupParts.pieces
+def _(p: Pieces, x: Piece, *, parts: Constant, stride: int, axis: int) -> list[Piece]:
+    held = _parts(parts)
+    cut = [p.split(member, axis, sum(map(len, held))) for member in p.members(x, len(held), stride)]
+    own = [[every[k] for k in numbers] for numbers, every in zip(held, cut, strict=True)]
+    return [p.of_members(column, stride) for column in zip(*own, strict=True)]
+
+
+@GroupParts.shapes
+def _(x: TensorType, *, parts: Constant, stride: int, axis: int, count: int) -> list[Shape | None]:
+    held = _parts(parts)
+    _check("GroupParts", len(held), stride)
+    if count != len(held[0]):
+        message = f"`GroupParts` gives a result for each part of a device, of which there are {len(held[0])}"
+        raise Reject(name_codes.RESULT_COUNT, f"{message}, found {count}", Part("callee"))
+    if x.shape is None:
+        return [None] * count
+    at, shape = normal_axis(axis, len(x.shape), "GroupParts", "axis"), list(x.shape)
+    try:
+        shape[at] = dims.divide(shape[at], count * len(held))
+    except DimensionError as error:
+        raise Reject(type_codes.INDIVISIBLE, f"`GroupParts` cannot cut its operand: {error}", "x") from None
+    return [tuple(shape)] * count
+
+
+def _parts(parts: Constant) -> list[tuple[int, ...]]:
+    """The numbers of each device's parts. Raises Reject for what are not as many for each, and each number once."""
+    held = [own for own in parts if isinstance(own, tuple)] if isinstance(parts, tuple) else []
+    numbers = [number for own in held for number in own if isinstance(number, int)]
+    if not held or len(set(map(len, held))) > 1 or sorted(numbers) != list(range(len(held) * len(held[0]))):
+        message = "`GroupParts` expected for each device the numbers of as many parts, from 0, and each once"
+        raise Reject(type_codes.BAD_VALUE, f"{message}, found {parts}", "parts")
+    return [tuple(number for number in own if isinstance(number, int)) for own in held]
 
 
 @op(
@@ -295,7 +351,8 @@ GROUPED: Final[dict[str, Op]] = {
 """Collective -> its op on a representative device."""
 
 REPRESENTATIVE_OPS: Final = frozenset(
-    (*(op.name for op in GROUPED.values()), GroupConstant.name, GroupFirst.name, GroupPart.name, "GroupPartView")
+    (*(op.name for op in GROUPED.values()), GroupConstant.name, GroupFirst.name)
+    + (GroupPart.name, "GroupPartView", GroupParts.name)
 )
 """The names of the ops on representative devices."""
 
@@ -305,12 +362,15 @@ def represented(op: str, attrs: Attributes) -> tuple[int, int] | None:
     stride = attrs.get("stride", 1 if op in REPRESENTATIVE_OPS else 0)
     if not isinstance(stride, int) or not stride:
         return None
-    if op == GroupConstant.name:
-        values = attrs.get("values")
+    if op in BY_DEVICE:
+        values = attrs.get(BY_DEVICE[op])
         return len(values) if isinstance(values, tuple) else 1, stride
     size = attrs.get("size") if op in REPRESENTATIVE_OPS else attrs.get("num_outputs") if op in CUTS else None
     return (size, stride) if isinstance(size, int) else None
 
+
+BY_DEVICE: Final = {GroupConstant.name: "values", GroupParts.name: "parts"}
+"""Ops with an attribute that has something for each device of the group."""
 
 CUTS: Final = frozenset(("Split", "SplitView"))
 """Ops of which a representative has its own part, with `stride`."""

@@ -219,7 +219,14 @@ class Pieces(Protocol):
         """The same in any order."""
         ...
 
-    def begins(self, x: Piece, axis: int, runs: Sequence[int] | None) -> bool:
+    def up_to(self, x: Piece, axis: int, last: Piece, last_axis: int) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Which places `x` has of those up to the last one that another value has, and how many these are.
+
+        All places, where that depends on the device.
+        """
+        ...
+
+    def begins(self, x: Piece, axis: int, runs: Sequence[Any] | None) -> bool:
         """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
         ...
 
@@ -227,12 +234,29 @@ class Pieces(Protocol):
         """Of an axis of which `x` has all, the places that `like` has of one of that size."""
         ...
 
-    def some(self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int) -> Piece:
-        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
+    def some(
+        self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int, none_before: int | None = None
+    ) -> Piece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart.
+
+        `none_before`: the axis along which an addend is zero at all places behind its own.
+        """
         ...
 
     def greatest_over(self, x: Piece, over: Sequence[tuple[int, Sequence[tuple[int, int]], int]]) -> Piece:
         """Of greatest elements `x` along axes of something, those over some places alone, of so many of each."""
+        ...
+
+    def greatest_of(self, pieces: Sequence[Piece]) -> Piece | None:
+        """The greatest of values element by element, where it is known; None of others, or of other places."""
+        ...
+
+    def maxima(self, x: Piece) -> tuple[Piece, Any] | None:
+        """What `x` would be over all places, and over which it is a maximum; None where it is over all."""
+        ...
+
+    def over_maxima(self, x: Piece, over: Any) -> Piece:
+        """What `x`, a maximum of maxima, is where they are over some places alone (`maxima`)."""
         ...
 
     def is_same(self, x: Piece, other: Piece) -> bool:
@@ -273,4 +297,8 @@ class Pieces(Protocol):
 
     def ints(self, x: Piece | None) -> tuple[int, ...]:
         """The elements of a host value that is known. Raises where it is not."""
+        ...
+
+    def starts(self, x: Piece) -> tuple[Any, ...]:
+        """The same of places, which may be others on each device of a group."""
         ...

@@ -4,7 +4,7 @@ One more domain for Algorithm 1, in which a value stands for what it is of the s
 places of its dimensions, a partial sum.
 
 - `terms.py`: what values of the sequential program are;
-- `pieces.py`: what a value of the distributed program is of terms, and arithmetic on that;
+- `pieces.py`: what a value of the distributed program is of terms; `algebra.py`, `moving.py`: arithmetic on that;
 - `lifting.py`: what an op makes of pieces, by its layout;
 - `own.py`, `owned.py`, `shares.py`, `greatest.py`: of rows of a table, of rows of experts, of attention, of maxima;
 - `renaming.py`: calls that differ in their operands' terms alone;

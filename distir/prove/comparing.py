@@ -13,9 +13,10 @@ from distir.ir import Apply, Call, DType, Function, Module, Part, Return, Site, 
 from distir.ops import type_of
 from distir.prove import reasons
 from distir.prove import runs as places
+from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches
 from distir.prove.domain import Frame, MadeBy, Related, Relations, Step
-from distir.prove.pieces import Algebra, TermPiece
+from distir.prove.pieces import TermPiece
 from distir.prove.terms import Atom
 from distir.prove.words import Wording
 

@@ -20,17 +20,19 @@ from distir.analysis.parameters import parameters
 from distir.ir import DTYPES, Apply, Arg, Attributes, Call, Constant, Dense, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
-from distir.prove import own, owned, shares
+from distir.ops.group import represented
+from distir.prove import moving, own, owned, shares
 from distir.prove import runs as places
-from distir.prove.greatest import greatest, greatest_over
+from distir.prove.algebra import Algebra
+from distir.prove.greatest import Over, greatest, greatest_of, greatest_over, inside, maxima
 from distir.prove.groups import Groups
 from distir.prove.lifting import lift
 from distir.prove.own import OwnPositions
-from distir.prove.pieces import Algebra, TermPiece, Unproved, elements, shape_of
-from distir.prove.ranks import MeshAxis
+from distir.prove.pieces import TermPiece, elements, shape_of
+from distir.prove.ranks import MeshAxis, Number, axes_in
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom
+from distir.prove.terms import Atom, Unproved
 
 Related = Any
 """A piece, a tuple of values, or None."""
@@ -160,7 +162,7 @@ class Relations(Domain):
         """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
-        if op.family == "group":  # what is known is so of the first device
+        if op.family == "group" or represented(op.name, attrs) is not None:  # what is known is so of the first device
             results = list(map(type_of, results))
         if all(isinstance(w, (Dense, Literal)) for w in results):
             return tuple(map(self.algebra.of_value, results))
@@ -278,11 +280,11 @@ class PieceWriter:
         """The concatenation along an axis."""
         if len({piece.value for piece in pieces if isinstance(piece.value, (Dense, Literal))}) > 1:
             raise Unproved("constants are joined")
-        return self._shaped(self._algebra.joined(None, pieces, axis % len(pieces[0].whole)), pieces[0])
+        return self._shaped(moving.joined(self._algebra, None, pieces, axis % len(pieces[0].whole)), pieces[0])
 
     def cut(self, x: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
         """The places from `start` to `stop` of an axis."""
-        return self._shaped(self._algebra.cut(None, x, axis % len(x.whole), start, stop), x)
+        return self._shaped(moving.cut(self._algebra, None, x, axis % len(x.whole), start, stop), x)
 
     def split(self, x: TermPiece, axis: int, count: int) -> list[TermPiece]:
         """So many equal parts along an axis."""
@@ -309,22 +311,22 @@ class PieceWriter:
 
     def reshaped(self, x: TermPiece, shape: tuple[int, ...], spelled: Sequence[int] = ()) -> TermPiece:
         """The elements in another shape; `spelled`: as the program says it, with 0 and -1."""
-        return self._algebra.reshaped(_typed(x, shape), x, spelled)
+        return moving.reshaped(self._algebra, _typed(x, shape), x, spelled)
 
     def flattened(self, x: TermPiece, axis: int) -> TermPiece:
         """As a matrix, the dimensions before `axis` and those from it on as one each."""
         axis = axis if axis >= 0 else axis + len(x.whole)
         whole = (_product(x.whole[:axis]), _product(x.whole[axis:]))
         own = (_product(x.shape[:axis]), _product(x.shape[axis:]))
-        return self._algebra.reshaped(_typed(x, own), x, whole=whole)
+        return moving.reshaped(self._algebra, _typed(x, own), x, whole=whole)
 
     def transposed(self, x: TermPiece, perm: Sequence[int]) -> TermPiece:
         """The dimensions in another order."""
-        return self._shaped(self._algebra.transposed(None, x, tuple(perm)), x)
+        return self._shaped(moving.transposed(self._algebra, None, x, tuple(perm)), x)
 
     def spread(self, x: TermPiece, shape: tuple[int, ...]) -> TermPiece:
         """Broadcast to a shape."""
-        return self._shaped(self._algebra.spread(None, x, shape), x)
+        return self._shaped(moving.spread(self._algebra, None, x, shape), x)
 
     def unsqueezed(self, x: TermPiece, axes: Sequence[int]) -> TermPiece:
         """With dimensions of size 1 at `axes` of the result."""
@@ -333,14 +335,14 @@ class PieceWriter:
         inner, own = iter(x.whole), iter(x.shape)
         whole = tuple([1 if k in at else next(inner) for k in range(rank)])
         shape = tuple([1 if k in at else next(own) for k in range(rank)])
-        return self._algebra.reshaped(_typed(x, shape), x, whole=whole)
+        return moving.reshaped(self._algebra, _typed(x, shape), x, whole=whole)
 
     def squeezed(self, x: TermPiece, axes: Sequence[int]) -> TermPiece:
         """Without these dimensions of size 1."""
         at = {axis % len(x.whole) for axis in axes}
         whole = tuple([n for k, n in enumerate(x.whole) if k not in at])
         own = tuple([n for k, n in enumerate(x.shape) if k not in at])
-        return self._algebra.reshaped(_typed(x, own), x, whole=whole)
+        return moving.reshaped(self._algebra, _typed(x, own), x, whole=whole)
 
     def whole(self, x: TermPiece, axis: int) -> TermPiece:
         """What `x` is a part of, with all of an axis; `x` where it has all of it."""
@@ -398,7 +400,8 @@ class PieceWriter:
 
     def greatest(self, x: TermPiece, axis: int) -> TermPiece | None:
         """The maximum along an axis of which `x` has a part, or parts' maxima; None for other pieces."""
-        return greatest(self, self._algebra, x, axis % len(x.whole))
+        found = greatest(self, self._algebra, x, axis % len(x.whole))
+        return None if found is None else self._shaped(found, x)
 
     def several(
         self, op: str, count: int, *operands: TermPiece | Literal | None, **attrs: Constant | None
@@ -432,11 +435,22 @@ class PieceWriter:
         """The same in any order."""
         return places.ordered(x.runs[axis]) == places.full(x.whole[axis])
 
-    def begins(self, x: TermPiece, axis: int, runs: Sequence[int] | None) -> bool:
+    def up_to(self, x: TermPiece, axis: int, last: TermPiece, last_axis: int) -> tuple[Runs, int]:
+        """Which places `x` has of those up to the last one that another value has, and how many these are.
+
+        All places, where that depends on the device.
+        """
+        own, others = x.runs[axis], last.runs[last_axis]
+        if axes_in((own, others)):
+            return own, x.whole[axis]
+        size = max([stop for _, stop in others], default=0)
+        return places.between(places.ordered(own), 0, size), size
+
+    def begins(self, x: TermPiece, axis: int, runs: Sequence[Number] | None) -> bool:
         """Whether the places of `x` are as many equal runs as there are numbers, which begin at these; None: at 0."""
         starts = (0,) if runs is None else tuple(runs)
         width = x.shape[axis] // max(1, len(starts))
-        return x.runs[axis] == places.joined([tuple([(start, start + width) for start in starts])])
+        return x.runs[axis] == places.joined([cast("Runs", tuple([(start, start + width) for start in starts]))])
 
     def placed(self, x: TermPiece, axis: int, like: TermPiece, like_axis: int) -> TermPiece:
         """Of an axis of which `x` has all, the places that `like` has of one of that size."""
@@ -445,13 +459,29 @@ class PieceWriter:
         at = (*x.runs[:axis], like.runs[like_axis], *x.runs[axis + 1 :])
         return self._shaped(replace(x, runs=at), x)
 
-    def some(self, x: TermPiece, sum: str, places: Runs, size: int) -> TermPiece:
-        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart."""
-        return self._algebra.some(x, sum, places, size)
+    def some(self, x: TermPiece, sum: str, places: Runs, size: int, none_before: int | None = None) -> TermPiece:
+        """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart.
+
+        `none_before`: the axis along which an addend is zero at all places behind its own.
+        """
+        return self._algebra.some(x, sum, places, size, none_before)
 
     def greatest_over(self, x: TermPiece, over: Sequence[tuple[int, Runs, int]]) -> TermPiece:
         """Of greatest elements `x` along axes of something, those over some places alone, of so many of each."""
-        return greatest_over(self._algebra, x, over)
+        return greatest_over(self._algebra, x, [((0, axis), runs, size) for axis, runs, size in over])
+
+    def greatest_of(self, pieces: Sequence[TermPiece]) -> TermPiece | None:
+        """The greatest of values element by element, where it is known; None of others, or of other places."""
+        found = greatest_of(self._algebra, pieces)
+        return None if found is None else self._shaped(found, pieces[0])
+
+    def maxima(self, x: TermPiece) -> tuple[TermPiece, Over] | None:
+        """What `x` would be over all places, and over which it is a maximum; None where it is over all."""
+        return maxima(self._algebra, x)
+
+    def over_maxima(self, x: TermPiece, over: Over) -> TermPiece:
+        """What `x`, a maximum of maxima, is where they are over some places alone."""
+        return greatest_over(self._algebra, x, inside(over))
 
     def is_same(self, x: TermPiece, other: TermPiece) -> bool:
         """Whether two values are the same piece."""
@@ -511,6 +541,10 @@ class PieceWriter:
         if held is None:
             raise Unproved("an operand that must be known is not")
         return tuple(map(int, held))
+
+    def starts(self, x: TermPiece) -> tuple[Number, ...]:
+        """The same of places, which may be others on each device."""
+        return self._domain.groups.numbers(x) or self.ints(x)
 
     @staticmethod
     def _shaped(piece: TermPiece, x: TermPiece) -> TermPiece:

@@ -7,21 +7,27 @@ piece of any rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from distir.ir import Constant
 from distir.ops import Value
 from distir.prove import runs as places
-from distir.prove.pieces import SUMS, Algebra, Term, TermPiece, Unproved
-from distir.prove.ranks import RANK, MeshAxis, RankedPlace, at, axes_in, axes_of, fitted, ranks
+from distir.prove.algebra import SUMS, Algebra
+from distir.prove.pieces import Addends, Term, TermPiece, shape_of
+from distir.prove.ranks import RANK, MeshAxis, Number, RankedPlace, axes_in, axes_of, fitted, ranks
+from distir.prove.ranks import at as at_ranks
 from distir.prove.runs import Runs
-from distir.prove.terms import MOVEMENTS, Atom
+from distir.prove.terms import MOVEMENTS, Atom, Unproved
 
 OF_PLACES = MOVEMENTS | {"greatest", "share"}
 """Kinds of atoms that depend on ranks by the places in their details alone."""
+
+RANKED = "ranked"
+"""The kind of an atom that is a list of whole numbers of each device's own."""
 
 
 class Groups:
@@ -63,8 +69,10 @@ class Groups:
         heads = {(x.whole, tuple([(atom, c) for atom, c, _ in x.terms])) for x in pieces}
         if len(heads) > 1:
             raise Unproved("the devices of the group have parts of different values")
-        runs, addends = fitted([(x.runs, tuple([own for _, _, own in x.terms])) for x in pieces], axes)
-        terms = [(atom, c, own) for (atom, c, _), own in zip(first.terms, addends, strict=True)]
+        runs = tuple([places.fitted(column, axes) for column in zip(*[x.runs for x in pieces], strict=True)])
+        terms = [
+            (atom, c, _addends([x.terms[k][2] for x in pieces], axes)) for k, (atom, c, _) in enumerate(first.terms)
+        ]
         return replace(first, runs=runs, terms=self.algebra.totalled(terms))
 
     def addend_of_each(self, x: TermPiece, name: str, size: int, stride: int) -> TermPiece:
@@ -73,16 +81,28 @@ class Groups:
         return self.algebra.some(x, f"{name} {stride}", own, size)
 
     def constant(self, value: Value, values: Sequence[Constant], stride: int) -> TermPiece:
-        """A number of each device's own. Raises Unproved where it is no multiple of the rank, and a number besides."""
-        axes = self._axes(len(values), stride)
-        number = fitted(values, axes)
+        """A whole number, or a list of such, of each device's own.
+
+        Raises Unproved for other constants, and for a number that is no multiple of the rank, and a number besides.
+        """
+        number, terms = fitted(values, self._axes(len(values), stride)), self.algebra.terms
+        if isinstance(number, tuple):
+            shape = shape_of(value)
+            atom = terms.atom(RANKED, shape, details=number)
+            return TermPiece(value, shape, tuple(map(places.full, shape)), ((atom, 1.0, ()),))
         base, steps = (number.base, number.steps) if isinstance(number, RankedPlace) else (number, ())
-        if not isinstance(base, int):
-            raise Unproved("each device has another constant")
-        terms = self.algebra.terms
         parts: list[Term] = [(terms.fill(1.0, ()), float(base), ())]
-        parts += [(terms.atom(RANK, (), details=axis), float(step), ()) for axis, step in steps]
+        for axis, step in steps:
+            if not isinstance(step, int):
+                raise Unproved("each device has another constant")
+            parts.append((terms.atom(RANK, (), details=axis), float(step), ()))
         return TermPiece(value, (), (), self.algebra.totalled(parts))
+
+    @staticmethod
+    def numbers(x: TermPiece) -> tuple[Number, ...] | None:
+        """The elements of a list of each device's own; None of other values."""
+        atom = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1:] == (1.0, ()) else None
+        return atom.details if atom is not None and atom.kind == RANKED and x.has_all_places else None
 
     def _axes(self, size: int, stride: int) -> tuple[MeshAxis, ...]:
         found = axes_of(self.mesh, size, stride)
@@ -94,8 +114,12 @@ class Groups:
         return iter(ranks(self._axes(size, stride)))
 
     def _of(self, x: TermPiece, own: dict[MeshAxis, int]) -> TermPiece:
-        terms = [(self._atom(atom, own), c, at(addends, own)) for atom, c, addends in x.terms]
-        return replace(x, runs=at(x.runs, own), terms=self.algebra.totalled(terms))
+        terms = [
+            (self._atom(atom, own), c, tuple([(n, places.of_device(at, own)) for n, at in addends]))
+            for atom, c, addends in x.terms
+        ]
+        runs = tuple([places.of_device(at, own) for at in x.runs])
+        return replace(x, runs=runs, terms=self.algebra.totalled(terms))
 
     def _atom(self, atom: Atom, own: dict[MeshAxis, int]) -> Atom:
         """What it is on a device. Raises Unproved where that is not known."""
@@ -106,7 +130,7 @@ class Groups:
         if atom.kind not in OF_PLACES:
             raise Unproved(f"`{atom.kind}` is given another value on each device of the group")
         operands = tuple([tuple([(self._atom(a, own), c) for a, c in form]) for form in atom.operands])
-        return self.algebra.terms.atom(atom.kind, atom.shape, operands, at(atom.details, own), atom.linear)
+        return self.algebra.terms.atom(atom.kind, atom.shape, operands, _details(atom, own), atom.linear)
 
 
 def axes_of_atom(kind: str, details: object) -> frozenset[MeshAxis]:
@@ -114,7 +138,28 @@ def axes_of_atom(kind: str, details: object) -> frozenset[MeshAxis]:
     return frozenset([details]) if kind == RANK and isinstance(details, MeshAxis) else axes_in(details)
 
 
+def _details(atom: Atom, own: Mapping[MeshAxis, int]) -> Any:
+    """What distinguishes an atom of such a kind, on a device."""
+    match atom.kind:
+        case "greatest":
+            return tuple([(dimension, places.of_device(at, own), size) for dimension, at, size in atom.details])
+        case "share":
+            at, size = atom.details
+            return places.of_device(at, own), size
+        case _:
+            return at_ranks(atom.details, own)
+
+
+def _addends(each: Sequence[Addends], axes: Sequence[MeshAxis]) -> Addends:
+    """The addends that devices of a group have of one term, for all of them."""
+    numbers = {tuple([number for number, _ in addends]) for addends in each}
+    if len(numbers) > 1:
+        raise Unproved("the devices of the group have addends of different sums")
+    columns = [[at for _, at in column] for column in zip(*each, strict=True)]
+    return tuple([(number, places.fitted(column, axes)) for number, column in zip(*numbers, columns, strict=True)])
+
+
 @lru_cache(maxsize=1 << 10)  # those of all gradients are the same
 def _together(runs: Runs, axes: tuple[MeshAxis, ...]) -> Runs | None:
     """The places that devices of all ranks have; None where they have some in common."""
-    return places.union([at(runs, own) for own in ranks(axes)])
+    return places.union([places.of_device(runs, own) for own in ranks(axes)])

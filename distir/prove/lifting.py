@@ -18,20 +18,11 @@ from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout, linear_operands
 from distir.prove import runs as places
-from distir.prove.pieces import (
-    FACTORS,
-    Addends,
-    Algebra,
-    Term,
-    TermPiece,
-    Through,
-    Unproved,
-    elements,
-    is_free,
-    shape_of,
-)
+from distir.prove.algebra import FACTORS, Algebra
+from distir.prove.greatest import Over, greatest_over
+from distir.prove.pieces import Addends, Term, TermPiece, Through, at_odds, elements, is_free, shape_of
 from distir.prove.runs import Runs
-from distir.prove.terms import Form, OpDetails, Shape, factor, scaled_out
+from distir.prove.terms import Form, OpDetails, Shape, Unproved, factor, scaled_out
 
 ANYWHERE = 1
 """In the place of the device of operands."""
@@ -47,6 +38,8 @@ class Lifted:
     runs: tuple[tuple[Runs, ...], ...]
     contracted: tuple[tuple[tuple[str, int, Runs], ...], ...]
     """By result: letters along which it is a sum, the number of addends, and which of them the operands have."""
+    greatest: tuple[Over, ...]
+    """By result: the dimensions of operands over some places of which it is the maximum."""
     scale: float
     """What a mean over a part is a multiple of, for it is divided by fewer."""
     operands: tuple[TermPiece | None, ...]
@@ -66,7 +59,8 @@ def lift(
     if all(piece is None or piece.has_all_places for piece in operands):
         shapes = tuple(map(shape_of, results))
         full = tuple([tuple(map(places.full, shape)) for shape in shapes])
-        lifted = Lifted(bound, shapes, full, ((),) * len(results), 1.0, tuple(operands), {})
+        none = ((),) * len(results)
+        lifted = Lifted(bound, shapes, full, none, none, 1.0, tuple(operands), {})
     else:
         lifted = _lifted(algebra, op, bound, operands, results, is_located)
     return _made(algebra, op, lifted, operands, results)
@@ -157,7 +151,8 @@ def _made(
                 head = Through(op.name, partial[0], others, details, tuple(sorted(linear)), number)
                 sums.append((algebra.sum_number(head, algebra.sizes[number]), at))
             terms.append((atom, factor(c), tuple(sorted(sums))))
-        found.append(TermPiece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms)))
+        made = TermPiece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms))
+        found.append(greatest_over(algebra, made, lifted.greatest[j]) if lifted.greatest[j] else made)
     return found
 
 
@@ -230,6 +225,7 @@ def _of_layout(
     wholes: list[Shape] = []
     runs: list[tuple[Runs, ...]] = []
     contracted: list[tuple[tuple[str, int, Runs], ...]] = []
+    greatest: list[Over] = []
     for j, (result, own) in enumerate(zip(results, found.results, strict=True)):
         shape = shape_of(result)
         if len(own) != len(shape):
@@ -245,13 +241,19 @@ def _of_layout(
                 and not _adds_up(op, found, letter, operands)
             ):
                 raise Unproved(f"nothing says that `{op.name}` is a sum over parts of its operands")
-        if sums and j in found.whole | found.greatest:
-            raise Unproved(f"result {j + 1} of `{op.name}` is no sum over parts of its operands")
-        contracted.append(tuple(sums))
+        is_sum = j not in found.whole | found.greatest
+        contracted.append(tuple(sums) if is_sum else ())
+        over = [(_dimension_of(found, letter), at, size) for letter, size, at in sums if j in found.greatest]
+        greatest.append(tuple(sorted(over)))
     if inferred is not None and inferred != tuple(wholes):
         raise Unproved(f"the parts that `{op.name}` is given do not fit its results")
     stated = {} if found.stated is None else {found.stated: wholes[0]}
-    return Lifted(attrs, tuple(wholes), tuple(runs), tuple(contracted), scale, fitted, stated)
+    return Lifted(attrs, tuple(wholes), tuple(runs), tuple(contracted), tuple(greatest), scale, fitted, stated)
+
+
+def _dimension_of(found: Layout, letter: str) -> tuple[int, int]:
+    """The first operand with a letter, and its dimension."""
+    return next((i, own.index(letter)) for i, own in enumerate(found.operands) if letter in own)
 
 
 def _adds_up(op: Op, found: Layout, letter: str, operands: Sequence[TermPiece | None]) -> bool:
@@ -335,7 +337,7 @@ def _letters(
                 continue
             one, other = places.part(known[1], known[0]), places.part(at[1], at[0])
             if known[0] == at[0] or one is None or one != other:
-                raise Unproved(f"`{op.name}`: {algebra.at_odds(axis, known, at)}")
+                raise Unproved(f"`{op.name}`: {at_odds(axis, known, at)}")
     return letters
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from distir.prove.pieces import Addends, Algebra, Term, TermPiece
+from distir.prove.algebra import Algebra
+from distir.prove.pieces import Addends, Term, TermPiece
 from distir.prove.ranks import RANK, Number, rank
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Form, Terms

@@ -17,8 +17,9 @@ from distir.ops import Op, Value, bind, run, strengthen, to_array, type_of
 from distir.ops.numeric import np, numpy_dtype
 from distir.ops.splitting import layout
 from distir.prove import runs as places
-from distir.prove.pieces import Algebra, TermPiece, Unproved
-from distir.prove.terms import Atom, Shape, Terms
+from distir.prove.algebra import Algebra
+from distir.prove.pieces import TermPiece
+from distir.prove.terms import Atom, Shape, Terms, Unproved
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,15 @@ from distir.ir import HOST, Apply, Function, Module, TensorType, TupleType, Type
 from distir.ops import Reject
 from distir.ops.group import represented
 from distir.prove import runs as places
+from distir.prove.algebra import Algebra
 from distir.prove.batches import batches
 from distir.prove.comparing import Proof, ProveError, Reference, failure, is_same, leaves
 from distir.prove.domain import Related, Relations, value_of, valued
 from distir.prove.groups import axes_of_atom
-from distir.prove.pieces import Algebra, TermPiece, Unproved, shape_of
+from distir.prove.pieces import TermPiece, shape_of
 from distir.prove.ranks import MeshAxis, mesh, ranks
 from distir.prove.stated import Stated
-from distir.prove.terms import Terms
+from distir.prove.terms import Terms, Unproved
 
 
 @dataclass(eq=False)

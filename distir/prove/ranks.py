@@ -1,9 +1,10 @@
 """Places that depend on the device: where one device represents a group, its place in the group may be any.
 
-A device has a `rank` along each axis of the mesh, from 0. A `RankedPlace` is a number that is affine in
-ranks: `4 + 8 i` is where the part of 8 of the device of rank i begins that is 4 rows further. Comparing two says what
-is so for all ranks, and raises `Unproved` where it is so for some and not for others. So what is found of a
-representative is what would be found, by the same steps, of each device that it represents.
+A device has a `rank` along each axis of the mesh, from 0. A `RankedPlace` is a number that is a sum of one for the
+rank along each axis, as a rule a multiple: `4 + 8 i` is where the part of 8 of the device of rank i begins that is 4
+rows further. Around a ring it is any: of four, the device before has rank 3, 0, 1, 2. Comparing two says what is so for
+all ranks, and raises `Unproved` where it is so for some and not for others. So what is found of a representative is
+what would be found, by the same steps, of each device that it represents.
 """
 
 from __future__ import annotations
@@ -22,16 +23,23 @@ class MeshAxis(NamedTuple):
     size: int
 
 
+Step = int | tuple[int, ...]
+"""By how much a number grows with each rank along an axis; or, by rank, by how much it is greater than that of rank 0.
+
+The latter is for what is no multiple of the rank.
+"""
+
+
 class RankedPlace:
-    """A number that is affine in ranks: never the same for all of them."""
+    """A number that is a sum of one for the rank along each axis: never the same for all of them."""
 
     __slots__ = ("_hash", "base", "steps")
 
-    def __init__(self, base: int, steps: tuple[tuple[MeshAxis, int], ...]) -> None:
+    def __init__(self, base: int, steps: tuple[tuple[MeshAxis, Step], ...]) -> None:
         self.base = base
         """That of rank 0 along all axes."""
         self.steps = steps
-        """By how much it grows with each rank along an axis, in order of the axes; none is 0."""
+        """What is added for ranks, in order of the axes; none is 0 for all."""
         self._hash = hash((base, steps))
 
     def __hash__(self) -> int:
@@ -82,9 +90,10 @@ class RankedPlace:
         return not _is_negative(self - other)
 
     def __divmod__(self, other: int) -> tuple[Number, Number]:
-        """Quotient and remainder, where the remainder is affine too. Raises Unproved where it is not."""
-        whole = _made(self.base // other, [(axis, step // other) for axis, step in self.steps])
-        rest = _made(self.base % other, [(axis, step % other) for axis, step in self.steps])
+        """Quotient and remainder, where both are such numbers. Raises Unproved where they are not."""
+        parts = [(axis, [divmod(n, other) for n in _by_rank(axis, step)]) for axis, step in self.steps]
+        whole = _made(self.base // other, [(axis, tuple([n for n, _ in own])) for axis, own in parts])
+        rest = _made(self.base % other, [(axis, tuple([n for _, n in own])) for axis, own in parts])
         low, high = bounds(rest)
         if low // other != high // other:
             raise Unproved(UNDECIDED)
@@ -102,22 +111,39 @@ Number = int | RankedPlace
 UNDECIDED = "it depends on the device that one represents which places these are"
 
 
-def _made(base: int, steps: Iterable[tuple[MeshAxis, int]]) -> Number:
-    kept = tuple(sorted((axis, step) for axis, step in steps if step))
+def _made(base: int, steps: Iterable[tuple[MeshAxis, Step]]) -> Number:
+    kept = tuple(sorted([(axis, own) for axis, step in steps if (own := _least(step))], key=lambda own: own[0]))
     return RankedPlace(base, kept) if kept else base
+
+
+def _least(step: Step) -> Step:
+    """The same as a number, if it is a multiple of the rank."""
+    if isinstance(step, int):
+        return step
+    return step[1] if all(n == rank * step[1] for rank, n in enumerate(step)) else step
+
+
+def _by_rank(axis: MeshAxis, step: Step) -> tuple[int, ...]:
+    """What is added for each rank."""
+    return step if isinstance(step, tuple) else tuple([step * rank for rank in range(axis.size)])
 
 
 def _affine(parts: Sequence[tuple[int, Number]]) -> Number:
     """The sum of numbers, each so many times."""
     base = 0
-    steps: dict[MeshAxis, int] = {}
+    steps: dict[MeshAxis, Step] = {}
     for count, number in parts:
         if isinstance(number, int):
             base += count * number
             continue
         base += count * number.base
         for axis, step in number.steps:
-            steps[axis] = steps.get(axis, 0) + count * step
+            before = steps.get(axis, 0)
+            if isinstance(before, int) and isinstance(step, int):
+                steps[axis] = before + count * step
+            else:
+                pairs = zip(_by_rank(axis, before), _by_rank(axis, step), strict=True)
+                steps[axis] = tuple([a + count * b for a, b in pairs])
     return _made(base, steps.items())
 
 
@@ -125,8 +151,11 @@ def bounds(number: Number) -> tuple[int, int]:
     """The least and the greatest that it is for any ranks."""
     if isinstance(number, int):
         return number, number
-    ends = [step * (axis.size - 1) for axis, step in number.steps]
-    return number.base + sum(min(end, 0) for end in ends), number.base + sum(max(end, 0) for end in ends)
+    low = high = number.base
+    for axis, step in number.steps:
+        ends = (0, step * (axis.size - 1)) if isinstance(step, int) else step
+        low, high = low + min(ends), high + max(ends)
+    return low, high
 
 
 def _is_negative(number: Number) -> bool:
@@ -190,7 +219,10 @@ NONE: frozenset[MeshAxis] = frozenset()
 def at(thing: Any, given: Mapping[MeshAxis, int]) -> Any:
     """The same of nested tuples for these ranks."""
     if isinstance(thing, RankedPlace):
-        fixed = sum(step * given.get(axis, 0) for axis, step in thing.steps)
+        fixed = sum(
+            step * given.get(axis, 0) if isinstance(step, int) else step[given.get(axis, 0)]
+            for axis, step in thing.steps
+        )
         return _made(thing.base + fixed, [(axis, step) for axis, step in thing.steps if axis not in given])
     return tuple([at(item, given) for item in cast("tuple[Any, ...]", thing)]) if isinstance(thing, tuple) else thing
 
@@ -206,22 +238,18 @@ def fitted(things: Sequence[Any], axes: Sequence[MeshAxis]) -> Any:
         return tuple([fitted(column, axes) for column in zip(*things, strict=True)])
     if not all(isinstance(thing, (int, RankedPlace)) for thing in things):
         raise Unproved(UNEVEN)
-    made: Number = first
+    steps: list[tuple[MeshAxis, Step]] = []
     width = 1
     for axis in axes:
-        step = things[width] - first
-        if not isinstance(step, int):
+        own = [things[width * rank] - first for rank in range(axis.size)]
+        if not all(isinstance(step, int) for step in own):
             raise Unproved(UNEVEN)
-        made = _made(*_grown(made, axis, step))
+        steps.append((axis, tuple(own)))
         width *= axis.size
+    made = first + _made(0, steps)
     if any(at((made,), own) != (thing,) for own, thing in zip(ranks(axes), things, strict=True)):
         raise Unproved(UNEVEN)
     return made
 
 
-def _grown(number: Number, axis: MeshAxis, step: int) -> tuple[int, list[tuple[MeshAxis, int]]]:
-    base, steps = (number, ()) if isinstance(number, int) else (number.base, number.steps)
-    return base, [*steps, (axis, step)]
-
-
-UNEVEN = "the devices of the group have parts that are not one after the other"
+UNEVEN = "nothing says for all devices of the group at once which parts they have"

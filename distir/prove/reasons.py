@@ -12,9 +12,10 @@ from typing import cast
 from distir.ir import Apply, Call, Dense, Function, Literal, types
 from distir.ops import type_of
 from distir.prove import runs as places
+from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches, Microbatch, batch_rows
 from distir.prove.domain import Frame, MadeBy, Related
-from distir.prove.pieces import Algebra, TermPiece
+from distir.prove.pieces import TermPiece
 from distir.prove.runs import Runs
 
 SUMS = frozenset(("MPIAllreduce", "MPIReduce", "MPIReduceScatter"))

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from distir.prove.algebra import Algebra
 from distir.prove.own import guard_of
 from distir.prove.owned import atom_of_rows
-from distir.prove.pieces import Addends, Algebra, Term, TermPiece, Through, in_order
-from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, combined, factor, scaled_out
+from distir.prove.pieces import Addends, Term, TermPiece, Through, in_order
+from distir.prove.terms import MOVEMENTS, Atom, Form, Movement, OpDetails, combined, factor, scaled_out
 
 KEPT = MOVEMENTS | {
     "guarded",
@@ -181,7 +182,8 @@ class Substitution:
             return self.forms[int(atom.details)]
         operands = list(map(self._combined, atom.operands))
         if atom.kind in MOVEMENTS:
-            return combined([(made, c) for a, c in operands[0] if (made := self._moved(atom, a)) is not None])
+            movement = Movement(atom.kind, atom.shape, atom.details)
+            return combined([(made, c) for a, c in operands[0] if (made := terms.moved(movement, a)) is not None])
         operands = [terms.factored(form) for form in operands]
         if atom.kind == "guarded":
             if len(operands[1]) != 1:
@@ -191,6 +193,8 @@ class Substitution:
         if atom.kind == "owned" and len(operands) > 1:
             ((dispatch, _),) = operands[1]
             return combined([(atom_of_rows(terms, a, dispatch, *atom.details), c) for a, c in operands[0]])
+        if atom.kind in ("greatest", "share") and any(len(form) != 1 or form[0][1] != 1.0 for form in operands):
+            raise NotRenamedError
         scale = 1.0
         details = atom.details
         if isinstance(details, OpDetails):
@@ -204,21 +208,6 @@ class Substitution:
 
     def _combined(self, form: Form) -> Form:
         return combined([(a, c * d) for inner, c in form for a, d in self.form(inner)])
-
-    def _moved(self, movement: Atom, atom: Atom) -> Atom | None:
-        terms, details = self.algebra.terms, movement.details
-        match movement.kind:
-            case "reshape":
-                return terms.reshaped(atom, movement.shape)
-            case "transpose":
-                return terms.transposed(atom, details)
-            case "spread":
-                return terms.spread(atom, movement.shape)
-            case "padded":
-                axis, start = details
-                return terms.padded(atom, axis, start, movement.shape[int(axis)])
-            case _:
-                return terms.window(atom, *details)
 
     def _addends(self, addends: Addends) -> Addends:
         return tuple(sorted([(self._number(number), at) for number, at in addends])) if addends else addends

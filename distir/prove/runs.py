@@ -6,15 +6,24 @@ nested: contiguous parts, microbatches of replicas, blocks of a fused weight, zi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
-from distir.prove.ranks import MeshAxis, at
+from distir.prove import ranks
+from distir.prove.ranks import MeshAxis
 from distir.prove.terms import Unproved
 
 Runs = tuple[tuple[int, int], ...]
-"""Pairs of first place and the place behind the last; both may depend on the device, as `ranks.RankedPlace`."""
+"""Pairs of first place and the place behind the last; both may depend on the device, as `ranks.RankedPlace`.
+
+Of runs that do, neighbours are joined where they are neighbours on all devices.
+"""
+
+MOST_DEVICES = 1 << 10
+"""Of how many devices at most runs are looked at one by one, where nothing can be said for all at once."""
 
 
 def full(size: int) -> Runs:
@@ -60,15 +69,76 @@ def shifted(runs: Runs, by: int) -> Runs:
 
 def union(sets: Iterable[Runs]) -> Runs | None:
     """The places of sets that have none in common, in ascending order; None where they have."""
+    given = tuple(sets)
+    try:
+        found = _union(*given)
+    except Unproved:  # which are first depends on the device
+        found = _on_each(_union, given)
+    return None if found is None else found[0]
+
+
+def _union(*sets: Runs) -> tuple[Runs] | None:
     ordered = sorted(run for runs in sets for run in runs)
     if any(before[1] > after[0] for before, after in pairwise(ordered)):
         return None
-    return joined([tuple(ordered)])
+    return (joined([tuple(ordered)]),)
 
 
 def ordered(runs: Runs) -> Runs:
     """The same places in ascending order."""
-    return joined([tuple(sorted(runs))])
+    try:
+        return _ordered(runs)[0]
+    except Unproved:
+        found = _on_each(_ordered, (runs,))
+        assert found is not None
+        return found[0]
+
+
+def _ordered(runs: Runs) -> tuple[Runs]:
+    return (joined([tuple(sorted(runs))]),)
+
+
+def of_device(runs: Runs, own: Mapping[MeshAxis, int]) -> Runs:
+    """Those of the device of these ranks."""
+    return joined([ranks.at(runs, own)])
+
+
+def fitted(sets: Sequence[Runs], axes: Sequence[MeshAxis]) -> Runs:
+    """What is these runs for the devices of a group. Raises Unproved where nothing is.
+
+    What one device has as one run may be two of another: then it is two of both.
+    """
+    if len(set(sets)) == 1:
+        return sets[0]
+    ends = [list(accumulate(stop - start for start, stop in runs)) for runs in sets]
+    if len({tuple(own[-1:]) for own in ends}) > 1:
+        raise Unproved(ranks.UNEVEN)
+    if len({tuple(own) for own in ends}) > 1:
+        cuts = sorted({end for own in ends for end in own})
+        sets = [tuple([taken(runs, *cut)[0] for cut in pairwise([0, *cuts])]) for runs in sets]
+    return joined([ranks.fitted(sets, axes)])
+
+
+def _on_each(of: Callable[..., tuple[Runs, ...] | None], given: tuple[Runs, ...]) -> tuple[Runs, ...] | None:
+    """What is found of runs on each device by itself, for all of them; None where it is None on one.
+
+    Raises Unproved where nothing is that for all, or there are too many devices.
+    """
+    axes = sorted(ranks.axes_in(given))
+    if prod(axis.size for axis in axes) > MOST_DEVICES:
+        raise Unproved(ranks.UNDECIDED)
+    found: list[tuple[Runs, ...]] = []
+    for own in ranks.ranks(axes):
+        made = of(*[of_device(runs, own) for runs in given])
+        if made is None:
+            return None
+        found.append(made)
+    return tuple([fitted(column, axes) for column in zip(*found, strict=True)])
+
+
+def between(runs: Runs, first: int, last: int) -> Runs:
+    """Those from `first` to before `last`. Raises Unproved where it depends on the device which ones these are."""
+    return tuple([(max(start, first), min(stop, last)) for start, stop in runs if start < last and stop > first])
 
 
 def part(runs: Runs, size: int) -> tuple[int, int] | None:
@@ -93,6 +163,14 @@ def parted(runs: Runs, size: int, inner: int, count: int) -> tuple[Runs, Runs] |
 
     None where they are no product of two sets.
     """
+    try:
+        return _parted(runs, size, inner, count)
+    except Unproved:
+        found = _on_each(partial(_parted, size=size, inner=inner, count=count), (runs,))
+        return None if found is None else (found[0], found[1])
+
+
+def _parted(runs: Runs, size: int, inner: int, count: int) -> tuple[Runs, Runs] | None:
     if not inner or size % inner:
         return None
     if count == inner:
@@ -125,7 +203,7 @@ def are_within(runs: Runs, start: int, stop: int) -> bool:
 
 def of_first(runs: Any) -> Any:
     """Those of the device that represents others."""
-    return at(runs, _Zero())
+    return ranks.at(runs, _Zero())
 
 
 class _Zero(dict[MeshAxis, int]):

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.prove import runs as places
-from distir.prove.pieces import Algebra, TermPiece, Unproved
+from distir.prove.algebra import Algebra
+from distir.prove.pieces import TermPiece
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom
+from distir.prove.terms import Atom, OpDetails, Unproved
 
 
 def share(algebra: Algebra, x: TermPiece, at: Runs, size: int, complete: TermPiece | None) -> TermPiece:
@@ -23,7 +24,17 @@ def share(algebra: Algebra, x: TermPiece, at: Runs, size: int, complete: TermPie
 
 
 def merged(algebra: Algebra, shares: Sequence[tuple[TermPiece, ...]]) -> tuple[TermPiece, ...] | None:
-    """Shares of the results of one op by different places; None where they are not."""
+    """Shares of the results of one op by different places; None where they are not.
+
+    What is merged with the share of no places stays what it is.
+    """
+    some = [own for own in shares if not all(map(_is_of_none, own))]
+    first = shares[0]
+    if any((x.whole, x.runs) != (y.whole, y.runs) for own in shares for x, y in zip(own, first, strict=True)):
+        return None
+    if len(some) <= 1:
+        return (some or shares)[0]
+    shares = some
     found: list[TermPiece] = []
     rests: set[object] = set()
     for own in zip(*shares, strict=True):
@@ -34,6 +45,8 @@ def merged(algebra: Algebra, shares: Sequence[tuple[TermPiece, ...]]) -> tuple[T
         if any(atom.kind != "share" or x.terms[0][1:] != (1.0, ()) for atom, x in zip(atoms, own, strict=True)):
             return None
         base = atoms[0].operands[0][0][0]
+        if not isinstance(base.details, OpDetails):
+            return None  # of no op that is known
         wholes = {atom.operands[1][0][0] for atom in atoms if len(atom.operands) > 1}
         sizes = {atom.details[1] for atom in atoms}
         met = places.union([atom.details[0] for atom in atoms])
@@ -50,6 +63,12 @@ def merged(algebra: Algebra, shares: Sequence[tuple[TermPiece, ...]]) -> tuple[T
             made = algebra.terms.atom("share", first.whole, tuple([((a, 1.0),) for a in forms]), (met, size))
         found.append(replace(first, terms=((made, 1.0, ()),)))
     return tuple(found) if len(rests) == 1 else None
+
+
+def _is_of_none(x: TermPiece) -> bool:
+    """Whether it is the share of no places, and of nothing besides."""
+    atom = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1:] == (1.0, ()) else None
+    return atom is not None and atom.kind == "share" and not atom.details[0] and len(atom.operands) == 1
 
 
 def _only(x: TermPiece) -> Atom:

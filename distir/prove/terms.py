@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 DIGITS = 12
 """To so many digits factors are computed: 1/3 three times is 1."""
@@ -221,6 +221,21 @@ class Terms:
         shape = (*atom.shape[:axis], size, *atom.shape[axis + 1 :])
         return self.atom("padded", shape, (((atom, 1.0),),), (axis, start), linear=(0,))
 
+    def moved(self, movement: Movement, atom: Atom) -> Atom | None:
+        """The elements of an atom moved as another movement moves those of its operand; None where zeros are left."""
+        match movement.kind:
+            case "reshape":
+                return self.reshaped(atom, movement.shape)
+            case "transpose":
+                return self.transposed(atom, movement.details)
+            case "spread":
+                return self.spread(atom, movement.shape)
+            case "padded":
+                axis, start = movement.details
+                return self.padded(atom, axis, start, movement.shape[int(axis)])
+            case _:
+                return self.window(atom, *movement.details)
+
     def factored(self, form: Form) -> Form:
         """The combination with what is linear in a sum taken of the sum: f(a) + f(b) is f(a + b)."""
         if len(form) < 2:
@@ -228,7 +243,7 @@ class Terms:
         for place in (0, 1):
             heads: dict[Any, list[tuple[Atom, float]]] = {}
             for atom, c in form:
-                core, moved = _moved(atom)
+                core, moved = movements(atom)
                 if place in core.linear:
                     others = (*core.operands[:place], *core.operands[place + 1 :])
                     key = core.kind, core.shape, others, core.details, moved
@@ -240,8 +255,8 @@ class Terms:
             for group in groups:
                 for atom, _ in group:
                     del rest[atom]
-                first, moved = _moved(group[0][0])
-                cores = [(_moved(atom)[0], c) for atom, c in group]
+                first, moved = movements(group[0][0])
+                cores = [(movements(atom)[0], c) for atom, c in group]
                 inner = combined([(a, factor(c * d)) for core, c in cores for a, d in core.operands[place]])
                 inner = self.factored(inner)
                 if not inner:
@@ -249,8 +264,8 @@ class Terms:
                 whole, scale = scaled_out(inner)
                 operands = (*first.operands[:place], whole, *first.operands[place + 1 :])
                 made = self.atom(first.kind, first.shape, operands, first.details, first.linear)
-                for kind, shape, details in reversed(moved):
-                    made = self.atom(kind, shape, (((made, 1.0),),), details, linear=(0,))
+                for step in reversed(moved):
+                    made = self.atom(step.kind, step.shape, (((made, 1.0),),), step.details, linear=(0,))
                 rest[made] = rest.get(made, 0.0) + scale
             return self.factored(combined(list(rest.items())))
         return form
@@ -260,11 +275,20 @@ MOVEMENTS = frozenset({"reshape", "transpose", "spread", "window", "padded"})
 """Kinds of atoms that move elements and compute nothing: of a combination, each of its atoms is moved."""
 
 
-def _moved(atom: Atom) -> tuple[Atom, tuple[tuple[str, Shape, Any], ...]]:
+class Movement(NamedTuple):
+    """How elements are moved, whatever is moved."""
+
+    kind: str
+    shape: Shape
+    """Of what they are moved to."""
+    details: Any
+
+
+def movements(atom: Atom) -> tuple[Atom, tuple[Movement, ...]]:
     """What an atom moves, and how: the last movement first."""
-    steps: list[tuple[str, Shape, Any]] = []
+    steps: list[Movement] = []
     while atom.kind in MOVEMENTS:
-        steps.append((atom.kind, atom.shape, atom.details))
+        steps.append(Movement(atom.kind, atom.shape, atom.details))
         atom = atom.operands[0][0][0]
     return atom, tuple(steps)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from distir.prove import runs as places
-from distir.prove.pieces import Addends, Algebra, Term, TermPiece
+from distir.prove.algebra import Algebra
+from distir.prove.pieces import Addends, Term, TermPiece
 from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, Shape, scaled_out
 
 MOST = 3

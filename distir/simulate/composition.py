@@ -27,7 +27,7 @@ ROLES = {"param": WEIGHTS, "buffer": BUFFERS, "state": STATE}
 
 MOVING = frozenset(
     ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Concat", "Cast", "MakeTuple")
-    + ("UnpackTuple", "GroupPart")
+    + ("UnpackTuple", "GroupPart", "GroupParts")
 )
 """Ops whose results are what their operands are."""
 

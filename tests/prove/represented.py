@@ -114,6 +114,10 @@ class _Written:
         if s.op == "GroupPart":
             parts = tuple(results[0] if k == rank else DISCARD for k in range(size))
             return Apply(parts, "Split", args, Attributes({**attrs, "num_outputs": size}))
+        if s.op == "GroupParts":
+            count, numbers = sum(map(len, attrs["parts"])), attrs["parts"][rank]
+            parts = tuple(results[numbers.index(k)] if k in numbers else DISCARD for k in range(count))
+            return Apply(parts, "Split", args, Attributes({"axis": attrs.get("axis", 0), "num_outputs": count}))
         if s.op == "GroupConstant":
             return Apply(results, "Constant", (), Attributes({"value": attrs["values"][rank]}))
         if s.op == "GroupFirst":

@@ -15,9 +15,10 @@ from distir.ops import OPS, Reject, bind, canonical, infer_types, run, strengthe
 from distir.ops.layout import Layout
 from distir.ops.splitting import layout
 from distir.prove import runs as places
+from distir.prove.algebra import Algebra
 from distir.prove.domain import Relations
-from distir.prove.pieces import Algebra, TermPiece, Unproved
-from distir.prove.terms import Terms
+from distir.prove.pieces import TermPiece
+from distir.prove.terms import Terms, Unproved
 from distir.syntax import parse_example
 
 OURS = {n: op for n, op in OPS.items() if op.body.__module__.startswith("distir.") and op.communication is None}

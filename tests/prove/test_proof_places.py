@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from distir.prove import runs as places
-from distir.prove.pieces import regrouped
+from distir.prove.moving import regrouped
 
 
 def runs_of(chosen):

@@ -2,7 +2,8 @@
 
 A query's result depends on the other queries in nothing, so rows of queries give rows of the result. Over some keys it
 is a *share* of the result over all, with that of the log-sum-exp: shares over different keys merge. The gradients are
-sums over keys, or over queries, where the log-sum-exp is that over all.
+sums over keys, or over queries, where the log-sum-exp is that over all. Of causal attention, only the
+keys up to a query count, and a query's part in the gradient of later keys is zero.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ def forward_of_pieces(
     if not _splits(p, q, k, v, mask, rest[:4], stated, attrs):
         return NotImplemented
     axis = _axis(p, q)
-    keys = p.places(k, axis)
+    keys, size = _seen(p, q, k, axis, attrs)
     whole = [None if x is None else p.whole(x, axis) for x in (q, k, v)]
     over_all = p.several("Attention", p.count, *whole, _all_rows(p, mask), sinks, **attrs)
     found = [p.placed(x, own, q, axis) for x, own in zip(over_all, (axis, 2), strict=False)]
-    if p.is_all(k, axis):
+    if p.is_all(k, axis) or keys == ((0, size),):
         return found
     if p.count < 2:
         return NotImplemented
@@ -35,7 +36,6 @@ def forward_of_pieces(
     if sinks is not None:
         made = p.several("Attention", 2, *whole, **attrs)
         without = [p.placed(x, own, q, axis) for x, own in zip(made, (axis, 2), strict=True)]
-    size = p.whole_size(k, axis)
     return [p.share(x, keys, size, None if sinks is None else y) for x, y in zip(without, found, strict=True)]
 
 
@@ -52,10 +52,17 @@ def backward_of_pieces(p: Pieces, given: Sequence[Piece], others: Sequence[Piece
     whole = [p.whole(x, own) for x, own in zip(given, (axis,) * 5 + (2,), strict=True)]
     found = p.several("AttentionGrad", p.count, *whole, _all_rows(p, mask), sinks, **attrs)
     dq, dk, dv, *dsinks = found
-    dq = p.placed(p.some(dq, "keys", p.places(k, axis), p.whole_size(k, axis)), axis, q, axis)
+    keys, size = _seen(p, q, k, axis, attrs)
+    dq = p.placed(p.some(dq, f"keys up to {size}", keys, size), axis, q, axis)
     rows = queries, p.whole_size(q, axis)
-    made = [p.placed(p.some(x, "queries", *rows), axis, k, axis) for x in (dk, dv)]
+    behind = axis if attrs["is_causal"] else None
+    made = [p.placed(p.some(x, "queries", *rows, behind), axis, k, axis) for x in (dk, dv)]
     return [dq, *made, *(p.some(x, "queries", *rows) for x in dsinks)]
+
+
+def _seen(p: Pieces, q: Piece, k: Piece, axis: int, attrs: Any) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Which keys there are, of how many that the queries see: if attention is causal, none behind the last query."""
+    return p.up_to(k, axis, q, axis) if attrs["is_causal"] else (p.places(k, axis), p.whole_size(k, axis))
 
 
 def _with_sinks(p: Pieces, given: Sequence[Piece], others: Sequence[Piece | None], attrs: Any) -> Any:
@@ -101,7 +108,7 @@ def _splits(
     if p.has_all(q, axis) and p.has_all(k, axis) and stated == (None, None):
         return False
     return not attrs["is_causal"] or all(
-        p.begins(x, axis, None if runs is None else p.ints(runs)) for x, runs in zip((q, k), stated, strict=True)
+        p.begins(x, axis, None if runs is None else p.starts(runs)) for x, runs in zip((q, k), stated, strict=True)
     )
 
 

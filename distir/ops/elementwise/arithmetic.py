@@ -228,6 +228,13 @@ def Max(*data: Array) -> Array:
     return reduce(np.maximum, data)
 
 
+@Max.pieces
+def _(p: Pieces, *data: Piece) -> Any:
+    """Of maxima over parts: the maximum over all of them."""
+    found = p.greatest_of(data) if len(data) > 1 else None
+    return NotImplemented if found is None else [found]
+
+
 @Min.grad
 @Max.grad
 def _(g: Backward) -> Gradients:

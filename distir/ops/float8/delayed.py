@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import DType, Shape, TensorType
@@ -16,6 +16,7 @@ from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -110,6 +111,16 @@ def Greatest(now: Array) -> Array:
 @Greatest.sharding
 def _(now: TensorType, *, results: Sequence[Shape | None]) -> Layout:
     return Layout((letters_of(now),), ((None,),), greatest=frozenset({0}))
+
+
+@Greatest.pieces
+def _(p: Pieces, now: Piece) -> Any:
+    """Of maxima over some places: the greatest over these places."""
+    found = p.maxima(now)
+    if found is None:
+        return NotImplemented
+    every, over = found
+    return [p.over_maxima(p("Greatest", every), over)]
 
 
 @Greatest.torch(fresh=True)

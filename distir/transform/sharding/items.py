@@ -14,7 +14,7 @@ from typing import Any
 
 from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type
 from distir.ir import operands as operands_of
-from distir.ops.group import GROUPED, GroupConstant, represented
+from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
 from distir.transform.sharding.state import on_devices
 
@@ -149,6 +149,12 @@ class Expansion:
             case LocalSlice(result, arg, axis) if self.mesh.representative and not self.mesh.order.zigzag:
                 attrs = Attributes({"axis": axis, "num_outputs": self.mesh.size, "stride": self.mesh.run})
                 self.body.append(Apply((result, *(DISCARD,) * (self.mesh.size - 1)), "Split", (arg,), attrs))
+            case LocalSlice(result, arg, axis) if self.mesh.representative:
+                own = tuple([tuple(self.mesh.order.of(rank, self.mesh.size)) for rank in range(self.mesh.size)])
+                attrs = Attributes({"axis": axis, "parts": own, "stride": self.mesh.run})
+                names = tuple([self._fresh(f"{result}_run") for _ in own[0]])
+                self.body.append(Apply(names, GroupParts.name, (arg,), attrs))
+                self.body.append(Apply((result,), "Concat", names, Attributes({"axis": axis})))
             case LocalSlice(result, arg, axis):
                 for rank, name in enumerate(self.names(result)):
                     self._slice(name, self.on(arg, rank), axis, self.mesh.order.of(rank, self.mesh.size))
