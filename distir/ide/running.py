@@ -1,4 +1,4 @@
-"""A program's values in an editor: run by the reference executor on random inputs, and what steps made compared with it.
+"""A program's values in an editor: run by the reference executor on random inputs; what steps made, compared with it.
 
 numpy is loaded here, and only when a run is asked for.
 """
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Whether two programs give the same results: how many there are, and of those that differ, where and by how much."""
+    """Whether two programs give the same results: how many there are; of those that differ, where and by how much."""
 
     equal: bool
     results: int
@@ -64,7 +64,7 @@ class Agreement:
 def run(document: Document, function: str | None, seed: int, max_bytes: int) -> Run:
     """Run a function, by default the entry, on random inputs; sizes and host values are those of the setup.
 
-    Raises CannotRun, also where results would take more than `max_bytes` at once, and ModuleNotFoundError without numpy.
+    Raises CannotRun, also where results would take more than `max_bytes` at once; ModuleNotFoundError without numpy.
     """
     import numpy as np
 
@@ -88,7 +88,7 @@ def run(document: Document, function: str | None, seed: int, max_bytes: int) -> 
 
 
 def agreement(document: Document, function: str, steps: Sequence[str], made: Document, max_bytes: int) -> Agreement:
-    """Whether a function and what steps made of it give the same results on random inputs (`transform/verification.py`).
+    """Whether a function and what steps made of it give the same results on random inputs, as `transform.verify` says.
 
     Raises CannotRun where they cannot be compared, and ModuleNotFoundError without numpy.
     """
