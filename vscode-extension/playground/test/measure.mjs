@@ -75,7 +75,7 @@ const edits = await timed(async () => {
       });
     }, key);
     await page.keyboard.press(key);
-    waits.push(await page.evaluate(() => window.waited));
+    waits.push(await page.evaluate(() => Promise.race([window.waited, new Promise((_, fail) => setTimeout(() => fail(new Error(document.querySelector("#editor .view-lines").innerText.slice(0, 200))), 20000))])));
     await page.keyboard.press("Backspace");
   }
 });
