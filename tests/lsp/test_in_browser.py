@@ -53,7 +53,11 @@ HOST = "func @f(%x: Tensor[Float32, (8, 8), 1]) {\n  %s = Shape(%x)\n  %n = Gath
 
 def session(text, fetched=False):
     done = subprocess.run(
-        [sys.executable, "-c", SESSION.format(text=text, fetched=fetched)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", SESSION.format(text=text, fetched=fetched)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith("[")]

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "ide"))
 from reading_session import ask, open_text, session, simulated
 from server_session import PATIENCE_S
 
-PROGRAM = """func @main(%x: Tensor[Float32, (8, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
+PROGRAM = """func @main(%x: Tensor[Float32, (8, 4), 1] {batch = 0}, %w: Tensor[Float32, (4, 4), 1]) {
   %y = MatMul(%x, %w)
   %z = Relu(%y)
   return %z
@@ -21,7 +21,16 @@ PROGRAM = """func @main(%x: Tensor[Float32, (8, 4), 1], %w: Tensor[Float32, (4, 
 def test_a_run_gives_what_the_command_line_gives_and_says_why_it_cannot(tmp_path):
     path = tmp_path / "p.dir"
     path.write_text(PROGRAM)
-    command = [sys.executable, "-m", "distir", "run", str(path), "--seed", "3", "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from distir.cli import main; sys.exit(main())",
+        "run",
+        str(path),
+        "--seed",
+        "3",
+        "--json",
+    ]
     expected = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     async def scenario():

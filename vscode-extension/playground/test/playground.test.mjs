@@ -114,7 +114,7 @@ const addressed = async (name, text) => {
   return `${server.address}#program=${encodeURIComponent(packed)}&name=${name}`;
 };
 
-const SMALL = "func @f(%x: Tensor[Float32, (8, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  %y = MatMul(%x, %w)\n  return %y, %n\n}\n";
+const SMALL = "func @f(%x: Tensor[Float32, (8, 4), 1] {batch = 0}, %w: Tensor[Float32, (4, 4), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  %y = MatMul(%x, %w)\n  return %y, %n\n}\n";
 
 test("a program that needs numpy is analysed with it, or it is said that it lacks", options, async () => {
   const { page: other } = await opened(context, await addressed("shape.dir", SMALL));
