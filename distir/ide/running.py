@@ -42,7 +42,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ProgramRun:
     """What a run gave. `random`: the parameters whose values are random, determined by `seed`."""
 
     function: str
@@ -61,7 +61,7 @@ class Agreement:
     differences: tuple[str, ...]
 
 
-def run(document: Document, function: str | None, seed: int, max_bytes: int) -> Run:
+def run(document: Document, function: str | None, seed: int, max_bytes: int) -> ProgramRun:
     """Run a function, by default the entry, on random inputs; sizes and host values are those of the setup.
 
     Raises CannotRun, also where results would take more than `max_bytes` at once; ModuleNotFoundError without numpy.
@@ -84,7 +84,7 @@ def run(document: Document, function: str | None, seed: int, max_bytes: int) -> 
     except (ValueError, IndexError, ArithmeticError) as error:  # indices out of range, say: the checker sees no values
         raise CannotRun(f"`@{entry.name}` fails on these inputs: {error}") from None
     random = tuple(param.name for param in entry.params if param.name not in given)
-    return Run(entry.name, seed, random, tuple(r for o in outputs for r in _results(o.name, o.type, o.value)))
+    return ProgramRun(entry.name, seed, random, tuple(r for o in outputs for r in _results(o.name, o.type, o.value)))
 
 
 def agreement(document: Document, function: str, steps: Sequence[str], made: Document, max_bytes: int) -> Agreement:

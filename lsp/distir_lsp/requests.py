@@ -52,7 +52,7 @@ def register(server: DistirServer) -> None:
     def offer(name: str, answer: Callable[[Mapping[str, Any]], Any]) -> None:
         @server.feature(f"distir/{name}")
         async def handler(params: Any) -> Raw:  # pyright: ignore[reportUnusedFunction]
-            asked = cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {}
+            asked = cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else dict[str, Any]()
             try:
                 return await answered(answer, asked)
             except RequestRefused as refused:

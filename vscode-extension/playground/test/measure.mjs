@@ -52,8 +52,8 @@ const keys = await page.evaluate(
 await page.close();
 ({ page } = await opened(context, `${server.address}#name=long.dir&program=${encodeURIComponent(keys[0])}`));
 await hinted(page);
-await page.locator("#editor .view-line", { hasText: "func @long" }).first().click();
-await page.keyboard.press("Home");
+await page.locator("#editor .view-line", { hasText: "@long" }).first().click();
+await page.keyboard.press("Control+Home");
 for (let at = 0; at < "func @long(%v0: Tensor[Float32, (16".length; at++) await page.keyboard.press("ArrowRight");
 const waits = [];
 const edits = await timed(async () => {
