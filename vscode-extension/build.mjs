@@ -19,7 +19,11 @@ if (process.argv.includes("--tests")) {
     if (existsSync(`${page}/${name}`)) cpSync(`${page}/${name}`, `dist/${name}`);
     else console.warn(`${page}/${name} is missing: build the timeline first (timeline/README.md)`);
   }
-  const options = { ...shared, entryPoints: ["src/extension.ts"], outfile: "dist/extension.js", minify: true };
+  const options = { ...shared, entryPoints: ["src/desktop.ts"], outfile: "dist/extension.js", minify: true };
+  await build({ ...options, platform: "browser", target: "es2022", entryPoints: ["src/browser.ts"], outfile: "dist/browser/extension.js" });
+  // In the package for browsers: the server, as the playground has it (make playground).
+  const server = process.env.DISTIR_BROWSER_SERVER;
+  if (server !== undefined) cpSync(server, "dist/browser/server", { recursive: true });
   if (process.argv.includes("--watch")) await (await context({ ...options, sourcemap: true, minify: false })).watch();
   else await build(options);
 }

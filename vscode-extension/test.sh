@@ -67,5 +67,7 @@ if ! installed e2e; then
   touch e2e/node_modules/.installed
 fi
 
+echo "== in VS Code for the Web"
+npm run --silent test:web
 echo "== inside the extension host, and in a real workbench"
 npm run --silent test:workbench # of what is packaged and built above

@@ -56,7 +56,7 @@ def write(lowering: Lowered, folder: Path, file: str) -> None:
 
 def array_files(values: Mapping[str, Any], entry: Function) -> dict[str, Any]:
     """Arrays by the names that run.py knows: the parts of a tuple are `w.0`, `w.1`, and so on."""
-    from distir.cli.tensors import flattened
+    from distir.analysis.outputs import flattened
 
     types = {param.name: param.type for param in entry.params}
     return {name: array for param, value in values.items() for name, _, array in flattened(param, types[param], value)}

@@ -58,7 +58,8 @@ def run(
 
         distir run program.dir --bind B=4 --json
     """
-    from distir.cli.tensors import digest, flattened, given_inputs, write_archive
+    from distir.analysis.outputs import digest, flattened
+    from distir.cli.tensors import given_inputs, write_archive
     from distir.ops import dtype_of
 
     program = sound_program(file)

@@ -115,7 +115,8 @@ def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) 
 def _executed(program: Program, entry: Function, values: Mapping[str, Any], home: Path) -> dict[str, Any]:
     """The reference executor's results, by name."""
     from distir.analysis import InputError, execute
-    from distir.cli.tensors import flattened, loader
+    from distir.analysis.outputs import flattened
+    from distir.cli.tensors import loader
 
     try:
         results = execute(program.module, values, entry.name, loader(home), memory.available_bytes())

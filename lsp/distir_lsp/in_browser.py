@@ -1,14 +1,16 @@
 """The server in a browser's worker, where Python is WebAssembly. Knows no browser: messages come and go as JSON text.
 
 `warm` runs when the site is built, before a snapshot of Python's memory is taken; `serve` runs in the page. Packages
-that the browser lacks (numpy) are missing there: what needs them answers with an error.
+of compiled code (numpy) are not in the snapshot, and fetched when they are first needed, from where the site has them;
+what needs one that it lacks answers with an error.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 ROOMS = ("distir.ide", "distir.simulate", "distir.transform", "distir.models", "distir_lsp")
 """The packages whose modules are imported beforehand, with all that they import in turn."""
@@ -27,15 +29,32 @@ def warm(texts: Iterable[str]) -> list[str]:
     return missing
 
 
-def serve(send: Callable[[str], object]) -> Callable[[str], None]:
-    """Start a server. `send` is called with its messages; the function that is returned takes those of the client."""
+def serve(send: Callable[[str], object], fetch: Callable[[str], Awaitable[bool]]) -> Callable[[str], None]:
+    """Start a server. `send` is called with its messages; the function that is returned takes those of the client.
+
+    `fetch` puts a package, given by name, where Python finds it, and says whether there is one.
+    """
     from distir.ir.registry import import_plugins
     from distir_lsp.server import DistirServer
     from distir_lsp.serving import on_messages
 
+    server = DistirServer()
+    tried: dict[str, asyncio.Future[bool]] = {}
+
+    async def obtain(package: str) -> bool:
+        found = tried.get(package)
+        if found is None:
+            found = tried[package] = asyncio.ensure_future(fetch(package))
+        elif found.done():
+            return False  # it was fetched, or there is none, and it is missing still
+        there = await found
+        importlib.invalidate_caches()
+        return there
+
+    server.obtain = obtain
     importlib.invalidate_caches()  # a snapshot remembers no files
     import_plugins()
-    return on_messages(DistirServer(), send)
+    return on_messages(server, send)
 
 
 def _modules(package: str) -> list[str]:

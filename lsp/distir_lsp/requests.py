@@ -31,8 +31,19 @@ LONGEST_WAIT_S = 5.0
 """How long a request waits for the simulation of the latest version, before it says that there is none."""
 
 
+MOST_BYTES = 1 << 28
+"""What the results of a run may take at once, if the request does not say: an editor is no place for more."""
+
+
 class RequestRefused(Exception):  # noqa: N818 - an answer, not a failure of ours
     """A request cannot be answered; the text says why."""
+
+
+async def answered(answer: Callable[[Mapping[str, Any]], Any], asked: Mapping[str, Any]) -> Raw:
+    """An answer, awaited where it takes long, as it is sent."""
+    found = answer(asked)
+    done = await found if asyncio.iscoroutine(found) else found
+    return done if isinstance(done, Raw) else written(done)
 
 
 def register(server: DistirServer) -> None:
@@ -41,12 +52,15 @@ def register(server: DistirServer) -> None:
     def offer(name: str, answer: Callable[[Mapping[str, Any]], Any]) -> None:
         @server.feature(f"distir/{name}")
         async def handler(params: Any) -> Raw:  # pyright: ignore[reportUnusedFunction]
+            asked = cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else dict[str, Any]()
             try:
-                found = answer(cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {})
-                done = await found if asyncio.iscoroutine(found) else found
-                return done if isinstance(done, Raw) else written(done)
+                return await answered(answer, asked)
             except RequestRefused as refused:
                 return written({"error": str(refused)})
+            except ModuleNotFoundError as missing:
+                if await server.obtained(missing.name or ""):
+                    return await handler(params)
+                return written({"error": f"this needs the Python package `{missing.name}`, which is not there"})
 
     async def timeline(asked: Mapping[str, Any]) -> Raw:
         from distir.ide.timeline import MOST_EVENTS, timeline_view
@@ -175,7 +189,22 @@ def register(server: DistirServer) -> None:
             raise RequestRefused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
         name = str(asked.get("function") or (document.entry.name if document.entry else "")).removeprefix("@")
         steps = [str(word) for word in cast("Sequence[Any]", words)]
-        return answer_of(document, await asyncio.to_thread(_transformed, document, name, steps), server.positions(uri))
+        most = _integer(asked, "maxBytes", MOST_BYTES) if asked.get("verify") is True else None
+        made = await asyncio.to_thread(_transformed, document, name, steps, most)
+        return answer_of(document, made, server.positions(uri))
+
+    async def ran(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.running import CannotRun, run
+
+        uri = _uri(server, asked)
+        document = _document(server, uri)
+        name = None if asked.get("function") is None else str(asked["function"]).removeprefix("@")
+        seed, most = max(0, _integer(asked, "seed", 0)), _integer(asked, "maxBytes", MOST_BYTES)
+        try:
+            found = await asyncio.to_thread(run, document, name, seed, most)
+        except CannotRun as why:
+            raise RequestRefused(str(why)) from None
+        return answer_of(document, found, server.positions(uri))
 
     async def hardware(asked: Mapping[str, Any]) -> Answer:
         from distir.ide import hardware as machines
@@ -213,6 +242,7 @@ def register(server: DistirServer) -> None:
     offer("calls", called)
     offer("hardware", hardware)
     offer("transform", transformed)
+    offer("run", ran)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +311,11 @@ def _position(asked: Mapping[str, Any]) -> types.Position:
     return types.Position(max(0, _integer(table, "line", 0)), max(0, _integer(table, "character", 0)))
 
 
-def _transformed(document: Document, function: str, steps: Sequence[str]) -> Answer:
-    """What steps make of a function, and what that gains."""
+def _transformed(document: Document, function: str, steps: Sequence[str], verify_bytes: int | None) -> Answer:
+    """What steps make of a function, and what that gains; with `verify_bytes`, whether the results are the same."""
     from distir.ide.actions import transforms
     from distir.ide.compare import compare
+    from distir.ide.running import CannotRun, agreement
 
     if document.program.errors:
         raise RequestRefused("the program has errors")
@@ -300,7 +331,13 @@ def _transformed(document: Document, function: str, steps: Sequence[str]) -> Ans
     found = compare(before, after, "the document", " ".join(steps))
     why = None if after.unsimulated is None else str(after.unsimulated)
     left_out = [comment for _, comment in made.left_out]
-    return {"function": function, "text": made.text, "left_out": left_out, "why": why, "comparison": found}
+    answer: Answer = {"function": function, "text": made.text, "left_out": left_out, "why": why, "comparison": found}
+    if verify_bytes is not None:
+        try:
+            answer["agreement"] = agreement(document, function, steps, after, verify_bytes)
+        except CannotRun as reason:
+            answer["agreement"] = {"why": str(reason)}
+    return answer
 
 
 async def _what_if(

@@ -8,7 +8,7 @@ import gc
 import importlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,6 +84,8 @@ class DistirServer(LanguageServer):
         """Called with a document's address when it is edited or closed: what is under way for it is useless."""
         self.on_shutdown: list[Callable[[], None]] = []
         """Called when the server ends."""
+        self.obtain: Callable[[str], Awaitable[bool]] | None = None
+        """Fetches a Python package that is not there when it is first needed, where that can be done: in a browser."""
         self.reported: set[str] = set()
         """The settings files whose problems have been reported."""
         self.followed: dict[str, following.Followed] = {}
@@ -192,6 +194,10 @@ class DistirServer(LanguageServer):
     async def aside(self, work: Callable[[], Found]) -> Found:
         """Do what takes long in the thread of simulations, one after another; requests are answered meanwhile."""
         return await self._background.run(lambda _: work())
+
+    async def obtained(self, package: str) -> bool:
+        """Whether a package that was not there is there now."""
+        return self.obtain is not None and await self.obtain(package)
 
     def tell(self, message: str, kind: types.MessageType = types.MessageType.Warning) -> None:
         """Show the user a message, once."""
@@ -312,6 +318,9 @@ class DistirServer(LanguageServer):
             self.tell(f"analysing `{found.path}` took too long and was given up; edit it to try again")
             self._show(found)
         except ModuleNotFoundError as missing:
+            if await self.obtained(missing.name or ""):
+                self._analysis.start(uri)
+                return
             found.give_up()
             self.tell(f"`{found.path}` cannot be analysed here: that needs the Python package `{missing.name}`")
             self._show(found)

@@ -1,4 +1,4 @@
-"""The server as a browser's worker runs it: messages by function calls, one thread, no numpy."""
+"""The server as a browser's worker runs it: messages by function calls, one thread, numpy only where it is fetched."""
 
 import json
 import subprocess
@@ -18,7 +18,11 @@ async def main():
     def send(text):
         heard.append(json.loads(text))
         come.set()
-    take = serve(send)
+    asked = []
+    async def fetch(name):
+        asked.append(name)
+        return {fetched} and sys.modules.pop(name, None) is None
+    take = serve(send, fetch)
     def say(method, params, **id):
         take(json.dumps({{"jsonrpc": "2.0", "method": method, "params": params, **id}}))
     async def until(wanted):
@@ -34,7 +38,9 @@ async def main():
     say("distir/status", {{"textDocument": {{"uri": URI}}}}, id=2)
     found = await until(lambda m: m.get("id") == 2)
     messages = [m["params"]["message"] for m in heard if m.get("method") == "window/showMessage"]
-    print(json.dumps([found.get("result", {{}}).get("latency_s"), messages]))
+    say("distir/run", {{"textDocument": {{"uri": URI}}}}, id=3)
+    ran = (await until(lambda m: m.get("id") == 3))["result"]
+    print(json.dumps([found.get("result", {{}}).get("latency_s"), messages, asked, ran]))
 
 missing = warm([])
 print(json.dumps(missing))
@@ -45,9 +51,13 @@ PLAIN = "func @f(%x: Tensor[Float32, (8, 8), 1]) {\n  %y = MatMul(%x, %x)\n  ret
 HOST = "func @f(%x: Tensor[Float32, (8, 8), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  return %x\n}\n"
 
 
-def session(text):
+def session(text, fetched=False):
     done = subprocess.run(
-        [sys.executable, "-c", SESSION.format(text=text)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", SESSION.format(text=text, fetched=fetched)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith("[")]
@@ -55,12 +65,21 @@ def session(text):
 
 def test_a_session_without_threads_and_without_numpy():
     missing, answer = map(json.loads, session(PLAIN))
-    latency, messages = answer
+    latency, messages, asked, ran = answer
     assert latency > 0
     assert messages == []
+    assert asked == ["numpy"], "only a run needs it"
+    assert "needs the Python package `numpy`" in ran["error"]
     assert not [name for name in missing if name.startswith(("distir.ide", "distir_lsp"))], "all of the editor is there"
 
 
 def test_a_program_that_needs_numpy_is_said_to():
     _, answer = session(HOST)
     assert "needs the Python package `numpy`" in answer
+
+
+def test_what_can_be_fetched_is_fetched_when_it_is_needed():
+    _, answer = session(HOST, fetched=True)
+    latency, messages, asked, ran = json.loads(answer)
+    assert (latency is not None, messages, asked) == (True, [], ["numpy"])
+    assert [(output["name"], output["shape"]) for output in ran["outputs"]] == [("x", [8, 4 * 2])]

@@ -17,6 +17,7 @@ from distir.ide.hardware import FigureRow, Profile
 from distir.ide.line_times import LineChanges, LineTimes
 from distir.ide.memory import Curve, MemoryView, Resident
 from distir.ide.rank_program import LineOrigin, RankProgram
+from distir.ide.running import Agreement, ProgramRun, Result
 from distir.ide.status import Status
 from distir.ide.timeline import Bar, BarKind, BarTable, CallPlace, DeviceLane, Origin, TimelineView, Waiting
 
@@ -36,6 +37,9 @@ ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve
     LineTimes,
     LineChanges,
     Goal,
+    ProgramRun,
+    Result,
+    Agreement,
 )
 
 

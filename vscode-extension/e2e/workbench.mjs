@@ -123,7 +123,7 @@ export async function startBrowser() {
   context.setDefaultTimeout(PATIENCE_MS);
   const outside = new Set();
   await context.route(
-    (url) => !["127.0.0.1"].includes(url.hostname) && !url.hostname.endsWith(".vscode-cdn.net"),
+    (url) => !["127.0.0.1", "localhost"].includes(url.hostname) && !url.hostname.endsWith(".localhost") && !url.hostname.endsWith(".vscode-cdn.net"),
     (route) => (outside.add(new URL(route.request().url()).host), route.abort()),
   );
   return { browser, context, outside, close: () => browser.close() };

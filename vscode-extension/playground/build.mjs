@@ -1,7 +1,9 @@
-// Builds the site: `node build.mjs OUT WHEEL...`, the wheels being DistIR's and those that it needs, of pure Python.
+// Builds the site: `node build.mjs OUT COMPILED WHEEL...`, the wheels being DistIR's and those that it needs, of pure
+// Python; COMPILED is the folder of those that are not (packages.mjs).
 //
 // Python is started here once, with everything imported and some programs simulated; a snapshot of its memory is what
-// the worker starts from. Nothing in the site is fetched from anywhere else.
+// the worker starts from. Nothing in the site is fetched from anywhere else. `server/` is what the worker needs: VS Code
+// for the Web runs the same.
 
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -10,12 +12,13 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { loadPyodide } from "pyodide";
+import { packagesIn } from "./packages.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "../..");
-const [out, ...wheels] = process.argv.slice(2);
+const [out, compiled, ...wheels] = process.argv.slice(2);
 if (out === undefined || wheels.length === 0) {
-  console.error("expected: node build.mjs OUT WHEEL...");
+  console.error("expected: node build.mjs OUT COMPILED WHEEL...");
   process.exit(2);
 }
 
@@ -26,23 +29,21 @@ const EXAMPLES = [
   "strategies/mlp_dtp", "strategies/mlp_zero3",
 ];
 
+const server = join(out, "server");
 rmSync(out, { recursive: true, force: true });
-mkdirSync(join(out, "pyodide"), { recursive: true });
+mkdirSync(join(server, "pyodide"), { recursive: true });
 
 // The page, the editor's worker, and ours.
+const shared = { absWorkingDir: here, bundle: true, minify: true, target: ["es2022"] };
 await build({
-  absWorkingDir: here,
+  ...shared,
   entryPoints: {
     main: "src/main.ts",
-    worker: "src/worker.ts",
     timeline: "src/timeline.ts",
     editor: "node_modules/monaco-editor/esm/vs/editor/editor.worker.js",
   },
   outdir: out,
-  bundle: true,
-  minify: true,
   format: "esm",
-  target: ["es2022"],
   legalComments: "linked",
   loader: { ".ttf": "file", ".wasm": "file" },
   alias: {
@@ -50,6 +51,7 @@ await build({
     "lsp-client": join(here, "node_modules/monaco-editor/esm/external/monaco-lsp-client/out/index.js"),
   },
 });
+await build({ ...shared, entryPoints: ["src/worker.ts"], outdir: server, format: "iife" }); // VS Code's workers are scripts
 for (const name of ["index.html", "timeline.html", "style.css"]) cpSync(join(here, "src", name), join(out, name));
 for (const name of ["timeline.js", "timeline.css"]) cpSync(join(root, "distir/simulate/page", name), join(out, `view.${name.slice(9)}`));
 cpSync(join(here, "../images/icon.png"), join(out, "icon.png"));
@@ -61,7 +63,7 @@ writeFileSync(join(out, "examples.json"), JSON.stringify(examples));
 
 // Python.
 const from = join(here, "node_modules/pyodide");
-for (const name of ["pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"]) cpSync(join(from, name), join(out, "pyodide", name));
+for (const name of ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"]) cpSync(join(from, name), join(server, "pyodide", name));
 const python = await loadPyodide({ _makeSnapshot: true });
 for (const wheel of wheels) python.unpackArchive(new Uint8Array(readFileSync(wheel)), "zip", { extractDir: "/site" });
 python.FS.writeFile("/programs.json", JSON.stringify(examples.map(({ text }) => text)));
@@ -81,8 +83,12 @@ del packed, packages
 gc.collect()
 ", ".join(missing)
 `);
-writeFileSync(join(out, "python.zip"), python.FS.readFile("/python.zip"));
-writeFileSync(join(out, "python.snapshot.gz"), gzipSync(python.makeMemorySnapshot(), { level: 6 }));
+writeFileSync(join(server, "python.zip"), python.FS.readFile("/python.zip"));
+writeFileSync(join(server, "python.snapshot.gz"), gzipSync(python.makeMemorySnapshot(), { level: 6 }));
+const packages = packagesIn(compiled);
+for (const file of Object.values(packages)) cpSync(join(compiled, file), join(server, file));
+writeFileSync(join(server, "packages.json"), JSON.stringify(packages));
+if (!("numpy" in packages)) console.log("without numpy, which could not be had: programs cannot be run, nor those be analysed that compute with tensors of the host");
 if (missing) console.log(`without these modules, which need packages that browsers lack: ${missing}`);
 
 // The service worker, which keeps all of it by a digest of the contents.
@@ -90,13 +96,10 @@ const files = list(out).sort();
 const digest = createHash("sha256");
 for (const name of files) digest.update(name).update(readFileSync(join(out, name)));
 await build({
-  absWorkingDir: here,
+  ...shared,
   entryPoints: ["src/sw.ts"],
   outdir: out,
-  bundle: true,
-  minify: true,
   format: "iife",
-  target: ["es2022"],
   define: { VERSION: JSON.stringify(digest.digest("hex").slice(0, 16)), FILES: JSON.stringify(files) },
 });
 const total = files.reduce((sum, name) => sum + statSync(join(out, name)).size, 0);

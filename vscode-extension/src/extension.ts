@@ -1,25 +1,20 @@
 // The extension: what is offered, and who listens to whom. The work is done in the modules that this one puts together.
+// What differs between a desktop and a browser is added by their entry points, desktop.ts and browser.ts.
 
 import * as vscode from "vscode";
-import type { Middleware } from "vscode-languageclient/node";
+import type { Middleware } from "vscode-languageclient";
 
 import * as advice from "./commands/advice";
 import * as calls from "./commands/calls";
 import * as compare from "./commands/compare";
-import * as debugInformation from "./commands/debug-information";
 import * as goTo from "./commands/go-to";
 import * as hardware from "./commands/hardware";
-import * as perfetto from "./commands/perfetto";
-import * as search from "./commands/search";
 import { Transforms } from "./commands/transform";
 import type { Context } from "./context";
 import { PREVIEW, Previews, Programs } from "./programs";
-import { install, selectInterpreter } from "./server/install";
 import { tellOfTrouble } from "./server/messages";
-import { pythonExtension } from "./server/python-extension";
-import { Server } from "./server/server";
+import { Server, type Source } from "./server/server";
 import { LanguageStatus } from "./status";
-import * as stepping from "./stepping/stepping";
 import { DiffTimesView } from "./views/diff-times";
 import { LineTimesView } from "./views/line-times";
 import { RANK, RankView } from "./views/rank";
@@ -30,6 +25,12 @@ export interface Api {
   readonly server: Pick<Server, "state" | "onDidChange" | "running">;
   readonly status: Pick<LanguageStatus, "onDidHear">;
   readonly activationMs: number;
+}
+
+/** Where the extension runs: where its servers come from, and what only it has. */
+export interface Host {
+  readonly source: Source;
+  register(context: Context): vscode.Disposable[];
 }
 
 /** Commands of the server behind lenses, and which of ours take their place. */
@@ -43,11 +44,12 @@ const INSTEAD: Record<string, string> = {
 
 let server: Server | undefined;
 
-export function activate(extension: vscode.ExtensionContext): Api {
+/** Put everything together, and start the server. */
+export function compose(extension: vscode.ExtensionContext, host: Host): Api {
   const begun = performance.now();
   const log = vscode.window.createOutputChannel("DistIR", { log: true });
   let status: LanguageStatus | undefined;
-  const made = (server = new Server(extension.globalState, log, middleware(() => status?.refresh())));
+  const made = (server = new Server(host.source, extension.globalState, log, middleware(() => status?.refresh())));
   status = new LanguageStatus(made);
   const context: Context = { extension, server: made, programs: new Programs(), previews: new Previews(() => made.running), log };
   const timelines = new Timelines(context);
@@ -67,13 +69,10 @@ export function activate(extension: vscode.ExtensionContext): Api {
     new Transforms(context),
     tellOfTrouble(made),
     vscode.workspace.registerTextDocumentContentProvider(PREVIEW, context.previews),
-    ...[advice, calls, compare, goTo, hardware, perfetto, search, stepping].flatMap((each) => each.register(context)),
+    ...[advice, calls, compare, goTo, hardware, host].flatMap((each) => each.register(context)),
     vscode.commands.registerCommand("distir.restart", () => made.restart()),
     vscode.commands.registerCommand("distir.showLogs", () => log.show()),
     vscode.commands.registerCommand("distir.showServerLogs", () => made.showOutput()),
-    vscode.commands.registerCommand("distir.debugInformation", () => debugInformation.show(context)),
-    vscode.commands.registerCommand("distir.install", () => install(made)),
-    vscode.commands.registerCommand("distir.selectInterpreter", () => selectInterpreter(made)),
     vscode.commands.registerCommand("distir.openExample", () => openExample(extension.extensionUri)),
     vscode.commands.registerCommand("distir.simulateNow", async () => {
       const document = await context.programs.about();
@@ -86,14 +85,14 @@ export function activate(extension: vscode.ExtensionContext): Api {
       lines.refresh(uri);
       diffs.refresh();
     }),
-    ...restartsOn(made),
     ...tickWalkthrough(made),
   );
   void made.restart();
   return { server: made, status, activationMs: performance.now() - begun };
 }
 
-export function deactivate(): Promise<void> | undefined {
+/** Stop the server. */
+export function end(): Promise<void> | undefined {
   return server?.stop();
 }
 
@@ -119,16 +118,6 @@ function middleware(refreshed: () => void): Middleware {
       return uri.scheme === RANK ? undefined : next(document, previous, token);
     },
   };
-}
-
-/** Start the server again when what it depends on has changed. */
-function restartsOn(made: Server): vscode.Disposable[] {
-  const python = pythonExtension.onDidChange(() => void made.restart());
-  return [
-    vscode.workspace.onDidChangeConfiguration((event) => event.affectsConfiguration("distir.interpreter") && void made.restart()),
-    vscode.workspace.onDidGrantWorkspaceTrust(() => void made.restart()),
-    { dispose: () => void python.then((listening) => listening?.dispose()) },
-  ];
 }
 
 /**

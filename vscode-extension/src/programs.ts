@@ -1,13 +1,14 @@
 // Which program a command is about, and the read-only programs that this extension itself makes up.
 
-import { basename, posix } from "node:path";
-
 import * as vscode from "vscode";
 
 import { type Asked, type Hardware, ask } from "./requests";
 
 /** How many texts of previews are kept, those of closed ones included: a timeline may still compare with them. */
 const KEPT = 16;
+
+/** Schemes of documents that a user writes: files, on this machine or of a repository that a browser shows. */
+export const WRITTEN = ["file", "untitled", "vscode-vfs", "vscode-test-web"];
 
 /** Programs that are not written yet: results of transforms, other versions. */
 export const PREVIEW = "distir-preview";
@@ -116,12 +117,12 @@ export function columnOf(uri: vscode.Uri): vscode.ViewColumn {
 
 /** The file's name, as titles show it. */
 export function nameOf(uri: vscode.Uri): string {
-  return basename(uri.path) || "program";
+  return uri.path.split("/").findLast((part) => part !== "") ?? "program";
 }
 
 /** The path of a document beside a program: so the same settings hold for it. */
 export function beside(uri: vscode.Uri, name: string): string {
-  const path = posix.join(posix.dirname(uri.path), name);
+  const { path } = vscode.Uri.joinPath(uri.with({ path: `/${uri.path}` }), "..", name);
   return path.startsWith("/") ? path : `/${path}`;
 }
 
@@ -132,5 +133,5 @@ export function nameWith(uri: vscode.Uri, suffix: string): string {
 }
 
 function written(document: vscode.TextDocument | undefined): vscode.TextDocument | undefined {
-  return document?.languageId === "distir" && ["file", "untitled"].includes(document.uri.scheme) ? document : undefined;
+  return document?.languageId === "distir" && WRITTEN.includes(document.uri.scheme) ? document : undefined;
 }

@@ -1,6 +1,6 @@
 // The server's requests of our own, as docs/lsp-requests.md has them: their answers, and how to ask.
 
-import type { Range } from "vscode-languageclient/node";
+import type { Range } from "vscode-languageclient";
 
 /** The version of the requests that this extension knows. */
 export const PROTOCOL = 1;

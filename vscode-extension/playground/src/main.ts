@@ -7,11 +7,13 @@ import { grammar } from "./grammar";
 import { Server } from "./server";
 import { fromFragment, toFragment } from "./share";
 import { useThemes } from "./theme";
+import { type Run, showValues } from "./values";
 
 interface Status { state: string; why: string | null; errors: number; warnings: number; latency_s: number | null; peak_memory_bytes: number | null; hardware: string }
 interface Hardware { profiles: { name: string; title: string }[]; chosen?: { name: string } }
 interface Steps { steps: { name: string; documentation: string }[] }
-interface Result { text: string; comparison: { speedup: number | null } | null; why?: string }
+interface Agreement { equal?: boolean; results?: number; max_abs_error?: number | null; differences?: string[]; why?: string }
+interface Result { text: string; comparison: { speedup: number | null } | null; why?: string; agreement?: Agreement }
 interface Piece { next_event: number | null; version: number }
 type FromView = { type: string; range?: { start: { line: number; character: number } } | null; focus?: boolean; message?: string };
 
@@ -94,6 +96,16 @@ const about = (model: monaco.editor.ITextModel): object => ({ textDocument: { ur
 /** Whether requests may be sent: the server knows the first program. */
 let isStarted = false;
 
+/** Of programs that a transform made: whether they give the results of the original. */
+const verdicts = new WeakMap<monaco.editor.ITextModel, Agreement>();
+
+function verdict(model: monaco.editor.ITextModel): string {
+  const found = verdicts.get(model);
+  if (found === undefined) return "";
+  if (found.why !== undefined) return `, not verified: ${found.why}`;
+  return found.equal ? `, verified: the same ${found.results} results` : `, the results differ: ${found.differences?.[0] ?? ""}`;
+}
+
 async function refresh(): Promise<void> {
   const model = editor.getModel();
   if (model === null || !isStarted) return;
@@ -102,7 +114,7 @@ async function refresh(): Promise<void> {
     if (editor.getModel() !== model) return;
     if (found.errors > 0) say(found.errors === 1 ? "1 error" : `${found.errors} errors`, true);
     else if (found.state === "failed") say(found.why ?? "the simulation failed", true);
-    else if (found.latency_s !== null) say(`${seconds(found.latency_s)} on ${found.hardware}${found.peak_memory_bytes === null ? "" : `, ${bytes(found.peak_memory_bytes)} at the peak`}`);
+    else if (found.latency_s !== null) say(`${seconds(found.latency_s)} on ${found.hardware}${found.peak_memory_bytes === null ? "" : `, ${bytes(found.peak_memory_bytes)} at the peak`}${verdict(model)}`, verdicts.get(model)?.equal === false);
     if (found.state !== "simulated") {
       toView({ type: "state", state: found.state === "on_demand" ? "failed" : found.state, why: found.why });
       return;
@@ -176,9 +188,26 @@ element<HTMLFormElement>("transform").onsubmit = async (event) => {
   const words = steps.value.split(/\s+/).filter((word) => word !== "");
   if (model === null || words.length === 0) return;
   try {
-    const result = await server.request<Result>("distir/transform", { ...about(model), steps: words });
+    const verify = element<HTMLInputElement>("verify").checked;
+    if (verify) say("running both programs…");
+    const result = await server.request<Result>("distir/transform", { ...about(model), steps: words, verify });
     const made = open(nameOf(model).replace(/\.dir$/, `_${words.join("_").replaceAll("=", "")}.dir`), result.text);
     await server.request("distir/follow", { ...about(made), source: model.uri.toString(true) });
+    if (result.agreement !== undefined) verdicts.set(made, result.agreement);
+    void refresh();
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error), true);
+  }
+};
+
+element("run").onclick = async () => {
+  const model = editor.getModel();
+  if (model === null) return;
+  say("running…");
+  try {
+    const ran = await server.request<Run>("distir/run", about(model));
+    await refresh();
+    showValues(ran);
   } catch (error) {
     say(error instanceof Error ? error.message : String(error), true);
   }
@@ -234,7 +263,7 @@ try {
   const { chosen } = await server.request<Hardware>("distir/hardware", { ...about(model), action: "list" });
   hardware.value = chosen?.name ?? "";
   hardware.disabled = false;
-  element<HTMLFormElement>("transform").querySelector("button")!.disabled = false;
+  for (const each of document.querySelectorAll<HTMLButtonElement>("#transform button, #run")) each.disabled = false;
   if (shared?.hardware !== undefined && known.profiles.some(({ name }) => name === shared.hardware)) {
     hardware.value = shared.hardware;
     hardware.dispatchEvent(new Event("change"));

@@ -14,7 +14,7 @@ export class Server {
   readonly transport: Transport;
   /** Milliseconds from the worker's start to the first message that it takes. Rejects with the reason if there is none. */
   readonly ready: Promise<number>;
-  private readonly worker = new Worker(new URL("worker.js", document.baseURI), { type: "module" });
+  private readonly worker = new Worker(new URL("server/worker.js", document.baseURI));
   private readonly asked = new Map<string, { resolve(result: unknown): void; reject(error: Error): void }>();
   private readonly heard = new Map<string, ((params: never) => void)[]>();
   private readonly early: Message[] = [];
@@ -38,6 +38,7 @@ export class Server {
         else if (data.failed !== undefined) reject(new Error(data.failed));
         else this.receive(data);
       };
+      this.worker.postMessage({ base: new URL("server/", document.baseURI).href });
     });
   }
 

@@ -1,42 +1,74 @@
 // The language server in a worker: Python as WebAssembly, restored from a snapshot that has it imported and warm.
 //
-// The page posts JSON-RPC messages, and gets those of the server; before the first one, `{ ready: milliseconds }`.
+// The first message says where the server's files are, `{ base: address }`; then come JSON-RPC messages, and go those of
+// the server; before the first one, `{ ready: milliseconds }`, or `{ failed: reason }`. Knows neither the page nor VS Code.
 
 import type { PyodideInterface } from "pyodide";
 
 const begun = performance.now();
 
-async function bytes(name: string): Promise<ArrayBuffer> {
-  const answer = await fetch(name);
-  if (!answer.ok || answer.body === null) throw new Error(`${name}: ${answer.status} ${answer.statusText}`);
-  const packed = name.endsWith(".gz") && answer.headers.get("Content-Encoding") !== "gzip"; // some servers unpack it
-  return new Response(packed ? answer.body.pipeThrough(new DecompressionStream("gzip")) : answer.body).arrayBuffer();
+/** Memory is counted in pages of so many bytes. */
+const PAGE_BYTES = 65536;
+
+type Load = (options: object) => Promise<PyodideInterface>;
+
+async function bytes(address: URL): Promise<Uint8Array<ArrayBuffer>> {
+  const answer = await fetch(address);
+  if (!answer.ok || answer.body === null) throw new Error(`${address.pathname}: ${answer.status} ${answer.statusText}`);
+  const packed = address.pathname.endsWith(".gz") && answer.headers.get("Content-Encoding") !== "gzip"; // some servers unpack it
+  return new Uint8Array(await new Response(packed ? answer.body.pipeThrough(new DecompressionStream("gzip")) : answer.body).arrayBuffer());
 }
 
-async function start(): Promise<(message: string) => void> {
-  const module = new URL("pyodide/pyodide.mjs", self.location.href).href;
-  const [{ loadPyodide }, snapshot, packages] = await Promise.all([
-    import(module) as Promise<{ loadPyodide(options: object): Promise<PyodideInterface> }>,
-    bytes("python.snapshot.gz"),
-    bytes("python.zip"),
-  ]);
-  const python = await loadPyodide({ indexURL: "pyodide/", _loadSnapshot: snapshot });
-  python.unpackArchive(packages, "zip", { extractDir: "/site" });
-  return python.runPython("from distir_lsp.in_browser import serve; serve")((message: string) => {
-    self.postMessage(JSON.parse(message));
+/** What is instantiated has as much memory as the snapshot, which is larger than that of a Python that has just begun. */
+function withMemory(size: number): () => void {
+  const { instantiate, instantiateStreaming } = WebAssembly;
+  const grown = <Found extends { instance: WebAssembly.Instance }>(found: Found): Found => {
+    const { memory } = found.instance.exports;
+    if (memory instanceof WebAssembly.Memory) memory.grow(Math.max(0, Math.ceil((size - memory.buffer.byteLength) / PAGE_BYTES)));
+    return found;
+  };
+  Object.assign(WebAssembly, {
+    instantiate: async (...given: [BufferSource, WebAssembly.Imports]) => grown(await instantiate(...given)),
+    instantiateStreaming: async (...given: Parameters<typeof instantiateStreaming>) => grown(await instantiateStreaming(...given)),
   });
+  return () => void Object.assign(WebAssembly, { instantiate, instantiateStreaming });
 }
+
+async function start(base: string): Promise<(message: string) => void> {
+  const at = (name: string): URL => new URL(name, base);
+  const [{ loadPyodide }, snapshot, sources, packages] = await Promise.all([
+    import(at("pyodide/pyodide.mjs").href) as Promise<{ loadPyodide: Load }>,
+    bytes(at("python.snapshot.gz")),
+    bytes(at("python.zip")),
+    bytes(at("packages.json")).then((text) => JSON.parse(new TextDecoder().decode(text)) as Record<string, string>),
+  ]);
+  const done = withMemory(snapshot.byteLength);
+  const python = await loadPyodide({ indexURL: at("pyodide/").href, _loadSnapshot: snapshot }).finally(done);
+  python.unpackArchive(sources, "zip", { extractDir: "/site" });
+  const send = (message: string): void => self.postMessage(JSON.parse(message));
+  const obtain = async (name: string): Promise<boolean> => {
+    const file = packages[name];
+    if (file === undefined) return false;
+    python.unpackArchive(await bytes(at(file)), "zip", { extractDir: "/site" });
+    return true;
+  };
+  return python.runPython("from distir_lsp.in_browser import serve; serve")(send, obtain);
+}
+
+// VS Code starts workers as scripts. Pyodide takes those for ones that cannot import modules, and tells them by this.
+Object.defineProperty(self, "importScripts", { value: undefined });
 
 const waiting: string[] = [];
 let take = (message: string): void => void waiting.push(message);
 
-self.onmessage = ({ data }: MessageEvent<unknown>) => take(JSON.stringify(data));
-
-start().then(
-  (serve) => {
-    take = serve;
-    self.postMessage({ ready: performance.now() - begun });
-    for (const message of waiting) serve(message);
-  },
-  (error: unknown) => self.postMessage({ failed: error instanceof Error ? error.message : String(error) }),
-);
+self.onmessage = ({ data }: MessageEvent<{ base?: string }>) => {
+  if (data.base === undefined) return take(JSON.stringify(data));
+  start(data.base).then(
+    (serve) => {
+      take = serve;
+      self.postMessage({ ready: performance.now() - begun });
+      for (const message of waiting) serve(message);
+    },
+    (error: unknown) => self.postMessage({ failed: error instanceof Error ? error.message : String(error) }),
+  );
+};

@@ -1,6 +1,6 @@
 // The built site in chromium, served from a folder on loopback; what is asked of any other host is a problem.
 
-import { createReadStream, existsSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,6 +11,9 @@ const places = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-br
 const executablePath = places.find((place) => place && existsSync(place));
 /** Why tests are skipped; false: they are not. */
 export const missing = !executablePath ? "needs chromium (CHROMIUM=path)" : !existsSync(join(site, "sw.js")) ? "needs the site (make playground)" : false;
+
+/** Whether the site has numpy: where it is built without a network, there may be none. */
+export const numpy = !missing && "numpy" in JSON.parse(readFileSync(join(site, "server/packages.json"), "utf8"));
 
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".json": "application/json", ".wasm": "application/wasm", ".png": "image/png" };
 

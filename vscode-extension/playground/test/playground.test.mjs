@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launch, missing, opened, served } from "./browser.mjs";
+import { launch, missing, numpy, opened, served } from "./browser.mjs";
 
 const PATIENCE = { timeout: 120_000 };
 let browser, context, server, page, problems;
@@ -105,14 +105,39 @@ test("the address of a shared program opens it, with its machine", options, asyn
   await third.close();
 });
 
-test("a program that needs what browsers lack is said to", options, async () => {
-  const text = "func @f(%x: Tensor[Float32, (8, 4), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  return %x\n}\n";
-  const address = await page.evaluate(async (program) => {
-    const packed = new Uint8Array(await new Response(new Blob([program]).stream().pipeThrough(new CompressionStream("deflate-raw"))).arrayBuffer());
-    return btoa(String.fromCharCode(...packed)).replaceAll("+", "-").replaceAll("/", "_");
+/** The address of a program, as a shared one has. */
+const addressed = async (name, text) => {
+  const packed = await page.evaluate(async (program) => {
+    const bytes = new Uint8Array(await new Response(new Blob([program]).stream().pipeThrough(new CompressionStream("deflate-raw"))).arrayBuffer());
+    return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_");
   }, text);
-  const { page: other } = await opened(context, `${server.address}#program=${encodeURIComponent(address)}&name=shape.dir`);
-  await says(/needs the Python package `numpy`/, other);
+  return `${server.address}#program=${encodeURIComponent(packed)}&name=${name}`;
+};
+
+const SMALL = "func @f(%x: Tensor[Float32, (8, 4), 1] {batch = 0}, %w: Tensor[Float32, (4, 4), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  %y = MatMul(%x, %w)\n  return %y, %n\n}\n";
+
+test("a program that needs numpy is analysed with it, or it is said that it lacks", options, async () => {
+  const { page: other } = await opened(context, await addressed("shape.dir", SMALL));
+  if (numpy) await says(/on dgx-a100/, other);
+  else await says(/needs the Python package `numpy`/, other);
+  await other.close();
+});
+
+test("a run shows the values of a program, and a transform is verified", options, async () => {
+  const { page: other } = await opened(context, await addressed("values.dir", SMALL.replace(/  %[sn] = .*\n/g, "").replace(", %n", "")));
+  await says(/on dgx-a100/, other);
+  await other.locator("#run:enabled").click(PATIENCE);
+  if (!numpy) await says(/needs the Python package `numpy`/, other);
+  else {
+    const row = other.locator("#values tbody tr");
+    await row.waitFor(PATIENCE);
+    assert.match(await row.innerText(), /%y\s+Float32\s+\(8, 4\)\s+1\s+-?\d/);
+    await other.locator("#values button").click();
+    await other.locator("#verify").check();
+    await other.locator("#steps").fill("dp=2");
+    await other.locator("#transform button").click();
+    await says(/verified: the same 1 result/, other);
+  }
   await other.close();
 });
 

@@ -3,8 +3,9 @@
 import * as vscode from "vscode";
 
 import type { Context } from "../context";
-import { candidates, describe, probe } from "../server/interpreters";
-import { surroundings } from "../server/server";
+import { describe } from "../server/found";
+import { candidates, probe } from "../server/interpreters";
+import { surroundings } from "../server/processes";
 
 export async function show(context: Context): Promise<void> {
   const around = await surroundings();

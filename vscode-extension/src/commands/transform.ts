@@ -1,7 +1,5 @@
 // Transforming a program: steps from a form, the result and its gain in a diff, written only when the user says so.
 
-import { posix } from "node:path";
-
 import * as vscode from "vscode";
 
 import { type Context, aboutProgram, tell } from "../context";
@@ -125,7 +123,7 @@ async function saveBeside({ source, name }: Origin, text: string): Promise<void>
   }
   for (let number = 1; ; number++) {
     const free = number === 1 ? name : name.replace(/\.dir$/, `.${number}.dir`);
-    const target = source.with({ path: posix.join(posix.dirname(source.path), free) });
+    const target = source.with({ path: vscode.Uri.joinPath(source, "..", free).path });
     const isTaken = await vscode.workspace.fs.stat(target).then(() => true, () => false);
     if (isTaken) continue;
     await vscode.workspace.fs.writeFile(target, new TextEncoder().encode(text));

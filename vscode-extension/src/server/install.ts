@@ -6,8 +6,10 @@ import { join } from "node:path";
 
 import * as vscode from "vscode";
 
-import { type Candidate, OLDEST_PYTHON, candidates, describe, environment, inEnvironment, isOlder, probe } from "./interpreters";
-import { type Server, surroundings } from "./server";
+import { type Candidate, OLDEST_PYTHON, describe, isOlder } from "./found";
+import { candidates, environment, inEnvironment, probe } from "./interpreters";
+import { surroundings } from "./processes";
+import type { Server } from "./server";
 
 /** What is installed: the package with what the server needs. */
 export const PACKAGE = "distir[lsp]";

@@ -5,29 +5,7 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join } from "node:path";
 
-/** A command that runs Python, and where it was found, in words. */
-export interface Candidate {
-  readonly argv: readonly string[];
-  readonly from: string;
-}
-
-/** What a candidate is: its version of Python and of DistIR, and what it lacks; `why` where it does not run at all. */
-export interface Probed {
-  readonly candidate: Candidate;
-  readonly python?: string;
-  readonly distir?: string;
-  readonly lacks: readonly string[];
-  readonly why?: string;
-}
-
-export type Choice =
-  | { readonly kind: "found"; readonly server: Probed }
-  | { readonly kind: "old"; readonly server: Probed }
-  | { readonly kind: "none"; readonly tried: readonly Probed[] };
-
-/** The oldest server that this extension talks to. */
-export const OLDEST_SERVER = "0.1.0";
-export const OLDEST_PYTHON = "3.11";
+import { type Candidate, type Choice, OLDEST_PYTHON, OLDEST_SERVER, type Probed, isOlder } from "./found";
 
 /** What tells candidates apart from each other, and what they are looked for in. */
 export interface Surroundings {
@@ -105,24 +83,6 @@ export function environment(): NodeJS.ProcessEnv {
   return { ...process.env, PYTHONSAFEPATH: "1", PYTHONUTF8: "1" };
 }
 
-/** Whether a version comes before another; what follows the numbers (`rc1`, `.dev0`) is passed over. */
-export function isOlder(version: string, than: string): boolean {
-  const [left, right] = [numbers(version), numbers(than)];
-  for (let i = 0; i < Math.max(left.length, right.length); i++) {
-    const difference = (left[i] ?? 0) - (right[i] ?? 0);
-    if (difference !== 0) return difference < 0;
-  }
-  return false;
-}
-
-/** A candidate and what it lacks, in a line. */
-export function describe({ candidate, python, distir, lacks, why }: Probed): string {
-  const command = `\`${candidate.argv.join(" ")}\` (${candidate.from})`;
-  if (why !== undefined) return `${command}: ${why}`;
-  const has = distir === undefined ? `Python ${python ?? "?"} without DistIR` : `DistIR ${distir}`;
-  return lacks.length > 0 && distir !== undefined ? `${command}: ${has}, but no ${lacks.join(", no ")}` : `${command}: ${has}`;
-}
-
 // Runs in any Python from 2.7 on, and imports nothing that takes long.
 const LOOK = `
 import json, sys
@@ -156,10 +116,6 @@ function substituted(word: string, { folders, env }: Surroundings): string {
     .replace(/\$\{workspaceFolder\}/g, () => folders[0] ?? "")
     .replace(/\$\{userHome\}|^~(?=$|[\\/])/g, () => homedir())
     .replace(/\$\{env:(\w+)\}/g, (_, name: string) => env[name] ?? "");
-}
-
-function numbers(version: string): number[] {
-  return (/^\d+(\.\d+)*/.exec(version.trim())?.[0] ?? "0").split(".").map(Number);
 }
 
 function whyNot(error: (Error & { code?: unknown; killed?: boolean }) | null, stderr: string): string {

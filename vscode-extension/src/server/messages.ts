@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 
-import { OLDEST_SERVER, describe } from "./interpreters";
+import { OLDEST_SERVER, describe } from "./found";
 import type { Server, State } from "./server";
 
 const INSTALL = "Install Server";

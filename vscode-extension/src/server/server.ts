@@ -1,12 +1,22 @@
 // The server's life: found, started, watched, restarted, given up. One language client at a time.
 
 import * as vscode from "vscode";
-import { CloseAction, ErrorAction, LanguageClient, RevealOutputChannelOn, State as ClientState, type LanguageClientOptions, type Middleware } from "vscode-languageclient/node";
+import { type BaseLanguageClient, CloseAction, ErrorAction, RevealOutputChannelOn, State as ClientState, type LanguageClientOptions, type Middleware } from "vscode-languageclient";
 
+import { WRITTEN } from "../programs";
 import { Crashes } from "./crashes";
-import { type Choice, OLDEST_SERVER, type Probed, candidates, choose, describe, environment, isOlder } from "./interpreters";
-import { pythonExtension } from "./python-extension";
+import { type Choice, OLDEST_SERVER, type Probed, describe, isOlder } from "./found";
 import { Single } from "./queue";
+
+/** Where servers come from: processes on this machine, or workers in a browser. */
+export interface Source {
+  /** What to run, the first that has a server, or why there is none; `known`: what is remembered to have one. */
+  choose(isKnown: (argv: readonly string[]) => boolean): Promise<Choice>;
+  /** How it is run, for the log. */
+  inWords(argv: readonly string[]): string;
+  /** A client of a server that is run by `argv`; it is started by the caller. */
+  client(argv: readonly string[], options: LanguageClientOptions): Promise<BaseLanguageClient>;
+}
 
 export type State =
   | { readonly kind: "starting" }
@@ -16,20 +26,21 @@ export type State =
   | { readonly kind: "crashed"; readonly why: string };
 
 /** Schemes of documents that the server is notified of; the last two are this extension's own, and read-only. */
-export const SCHEMES = ["file", "untitled", "distir-preview", "distir-rank"];
+export const SCHEMES = [...WRITTEN, "distir-preview", "distir-rank"];
 
 export class Server implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<State>();
   private readonly crashes = new Crashes();
   private readonly single = new Single();
   private readonly output: vscode.LogOutputChannel;
-  private client: LanguageClient | undefined;
+  private client: BaseLanguageClient | undefined;
   private latest: State = { kind: "stopped" };
 
   /** Told whenever the state has changed. */
   readonly onDidChange = this.changed.event;
 
   constructor(
+    private readonly source: Source,
     private readonly memory: vscode.Memento,
     readonly log: vscode.LogOutputChannel,
     private readonly middleware: Middleware,
@@ -42,7 +53,7 @@ export class Server implements vscode.Disposable {
   }
 
   /** The client, when the server runs. */
-  get running(): LanguageClient | undefined {
+  get running(): BaseLanguageClient | undefined {
     return this.latest.kind === "running" ? this.client : undefined;
   }
 
@@ -79,14 +90,12 @@ export class Server implements vscode.Disposable {
     await this.start(found.argv, found.isKnown);
   }
 
-  /** The command that runs the server's Python; one that did before is not probed again. */
+  /** The command that runs the server; one that did before is not probed again. */
   private async found(): Promise<{ argv: readonly string[]; isKnown: boolean } | undefined> {
-    const all = candidates(await surroundings());
-    const first = all[0];
-    if (first !== undefined && this.memory.get<string>(remembered(first.argv)) !== undefined) return { argv: first.argv, isKnown: true };
-    const choice = await choose(all);
+    const choice = await this.source.choose((argv) => this.memory.get<string>(remembered(argv)) !== undefined);
     if (choice.kind === "found") {
       const argv = choice.server.candidate.argv;
+      if (choice.server.distir === undefined) return { argv, isKnown: true };
       this.log.info(`the server is in ${describe(choice.server)}`);
       await this.memory.update(remembered(argv), choice.server.distir);
       return { argv, isKnown: false };
@@ -98,15 +107,11 @@ export class Server implements vscode.Disposable {
   }
 
   private async start(argv: readonly string[], isKnown: boolean): Promise<void> {
-    const [command, ...args] = argv;
-    const server = [...args, "-m", "distir_lsp"];
-    this.log.info(`starting: ${[command, ...server].join(" ")}`);
-    const cwd = vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file")?.uri.fsPath;
-    const options = { env: environment(), ...(cwd === undefined ? {} : { cwd }) };
-    const client: LanguageClient = new Quiet("distir", "DistIR", { command: command ?? "", args: server, options }, this.options(() => client));
-    this.client = client;
+    this.log.info(`starting: ${this.source.inWords(argv)}`);
     const begun = performance.now();
+    let client: BaseLanguageClient | undefined;
     try {
+      client = this.client = await this.source.client(argv, this.options(() => client));
       await client.start();
     } catch (error) {
       this.client = undefined;
@@ -144,13 +149,13 @@ export class Server implements vscode.Disposable {
     this.become({ kind: "crashed", why: "The DistIR server crashed three times in a row." });
   }
 
-  private options(self: () => LanguageClient): LanguageClientOptions {
+  private options(self: () => BaseLanguageClient | undefined): LanguageClientOptions {
     return {
       documentSelector: SCHEMES.map((scheme) => ({ language: "distir", scheme })),
       outputChannel: this.output,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       middleware: this.middleware,
-      initializationOptions: { ...vscode.workspace.getConfiguration("distir") },
+      initializationOptions: JSON.parse(JSON.stringify(vscode.workspace.getConfiguration("distir"))) as object, // workers take data alone
       // A start that fails is reported by us, once.
       initializationFailedHandler: () => false,
       errorHandler: {
@@ -184,28 +189,6 @@ export class Server implements vscode.Disposable {
     this.latest = state;
     this.changed.fire(state);
   }
-}
-
-/** A client that leaves it to us to tell the user what fails. */
-class Quiet extends LanguageClient {
-  override error(message: string, data?: unknown): void {
-    super.error(message, data, false);
-  }
-}
-
-/** What interpreters are looked for in now. */
-export async function surroundings(): Promise<Parameters<typeof candidates>[0]> {
-  const folders = (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === "file").map((folder) => folder.uri.fsPath);
-  const setting = vscode.workspace.getConfiguration("distir").get<unknown>("interpreter");
-  const isTrusted = vscode.workspace.isTrusted;
-  return {
-    setting: Array.isArray(setting) ? setting.filter((word): word is string => typeof word === "string" && word !== "") : [],
-    pythonExtension: isTrusted ? await pythonExtension.interpreter() : undefined,
-    folders,
-    isTrusted,
-    env: process.env,
-    platform: process.platform,
-  };
 }
 
 function remembered(argv: readonly string[]): string {

@@ -1,7 +1,5 @@
 // The frame of a page in a webview: nothing but our own files may load or run.
 
-import { randomBytes } from "node:crypto";
-
 import * as vscode from "vscode";
 
 /** Options under which a page may read the extension's own output, and nothing else. */
@@ -11,7 +9,7 @@ export function pageOptions(extension: vscode.Uri): vscode.WebviewOptions {
 
 /** A page with an empty element `id`, a script and a style sheet of `dist/`. What is shown is sent as data later. */
 export function page(webview: vscode.Webview, extension: vscode.Uri, title: string, id: string, script: string, style: string): string {
-  const nonce = randomBytes(16).toString("base64");
+  const nonce = crypto.randomUUID();
   const of = (name: string): string => webview.asWebviewUri(vscode.Uri.joinPath(extension, "dist", ...name.split("/"))).toString();
   return `<!doctype html>
 <html lang="en">

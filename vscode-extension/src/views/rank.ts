@@ -1,7 +1,7 @@
 // The program that one rank runs, as a read-only document beside the whole one, each line linked to where it comes from.
 
 import * as vscode from "vscode";
-import type { Range } from "vscode-languageclient/node";
+import type { Range } from "vscode-languageclient";
 
 import { type Context, aboutProgram } from "../context";
 import { beside, nameWith } from "../programs";

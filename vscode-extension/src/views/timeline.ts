@@ -1,7 +1,7 @@
 // The timeline beside the editor: hosts the page that timeline/ builds, and passes messages as its README has them.
 
 import * as vscode from "vscode";
-import type { Range } from "vscode-languageclient/node";
+import type { Range } from "vscode-languageclient";
 
 import { type Context, aboutProgram } from "../context";
 import { nameOf, onTheSameHardware } from "../programs";

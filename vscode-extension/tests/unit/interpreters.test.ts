@@ -4,7 +4,8 @@ import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { after, test } from "node:test";
 
-import { type Candidate, type Probed, type Surroundings, candidates, choose, describe, isOlder, probe } from "../../src/server/interpreters";
+import { type Candidate, type Probed, describe, isOlder } from "../../src/server/found";
+import { type Surroundings, candidates, choose, probe } from "../../src/server/interpreters";
 
 const folder = mkdtempSync(join(tmpdir(), "distir path with späces-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
