@@ -15,7 +15,7 @@ from typing import Any
 
 from distir.ir import Attributes, Dense, External, Literal, TensorType
 from distir.ops import Op, Value, type_of
-from distir.ops.numeric import np
+from distir.ops.numeric import dense, np
 from distir.prove import runs as places
 from distir.prove.ranks import axes_in
 from distir.prove.runs import Runs
@@ -519,7 +519,7 @@ def elements(value: Dense | Literal) -> tuple[Any, ...] | None:
     if isinstance(held, Dense):
         return None if held.symbolic else held.values
     if isinstance(held, tuple):
-        return tuple(held)
+        return dense(held).values if any(isinstance(item, tuple) for item in held) else tuple(held)
     return (held,) if isinstance(held, (bool, int, float)) else None
 
 
