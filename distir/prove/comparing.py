@@ -17,7 +17,7 @@ from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches
 from distir.prove.domain import Frame, MadeBy, Related, Relations, Step
 from distir.prove.pieces import TermPiece
-from distir.prove.terms import Atom
+from distir.prove.terms import Atom, scaled_out
 from distir.prove.words import Wording
 
 MOST = 5
@@ -174,8 +174,16 @@ def failure(against: Reference, name: str, returned: int, wanted: TermPiece, fou
             if (reason := words.strange(atom)) is not None:
                 return _blamed(against, name, domain.maker(atom), reason)
     counted = reasons.counted(against.algebra, against.batches, of_first(found))
-    reason = f"expected {words.of(wanted)}, found {counted or words.of(found)}"
+    reason = f"expected {words.of(wanted)}, found {counted or _multiple(words, wanted, found) or words.of(found)}"
     return Failure(name, None, reason, returned=returned)
+
+
+def _multiple(words: Wording, wanted: TermPiece, found: TermPiece) -> str | None:
+    """What is found in terms of what is due, where it is so many times that; None for others."""
+    (whole, c), (due, d) = scaled_out(found.form), scaled_out(wanted.form)
+    if found.is_partial or not d or (found.whole, found.runs, whole) != (wanted.whole, wanted.runs, due):
+        return None
+    return f"{c / d:g} times {words.of(wanted)}" if c != d else None
 
 
 def _blamed(against: Reference, name: str, made: MadeBy | None, reason: str) -> Failure:

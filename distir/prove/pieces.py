@@ -13,6 +13,7 @@ from typing import Any
 
 from distir.ir import Dense, Literal, TensorType
 from distir.ops import Value, type_of
+from distir.ops.numeric import dense
 from distir.prove import runs as places
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Form, OpDetails, Shape, Unproved, combined
@@ -108,7 +109,7 @@ def elements(value: Dense | Literal) -> tuple[Any, ...] | None:
     if isinstance(held, Dense):
         return None if held.symbolic else held.values
     if isinstance(held, tuple):
-        return tuple(held)
+        return dense(held).values if any(isinstance(item, tuple) for item in held) else tuple(held)
     return (held,) if isinstance(held, (bool, int, float)) else None
 
 

@@ -164,7 +164,7 @@ def _run(domain: Relations, function: Function, given: Sequence[Related]) -> Sta
     """The values of a function. Raises ProveError."""
     if len(given) != len(function.params):
         message = f"`@{function.name}` expected {len(function.params)} parameters, found {len(given)} values for them"
-        raise ProveError(f"{message}; is `@{function.name}.scatter` missing?")
+        raise ProveError(f"{message}; {_missing(domain.module, function)}")
     try:
         args, _ = parameters(function, tuple(map(value_of, given)))
         with domain.inside(function.name):
@@ -173,6 +173,14 @@ def _run(domain: Relations, function: Function, given: Sequence[Related]) -> Sta
         raise ProveError(reject.message) from None
     except Unproved as reason:
         raise ProveError(str(reason)) from None
+
+
+def _missing(module: Module, function: Function) -> str:
+    """What may be the matter with a function that is given too few values, or too many."""
+    if function.name.endswith(".scatter"):
+        return "is it of the same model, and of the same step?"
+    before = f"{function.name.removesuffix('.gather')}{'' if function.name.endswith('.gather') else '.scatter'}"
+    return f"it takes what `@{before}` returns" if before in module.functions else f"is `@{before}` missing?"
 
 
 def _parameter(algebra: Algebra, name: str, type: Type) -> Related:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import gcd
 from typing import cast
 
 from distir.ir import Apply, Call, Dense, Function, Literal, types
@@ -63,9 +64,12 @@ def counted(algebra: Algebra, batches: Batches, piece: TermPiece) -> str | None:
 def _times(batches: Batches, axis: int, size: int, part: Runs, over: Sequence[tuple[float, Runs]]) -> Iterator[str]:
     """Which microbatches of a replica's part some addends lack, or have more than once; `over`: factors and rows."""
     of_part = [row for start, stop in part for row in range(start, stop)]
-    inside = [sum(start <= row < stop for start, stop in rows for row in of_part) for _, rows in over]
-    width = min((n for n in inside if n), default=0)
-    if not width or len(of_part) % width or width == len(of_part):
+    bounds = {len(of_part)}
+    for _, rows in over:
+        inside = [any(start <= row < stop for start, stop in rows) for row in of_part]
+        bounds.update(k for k in range(1, len(inside)) if inside[k] != inside[k - 1])
+    width = gcd(*bounds)
+    if width == len(of_part):
         return
     once = min(c for c, _ in over)
     counts: Counter[int] = Counter()

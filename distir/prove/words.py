@@ -76,14 +76,15 @@ class Wording:
         """What the sequential program has instead of an op that it has not; None of what is no op."""
         if atom.kind in MOVEMENTS or atom.kind in ("guarded", "greatest", "constant", "fill"):
             return None
-        best: tuple[int, Atom] | None = None
+        best: tuple[tuple[int, int], Atom] | None = None
         for other in self.algebra.terms.of_kind(atom.kind):
             if other.origin is None or not other.origin.sequential or len(other.operands) != len(atom.operands):
                 continue
-            common = sum(a == b for a, b in zip(atom.operands, other.operands, strict=True))
-            common += (other.shape == atom.shape) + (other.details == atom.details)
-            if best is None or common > best[0]:
-                best = common, other
+            pairs = list(zip(atom.operands, other.operands, strict=True))
+            same = sum(a == b for a, b in pairs) + (other.shape == atom.shape) + (other.details == atom.details)
+            atoms = sum(len({x for x, _ in a} & {x for x, _ in b}) for a, b in pairs)
+            if best is None or (same, atoms) > best[0]:
+                best = (same, atoms), other
         if best is None:
             return f"the sequential program has no `{atom.kind}`"
         other = best[1]

@@ -227,3 +227,22 @@ def test_a_microbatch_that_takes_the_place_of_another(name):
     module = distir.parse(in_the_entry(pipeline, change))
     found = [d.message for d in prove(module, sequential(name, training=True)).diagnostics(module)]
     assert all("microbatch 2 counts 2 times and microbatch 3 is missing" in message for message in found)
+
+
+def test_a_microbatch_of_which_the_gradient_is_lost():
+    pipeline = distir.format(distributed("mlp", "pp=2 microbatches=4", training=True))
+    lost = re.sub(r"(%gradients_1_sum_1 = .*), %gradients_1_sum\)", r"\1, %gradients_1_1)", pipeline)
+    assert lost != pipeline
+    module = distir.parse(lost)
+    found = [d.message for d in prove(module, sequential("mlp", training=True)).diagnostics(module)]
+    assert found
+    assert all("a sum over microbatches, of which microbatch 2 is missing" in message for message in found)
+
+
+def test_a_result_that_was_not_divided():
+    pipeline = distir.format(distributed("mlp", "pp=2 microbatches=4", training=True))
+    mean = re.search(r"%mean_loss = Mul\(%\w+, (\S+)\)", pipeline)
+    wrong = pipeline.replace(mean[0], mean[0].replace(mean[1], str(4 * float(mean[1]))))
+    module = distir.parse(wrong)
+    (found,) = prove(module, sequential("mlp", training=True)).diagnostics(module)
+    assert found.message == "not proved: expected `%mean_loss`, found 4 times `%mean_loss`"

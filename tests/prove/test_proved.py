@@ -180,3 +180,17 @@ def test_real_sizes_take_no_more_time():
     """
     module = distir.parse(text)
     assert prove(distir.transform(module, "dp=64"), module).proved
+
+
+def test_constants_that_are_lists_of_lists():
+    step = distir.parse("""
+    func @main(%x: Tensor[Float32, (4, 3), 1] {batch = 0}) {
+      %y = Mul(%x, [[1.0, 2.0, 3.0]])
+      %z = Add(%y, [[0.5], [0.25], [1.0], [2.0]])
+      return %z
+    }
+    """)
+    assert prove(distir.transform(step, "dp=2"), step).proved
+    for old, new in (("[[1.0, 2.0, 3.0]]", "[[1.0, 3.0, 2.0]]"), ("[[1.0, 2.0, 3.0]]", "[[2.0, 2.0, 2.0]]")):
+        wrong = distir.format(distir.transform(step, "dp=2")).replace(old, new, 1)
+        assert not prove(distir.parse(wrong), step).proved
