@@ -131,7 +131,8 @@ class DeviceKind:
     figures by shape, by element type. `host`: how ops are issued to it; `interference`: the share of a collective's
     time by which it delays what is computed beside it, and `begin`: seconds by which it does so however long it takes,
     since it is begun there; `streams`: how many it runs beside that of compute, None for any
-    number. `slowdown`: how many times as long as that it computes (see `Hardware.slowed`).
+    number. `slowdown`: how many times as long as that it computes (see `Hardware.slowed`). `sustained_clock`: the clock
+    at the limit of its power, over that of the devices that figures by shape were measured on (see `sustained`).
     """
 
     name: str
@@ -158,6 +159,7 @@ class DeviceKind:
     begin: float = 0.0
     streams: int | None = None
     slowdown: float = 1.0
+    sustained_clock: float = 1.0
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""

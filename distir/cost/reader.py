@@ -17,6 +17,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
                         group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
                         `left_out`: what of the chip's memory the figure `memory` leaves out for these
+`… .sustained`          optional: `clock`: that of a device at the limit of its power, where this is lower than that of
+                        the devices that figures by shape were measured on, over theirs: `0.9`
 `… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`, or, of a type that the device lacks, the one
                         that it computes in: `instead = "DTYPE"`; `Float32` and `other`, for all that are not
                         named, must be there. `achieved` is one rate, or a table from the op's size to the rate:
@@ -189,7 +191,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     if interference:
         profile.record(section, "interference", section.get("interference"), section)
     begin = profile.optional(section, "begin", DURATION) or 0.0
-    streams = _streams(section, profile)
+    streams, clock = _streams(section, profile), _sustained_clock(section, profile)
     ops, share = op_figures(section, profile), uncertainty(section)
     dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
     fused = attention(section, profile, rates)
@@ -198,7 +200,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     return DeviceKind(
         name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
         products=dense, experts=grouped, attention=fused, host=host, interference=interference, begin=begin,
-        streams=streams,
+        streams=streams, sustained_clock=clock,
     )  # fmt: skip
 
 
@@ -218,6 +220,18 @@ def _process(kind: DocumentTable, profile: _Profile) -> Process:
         profile.record(section, "fragmentation", section.get("fragmentation"), section)
     section.close()
     return found
+
+
+def _sustained_clock(kind: DocumentTable, profile: _Profile) -> float:
+    section = kind.section("sustained")
+    if section is None:
+        return 1.0
+    clock = share_of(section, "clock", most=1)
+    if section.get("clock") in (None, 0):
+        section.problem("clock", "expected a share above 0, such as `0.9`")
+    profile.record(section, "clock", section.get("clock"), section)
+    section.close()
+    return clock or 1.0
 
 
 def _streams(kind: DocumentTable, profile: _Profile) -> int | None:

@@ -1,7 +1,8 @@
 """Devices in a training step: at work for minutes, at the limit of their power.
 
 Profiles have what a kernel takes that runs by itself, for as long as it was measured. A device that is busy throughout
-is as hot as it gets, and its clock is lower.
+is as hot as it gets, and its clock is lower; and lower yet where its limit is below that of the devices that were
+measured (`sustained_clock`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def sustained(kind: DeviceKind, products: float = 1.0, attention: float = 1.0) -
 
     `products`, `attention`: their rates over those of the profile, for other reasons.
     """
+    products, attention = products * kind.sustained_clock, attention * kind.sustained_clock
     own = {name: _sustained(kind, name, products) for name in kind.products}
     heads = {name: tuple(_at(figures, attention) for figures in sizes) for name, sizes in kind.attention.items()}
     return replace(kind, products=own, attention=heads)

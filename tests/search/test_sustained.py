@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from distir import parse, simulate
 from distir.cost import load
 from distir.models import named
 from distir.search import Plan, Subject
@@ -27,6 +28,19 @@ def test_a_published_run_is_nearer_to_devices_that_are_hot(llama):
     (alone,), (busy,) = (list(evaluate(it, plan, [128])) for it in (cool, hot))
     assert abs(busy.latency_s / PUBLISHED_S - 1) < 0.1 < abs(alone.latency_s / PUBLISHED_S - 1)
     assert economy(hot, busy).mfu < 0.67 < economy(cool, alone).mfu
+
+
+def test_a_lower_limit_of_power_slows_products_of_a_training_step_alone():
+    module = parse(
+        "func @main(%x: Tensor[BFloat16, (8192, 8192), 0], %w: Tensor[BFloat16, (8192, 8192), 0]) {\n"
+        "  %y = MatMul(%x, %w)\n  return %y\n}\n"
+    )
+    limited, usual = load("h100-96"), load("dgx-h100")
+    clock = limited.kinds[0].sustained_clock
+    assert clock < usual.kinds[0].sustained_clock == 1
+    busy = simulate(module, limited.sustained()).latency_s
+    assert busy > simulate(module, limited).latency_s
+    assert simulate(module, usual.sustained()).latency_s / busy == pytest.approx(clock, rel=0.03)
 
 
 def test_a_profile_without_figures_by_shape_stays_as_it_is():

@@ -66,7 +66,11 @@ def test_an_order_that_fits_no_longer_than_any_schedule_by_name(problem):
 @settings(deadline=None, max_examples=60)
 @given(problems())
 def test_no_order_is_shorter_than_the_bound_where_messages_keep_both_ends_busy(problem):
-    """Messages are placed as in the program, where a device waits until the other one has come to it."""
+    """Messages are placed as in the program, where a device waits until the other one has come to it.
+
+    The span of the order itself is no bound: there a device sends at once, and in the program it may compute first what
+    another device needs sooner.
+    """
     messages = [
         Message(Task(stage + (-1 if kind is F else 1), k, kind), Task(stage, k, kind))
         for stage, kind in received(problem.homes)
@@ -82,7 +86,7 @@ def test_no_order_is_shorter_than_the_bound_where_messages_keep_both_ends_busy(p
             problem.devices,
             lambda message: problem.sends[message.target.stage, message.target.kind],
         )
-        assert took >= max(bound, problem.span(order))
+        assert took >= bound
 
 
 def test_messages_between_slow_nodes_are_in_what_is_said_of_the_best_order():
