@@ -52,7 +52,8 @@ class Debounced:
         self.cancel(key)
         self._since[key] = since
         latest = since + max(LONGEST_WAIT_S, LONGEST_WAIT_IN_PAUSES * pause_s)
-        self._timers[key] = loop.call_at(min(now + pause_s, latest), self._begin, key)
+        # never in the past, where the loop was kept busy: a browser's refuses that
+        self._timers[key] = loop.call_later(max(0.0, min(pause_s, latest - now)), self._begin, key)
 
     def cancel(self, key: str) -> None:
         """Let go of what waits or is under way for `key`."""

@@ -2,9 +2,18 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
-from distir_lsp.scheduling import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Background, Debounced, Stopped, pause_after
+from distir_lsp.scheduling import (
+    LONGEST_PAUSE_S,
+    LONGEST_WAIT_S,
+    SHORTEST_PAUSE_S,
+    Background,
+    Debounced,
+    Stopped,
+    pause_after,
+)
 
 
 def test_only_the_last_of_quick_calls_is_done():
@@ -88,3 +97,30 @@ def test_what_fails_in_the_background_is_reported():
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(scenario())
+
+
+class BrowsersLoop(asyncio.SelectorEventLoop):
+    """As the one of Pyodide, which refuses what should have been called already."""
+
+    def call_at(self, when, callback, *args, **named):
+        if when < self.time() - 1e-3:
+            raise ValueError("Can't schedule in the past")
+        return super().call_at(when, callback, *args, **named)
+
+
+def test_work_starts_where_the_loop_was_busy_for_longer_than_it_may_wait():
+    done = []
+
+    async def work(key):
+        done.append(key)
+
+    async def main():
+        debounced = Debounced(work)
+        debounced.start("a")
+        time.sleep(LONGEST_WAIT_S + 0.05)
+        debounced.start("a")
+        await asyncio.sleep(0.05)
+
+    with asyncio.Runner(loop_factory=BrowsersLoop) as runner:
+        runner.run(main())
+    assert done == ["a"]
