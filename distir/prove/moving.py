@@ -181,15 +181,16 @@ def reshaped(
 
 
 def _wholes(algebra: Algebra, piece: TermPiece, shape: Shape, spelled: Sequence[int]) -> list[Shape]:
-    """Shapes of which `shape` may be a part: as the program says, as the sequential one has, or grown outermost."""
-    found: dict[Shape, None] = {}
+    """Shapes of which `shape` may be a part: as the sequential one has, as the program says, or grown outermost.
+
+    What -1 means in the program of a part may be something else than the sequential program has: that is tried later.
+    """
     if piece.has_all_places:
         return [shape]
-    if (meant := _meant(piece.whole, spelled)) is not None and len(meant) == len(shape):
-        found[meant] = None
-    for seen in algebra.shapes.get(piece.whole, ()):
-        if len(seen) == len(shape):
-            found[seen] = None
+    seen = [own for own in algebra.shapes.get(piece.whole, ()) if len(own) == len(shape)]
+    meant = _meant(piece.whole, spelled)
+    stated = [] if meant is None or len(meant) != len(shape) else [meant]
+    found = dict.fromkeys([own for own in stated if own in seen] + seen + stated)
     if (grown := _grown(piece.whole, piece.shape, shape)) is not None:
         found[grown] = None
     return list(found)

@@ -81,8 +81,11 @@ class TermPiece:
 
 
 def is_free(piece: TermPiece, axis: int) -> bool:
-    """Whether all elements along a dimension are equal, as they were broadcast: then any places of any size are."""
-    return bool(piece.terms) and all(
+    """Whether all elements along a dimension are equal, as they were broadcast: then any places of any size are.
+
+    Zeros, which have no terms, are so along each.
+    """
+    return all(
         atom.kind == "fill"
         or (atom.kind == "spread" and _size(atom.operands[0][0][0].shape, axis - (axis >= 0) * len(piece.whole)) == 1)
         for atom, _, _ in piece.terms
