@@ -122,7 +122,7 @@ export function nameOf(uri: vscode.Uri): string {
 
 /** The path of a document beside a program: so the same settings hold for it. */
 export function beside(uri: vscode.Uri, name: string): string {
-  const { path } = vscode.Uri.joinPath(uri.with({ path: `/${uri.path}` }), "..", name);
+  const path = [...uri.path.split("/").slice(0, -1), name].join("/");
   return path.startsWith("/") ? path : `/${path}`;
 }
 
