@@ -116,7 +116,7 @@ def _key(hardware: Hardware, figure: str) -> tuple[str, ...] | None:
         words = figure.removeprefix(head).split()
         if not figure.startswith(head) or not words:
             continue
-        if words[0] in ("ops", "products", "experts", "attention"):  # fitted together
+        if words[0] in ("ops", "products", "experts", "attention", "sustained"):  # fitted together, or a share
             return None
         if words[0] == "flops":
             return ("kinds", kind.name, *words) if "as" not in words else None
