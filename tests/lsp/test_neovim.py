@@ -29,6 +29,20 @@ def test_a_day_in_neovim(tmp_path):
     assert program.read_text("utf-8") == PROGRAM.replace("%h", "%hidden")
 
 
+def neovim(folder, program, command):
+    """Open a program with the `init.lua` in a folder, run a command that ends Neovim, and see that it ends with 0."""
+    done = subprocess.run(
+        ["nvim", "--headless", "-n", "-i", "NONE", "-u", str(folder / "init.lua"), str(program), "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        cwd=folder,
+        env=with_server(folder),
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def listings():
     """The configurations of the documentation."""
     return re.findall(r"```lua\n(.*?)```", (ROOT / "docs/editors.md").read_text("utf-8"), re.DOTALL)
@@ -64,17 +78,7 @@ def test_keys_go_along_the_critical_path_and_from_wait_to_wait(tmp_path):
       vim.cmd(done and "qall!" or "cquit 1")
     """
     (tmp_path / "keys.lua").write_text(script, "utf-8")
-    done = subprocess.run(
-        ["nvim", "--headless", "-n", "-i", "NONE", "-u", str(tmp_path / "init.lua"), str(program)]
-        + ["-c", f"luafile {tmp_path / 'keys.lua'}"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        cwd=tmp_path,
-        env=with_server(tmp_path),
-    )
-    assert done.returncode == 0, done.stderr
+    neovim(tmp_path, program, f"luafile {tmp_path / 'keys.lua'}")
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
@@ -84,17 +88,7 @@ def test_the_configuration_to_paste_works(tmp_path):
     program.write_text(PROGRAM.replace("Relu", "Reul"), "utf-8")
     (tmp_path / "init.lua").write_text(f"if vim.lsp.config then\n{newer}\nelse\n{older}\nend\n", "utf-8")
     seen = "vim.wait(300000, function() return #vim.diagnostic.get(0) > 0 end, 20)"
-    done = subprocess.run(
-        ["nvim", "--headless", "-n", "-i", "NONE", "-u", str(tmp_path / "init.lua"), str(program)]
-        + ["-c", f"lua vim.cmd({seen} and 'qall!' or 'cquit 1')"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        cwd=tmp_path,
-        env=with_server(tmp_path),
-    )
-    assert done.returncode == 0, done.stderr
+    neovim(tmp_path, program, f"lua vim.cmd({seen} and 'qall!' or 'cquit 1')")
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")

@@ -16,7 +16,7 @@ from distir.ir import Site
 from distir.simulate.composition import KINDS, compositions, curves, highest
 from distir.simulate.curves import Moment, TooManyRuns
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.page.blocks import BlockTable, Origin, blocks_of
+from distir.simulate.page.blocks import BarKind, BlockTable, Origin, blocks_of
 from distir.simulate.phases import KnownPlace, Phases
 from distir.simulate.timeline import Event
 from distir.simulate.trace import Placing
@@ -102,18 +102,6 @@ class Bar:
     stream: str
     phase: str | None
     microbatch: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class BarKind:
-    """What bars of one kind have in common."""
-
-    duration_s: float
-    devices: tuple[int, ...]
-    bound: str
-    communication: str | None
-    root: int | None
-    stream: str
 
 
 @dataclass(frozen=True, slots=True)

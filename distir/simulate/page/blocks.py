@@ -38,8 +38,8 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class OpKind:
-    """What ops of one kind have in common. `devices`: as the block numbers them; so is `root`."""
+class BarKind:
+    """What bars of one kind have in common."""
 
     duration_s: float
     devices: tuple[int, ...]
@@ -47,6 +47,12 @@ class OpKind:
     communication: str | None
     root: int | None
     stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpKind(BarKind):
+    """What ops of one kind in blocks have in common. `devices`: as the block numbers them; so is `root`."""
+
     phase: str | None
     microbatch: int | None
 

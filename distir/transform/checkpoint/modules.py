@@ -109,7 +109,7 @@ def _branches(function: Function) -> Iterator[tuple[Apply, set[str]]]:
     for norm in _applies(function):
         if norm.op in NORMS:
             joins = [s for s in _applies(function) if s.op in ("Add", "Sum") and norm.args[0] in s.args]
-            inside = _following(function, norm.results[:1], lambda s: s in joins)  # noqa: B023 - used at once
+            inside = _following(function, norm.results[:1], joins.__contains__)
             if any(not inside.isdisjoint(names(s.args)) for s in joins):
                 yield norm, inside - {*norm.results}
 
