@@ -109,6 +109,7 @@ inWindow("lines have bars by their share of the time; the status bar says whethe
   await eventually("bars", async () => (await style("", "borderLeftWidth")).filter((width) => width === "4px").length > 5);
   writeFileSync(join(folder, "mlp.dir"), programs()["mlp.dir"].replace("  %ar_1: D2 =", "  %again = Relu(%as_1)\n  %ar_1: D2 ="));
   await window.page.waitForSelector('.statusbar-item:has-text("13.0ms · dgx-a100 · fits")');
+  await window.page.waitForSelector('.statusbar-item:has-text("master*")'); // before git knows of the change, it has none to open
   await window.command("Git: Open Changes");
   await eventually("the time of the new line", async () => (await style("::after", "content")).some((text) => /new [\d.]+[mu]s/.test(text)));
 });

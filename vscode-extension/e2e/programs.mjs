@@ -103,7 +103,7 @@ export function programs() {
 /** Make a folder a git repository with all that it holds committed. */
 export function commit(folder) {
   const git = (...words) => execFileSync("git", ["-C", folder, "-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false", ...words]);
-  git("init", "--quiet");
+  git("init", "--quiet", "--initial-branch", "master");
   git("add", "--all");
   git("commit", "--quiet", "--message", "all");
 }
