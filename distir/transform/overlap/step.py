@@ -121,7 +121,7 @@ def _report(found: OverlapsFound, hardware: str, bind: Mapping[str, Constant]) -
     before = _latency(found.before, hardware, bind)
     for name, each in found.done.items():
         after = before if isinstance(before, str) else _latency(each.module, hardware, bind)
-        tell(f"{name}: {each.done}; {_gain(before, after)}")
+        tell(f"{name}: {each.done}; {_gain(before, after, hardware)}")
         for line in each.left:
             tell(f"{name}: {line}")
         before = after
@@ -139,9 +139,9 @@ def _latency(module: Module, hardware: str, bind: Mapping[str, Constant]) -> flo
         return str(error)
 
 
-def _gain(before: float | str, after: float | str) -> str:
+def _gain(before: float | str, after: float | str, hardware: str) -> str:
     if isinstance(before, str) or isinstance(after, str):
         return f"the gain is not known: {before if isinstance(before, str) else after}"
     change = (before - after) / before if before else 0.0
     words = "less" if change >= 0 else "more"
-    return f"{show_seconds(before)} before, {show_seconds(after)} now, {abs(change):.1%} {words}"
+    return f"{show_seconds(before)} before, {show_seconds(after)} now on {hardware}, {abs(change):.1%} {words}"
