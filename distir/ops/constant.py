@@ -263,7 +263,7 @@ def _(p: Pieces, indices: Piece, depth: Piece, values: Piece, *, axis: int) -> A
     if own is None or p.ints(depth) != (own.count,) or p.zero_first(values) is False:
         return NotImplemented
     whole = p("OneHot", own.positions, Literal(own.size), values, axis=axis)
-    mine = p.cut(whole, axis, own.first, own.first + own.count)
+    mine = p.of_places(whole, axis % rank, own.places, own.size)
     return [p.guarded(mine, own, [k for k in range(rank) if k != axis % rank], absorbed=True)]
 
 

@@ -16,7 +16,7 @@ Piece = Any
 
 
 class PositionsOfPart(Protocol):
-    """Indices counted from where a part of a dimension begins, and 0 for those outside of the part."""
+    """Indices counted within a part of a dimension, with one number for those outside of the part."""
 
     @property
     def positions(self) -> Piece:
@@ -24,8 +24,8 @@ class PositionsOfPart(Protocol):
         ...
 
     @property
-    def first(self) -> int:
-        """Where the part begins."""
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """The part: from a first place to before a last one."""
         ...
 
     @property
@@ -152,8 +152,12 @@ class Pieces(Protocol):
         """What indices are that count from where a part begins (`Parts.own`); None for others."""
         ...
 
-    def has_rows(self, x: Piece, axis: int, own: PositionsOfPart) -> bool:
-        """Whether `x` has along an axis just the part that indices count from the beginning of."""
+    def taken(self, indices: Piece) -> PositionsOfPart | None:
+        """What indices are that count within a part, and are -1 outside of it; None for others."""
+        ...
+
+    def has_rows(self, x: Piece, axis: int, part: PositionsOfPart) -> bool:
+        """Whether `x` has along an axis just the part that indices count within."""
         ...
 
     def zero_first(self, x: Piece) -> bool:
@@ -234,6 +238,10 @@ class Pieces(Protocol):
         """Of an axis of which `x` has all, the places that `like` has of one of that size."""
         ...
 
+    def of_places(self, x: Piece, axis: int, places: Sequence[tuple[int, int]], size: int) -> Piece:
+        """Of an axis of so many places, of which `x` has all, these."""
+        ...
+
     def some(
         self, x: Piece, sum: str, places: Sequence[tuple[int, int]], size: int, none_before: int | None = None
     ) -> Piece:
@@ -275,8 +283,12 @@ class Pieces(Protocol):
         """Places among rows by expert as they are with room for each owner of experts."""
         ...
 
+    def of_owned_places(self, places: Piece) -> PiecesOfOwners | None:
+        """What such places are; None of others."""
+        ...
+
     def owners_of(self, x: Piece | None) -> PiecesOfOwners | None:
-        """What such places, or rows, are; None of others."""
+        """What rows with room for each owner are; None of others."""
         ...
 
     def owners_by(self, counts: Piece, rows: int, owners: int) -> PiecesOfOwners | None:

@@ -27,7 +27,7 @@ from distir.prove.algebra import Algebra
 from distir.prove.greatest import Over, greatest, greatest_of, greatest_over, inside, maxima
 from distir.prove.groups import Groups
 from distir.prove.lifting import lift
-from distir.prove.own import OwnPositions
+from distir.prove.own import OwnPositions, PositionsOfPart
 from distir.prove.pieces import TermPiece, elements, shape_of
 from distir.prove.ranks import MeshAxis, Number, axes_in
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
@@ -307,6 +307,8 @@ class PieceWriter:
 
     def cast(self, x: TermPiece, to: Any) -> TermPiece:
         """In another element type."""
+        if isinstance(x.value, Literal) and self.is_float(x) and getattr(to, "kind", None) == "float":
+            return x  # it has the type of what it meets
         return x if self.dtype(x) == to else self("Cast", x, to=to)
 
     def reshaped(self, x: TermPiece, shape: tuple[int, ...], spelled: Sequence[int] = ()) -> TermPiece:
@@ -354,9 +356,13 @@ class PieceWriter:
         """What indices are that count from where a part begins; None for others."""
         return own.own(self._algebra, indices)
 
-    def has_rows(self, x: TermPiece, axis: int, own_indices: OwnPositions) -> bool:
-        """Whether `x` has along an axis just the part that indices count from the beginning of."""
-        return (x.whole[axis], x.runs[axis]) == (own_indices.size, own_indices.runs)
+    def taken(self, indices: TermPiece) -> PositionsOfPart | None:
+        """What indices are that count within a part, and are -1 outside of it; None for others."""
+        return own.taken(indices)
+
+    def has_rows(self, x: TermPiece, axis: int, part: PositionsOfPart) -> bool:
+        """Whether `x` has along an axis just the part that indices count within."""
+        return (x.whole[axis], x.runs[axis]) == (part.size, part.places)
 
     def zero_first(self, x: TermPiece) -> bool:
         """Whether the first element of a known value is 0."""
@@ -454,10 +460,13 @@ class PieceWriter:
 
     def placed(self, x: TermPiece, axis: int, like: TermPiece, like_axis: int) -> TermPiece:
         """Of an axis of which `x` has all, the places that `like` has of one of that size."""
-        if not self.has_all(x, axis) or x.whole[axis] != like.whole[like_axis]:
+        return self.of_places(x, axis, like.runs[like_axis], like.whole[like_axis])
+
+    def of_places(self, x: TermPiece, axis: int, at: Runs, size: int) -> TermPiece:
+        """Of an axis of so many places, of which `x` has all, these."""
+        if not self.has_all(x, axis) or x.whole[axis] != size:
             raise Unproved("parts of dimensions that do not belong together")
-        at = (*x.runs[:axis], like.runs[like_axis], *x.runs[axis + 1 :])
-        return self._shaped(replace(x, runs=at), x)
+        return self._shaped(replace(x, runs=(*x.runs[:axis], at, *x.runs[axis + 1 :])), x)
 
     def some(self, x: TermPiece, sum: str, places: Runs, size: int, none_before: int | None = None) -> TermPiece:
         """Of `x`, that is a sum of so many addends, those of some places; `sum` tells an op's sums apart.
@@ -499,8 +508,12 @@ class PieceWriter:
         """Places among rows by expert as they are with room for each owner of experts."""
         return owned.owned_places(self._algebra, positions, owners, room)
 
+    def of_owned_places(self, places: TermPiece) -> owned.Owned | None:
+        """What such places are; None of others."""
+        return owned.of_places(places)
+
     def owners_of(self, x: TermPiece | None) -> owned.Owned | None:
-        """What such places, or rows, are; None of others."""
+        """What rows with room for each owner are; None of others."""
         return owned.owners_of(self._algebra, x)
 
     def owners_by(self, counts: TermPiece, rows: int, owners: int) -> owned.Owned | None:

@@ -5,6 +5,9 @@ part (`here`), looks up with 0 in place of the others, and then puts zeros there
 of the table of itself where `i` is v, and zero elsewhere; a device has the addends of its rows.
 
 `guarded(x)` is an atom for something that equals `x` where `here` is true, and of which nothing is said elsewhere.
+
+Rows of experts are taken out of all rows in the same way, with -1 in place of the others (`taken`), which is left out.
+The part may be several runs then, counted one after the other.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from distir.prove import runs
 from distir.prove.algebra import Algebra
 from distir.prove.pieces import Addends, Term, TermPiece
 from distir.prove.ranks import RANK, Number, rank
@@ -20,22 +24,39 @@ from distir.prove.terms import Atom, Form, Terms
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPositions:
-    """Positions counted from where a part begins, and 0 for those outside of it."""
+class PositionsOfPart:
+    """Positions counted within a part of a dimension, with one number for all outside of it."""
 
     positions: TermPiece
     """The positions in the whole dimension."""
-    first: Number
-    count: int
+    places: Runs
+    """The part."""
     size: int
     """Of the dimension."""
+
+    @property
+    def count(self) -> int:
+        """The size of the part."""
+        return runs.length(self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPositions(PositionsOfPart):
+    """Positions counted from where a part begins, and 0 for those outside of it."""
+
     here: TermPiece
     """Which of them are in the part."""
 
-    @property
-    def runs(self) -> Runs:
-        """The part."""
-        return run(self.first, self.count)
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Positions counted within a part, run after run, and 0 for those outside of it."""
+
+    positions: Atom
+    places: Runs
+    size: int
+    guards: list[Atom]
+    """What says of each run which positions are in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +65,6 @@ class _Range:
 
     remainder: Atom
     """The positions, from 0 up."""
-    counted: Form
-    """The same counted from the first of the part."""
     first: Number
     count: int
     size: int
@@ -61,24 +80,43 @@ def own(algebra: Algebra, x: TermPiece) -> OwnPositions | None:
     atom = _single(x)
     if atom is None:
         return None
-    base = atom.operands[0][0][0] if atom.kind == "reshape" else atom
-    if base.kind != "Where" or len(base.operands) != 3 or base.operands[2]:
+    found = _counted(atom.operands[0][0][0] if atom.kind == "reshape" else atom)
+    if found is None or len(found.guards) > 1:
         return None
-    guard = _only(base.operands[0])
-    found = None if guard is None else _range(guard)
-    if guard is None or found is None or base.operands[1] != found.counted:
-        return None
-    given = _only(found.remainder.operands[0])
-    if given is None or not given.shape == found.remainder.shape == guard.shape == base.shape:
-        return None
-    terms = algebra.terms
+    terms, (guard,) = algebra.terms, found.guards
     return OwnPositions(
-        replace(x, terms=((terms.reshaped(given, atom.shape), 1.0, ()),)),
-        found.first,
-        found.count,
+        replace(x, terms=((terms.reshaped(found.positions, atom.shape), 1.0, ()),)),
+        found.places,
         found.size,
         replace(x, value=None, terms=((terms.reshaped(guard, atom.shape), 1.0, ()),)),
     )
+
+
+def taken(x: TermPiece) -> PositionsOfPart | None:
+    """What `x` says of positions, if it is -1 for those outside of a part, and for those that are -1; else None.
+
+    Ops of experts write so which of all rows a device has: `Where(And(here, positions >= 0), own, -1)`. Of positions
+    that count within a part themselves, it is a part of that part.
+    """
+    atom = _single(x)
+    if atom is None or atom.kind != "Where" or _filled(atom.operands[2]) != -1:
+        return None
+    condition, inner = _only(atom.operands[0]), _only(atom.operands[1])
+    found = None if inner is None or inner.shape != atom.shape else _counted(inner)
+    if found is None or condition is None or condition.kind != "And":
+        return None
+    here, known = _only(condition.operands[0]), _only(condition.operands[1])
+    if here is None or known is None or _any_of(here) != found.guards or known.kind != "GreaterOrEqual":
+        return None
+    if known.operands != (((found.positions, 1.0),), ()):
+        return None
+    positions = replace(x, terms=((found.positions, 1.0, ()),))
+    outer = taken(positions)
+    if outer is None:
+        return PositionsOfPart(positions, found.places, found.size)
+    if outer.count != found.size:
+        return None
+    return replace(outer, places=runs.joined([runs.taken(outer.places, *own) for own in found.places]))
 
 
 def guarded(
@@ -149,6 +187,44 @@ def _only(form: Form) -> Atom | None:
     return form[0][0] if len(form) == 1 and form[0][1] == 1.0 else None
 
 
+def _counted(atom: Atom) -> _Counted | None:
+    """What `Where(in the last run, p - its first + those before, … Where(in the first run, p - its first, 0))` says."""
+    found: list[tuple[Atom, _Range, Form]] = []
+    rest: Form = ((atom, 1.0),)
+    while rest:
+        inner = _only(rest)
+        if inner is None or inner.kind != "Where" or inner.shape != atom.shape:
+            return None
+        condition, counted, rest = inner.operands
+        guard = _only(condition)
+        known = None if guard is None else _range(guard)
+        if guard is None or known is None or guard.shape != atom.shape:
+            return None
+        found.insert(0, (guard, known, counted))
+    if not found:
+        return None
+    remainder, size = found[0][1].remainder, found[0][1].size
+    before, parts = 0, list[Runs]()
+    for _, known, counted in found:
+        own = _counted_from(counted, remainder)
+        if (known.remainder, known.size) != (remainder, size) or own is None or own != known.first - before:
+            return None
+        parts.append(run(known.first, known.count))
+        before += known.count
+    given = _only(remainder.operands[0])
+    if given is None or not given.shape == remainder.shape == atom.shape or runs.union(parts) is None:
+        return None
+    return _Counted(given, runs.joined(parts), size, [guard for guard, _, _ in found])
+
+
+def _any_of(condition: Atom) -> list[Atom]:
+    """The conditions of which one must hold."""
+    if condition.kind != "Or":
+        return [condition]
+    every = [_only(form) for form in condition.operands]
+    return [inner for one in every if one is not None for inner in _any_of(one)] if None not in every else [condition]
+
+
 def _range(guard: Atom) -> _Range | None:
     """What `And(GreaterOrEqual(p - first, 0), Less(p - first, count))` says, with `p = Mod(i, size)`."""
     if guard.kind != "And" or len(guard.operands) != 2:
@@ -159,16 +235,22 @@ def _range(guard: Atom) -> _Range | None:
     counted, count = low.operands[0], _filled(high.operands[1])
     if low.operands[1] or high.operands[0] != counted or count is None or not counted:
         return None
-    remainder = [(atom, c) for atom, c in counted if atom.kind == "Mod"]
-    rest = tuple([(atom, c) for atom, c in counted if atom.kind != "Mod"])
-    first = _first(rest)
-    if len(remainder) != 1 or remainder[0][1] != 1.0 or first is None:
+    remainder = next((atom for atom, _ in counted if atom.kind == "Mod"), None)
+    first = None if remainder is None else _counted_from(counted, remainder)
+    if remainder is None or first is None:
         return None
-    size = _filled(remainder[0][0].operands[1])
-    fmod: Any = dict(remainder[0][0].details.attributes).get("fmod")
+    size = _filled(remainder.operands[1])
+    fmod: Any = dict(remainder.details.attributes).get("fmod")
     if size is None or first < 0 or first + round(count) > round(size) or fmod is None or fmod[-1] is not False:
         return None
-    return _Range(remainder[0][0], counted, first, round(count), round(size))
+    return _Range(remainder, first, round(count), round(size))
+
+
+def _counted_from(counted: Form, remainder: Atom) -> Number | None:
+    """The number that is subtracted from positions; None of any other combination."""
+    if dict(counted).get(remainder) != 1.0:
+        return None
+    return _first(tuple([(atom, c) for atom, c in counted if atom is not remainder]))
 
 
 def _filled(form: Form) -> float | None:

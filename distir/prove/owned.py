@@ -2,7 +2,8 @@
 
 `owned(x)` is `x`, whose rows are dense, with the rows of the k-th owner from `k * room` on, and zeros behind them, or
 after elementwise ops another number. It moves elements, by places that only the running program knows: `x` and the
-dispatch tell them. An owner has a part.
+dispatch tell them. An owner has a part. `owned places(p)` are the places among such rows of what is at the places `p`
+without room.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from distir.ops.splitting import layout
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.pieces import TermPiece
+from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Shape, Terms, Unproved
+
+PLACES = "owned places"
+"""The kind of an atom that is places among rows with room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +36,8 @@ class Owned:
     """The places without room."""
     owners: int
     room: int
-    first: int
-    """The first owner whose rows are here."""
-    count: int
-    """How many owners' rows are here."""
+    here: Runs
+    """The owners whose rows are here, in the order of the rows."""
     between: float = 0.0
     """What all elements between owners' rows are."""
 
@@ -55,7 +58,7 @@ class Owned:
     @property
     def has_all(self) -> bool:
         """Whether the rows of all owners are here."""
-        return self.count == self.owners
+        return self.here == places.full(self.owners)
 
     def agrees(self, other: Owned) -> bool:
         """Whether they are the rows of the same owners, in the same places."""
@@ -63,7 +66,7 @@ class Owned:
 
     def has_experts(self, counts: TermPiece, owners: int) -> bool:
         """Whether counts are those of the experts whose rows are here, which so many owners have."""
-        if len(counts.terms) != 1 or counts.terms[0][1:] != (1.0, ()) or owners != self.count:
+        if len(counts.terms) != 1 or counts.terms[0][1:] != (1.0, ()) or owners != places.length(self.here):
             return False
         atom, dispatch = counts.terms[0][0], self.dispatch
         if (atom.kind, dispatch.kind) != ("Dispatch", "Dispatch") or atom.operands != dispatch.operands:
@@ -71,7 +74,7 @@ class Owned:
         if replace(atom.details, result=0) != dispatch.details or atom.details.result != 1:
             return False
         each = counts.whole[-1] // self.owners
-        return counts.runs[-1] == ((self.first * each, (self.first + self.count) * each),)
+        return counts.runs[-1] == _each_of(self.here, each)
 
 
 def atom_of_rows(terms: Terms, rows: Atom, dispatch: Atom, owners: int, room: int, between: float) -> Atom:
@@ -84,8 +87,18 @@ def owned_places(algebra: Algebra, x: TermPiece, owners: int, room: int) -> Term
     """Places among rows, with room. Raises Unproved for what is no result of a dispatch."""
     if len(x.terms) != 1 or x.terms[0][1:] != (1.0, ()):
         raise Unproved("nothing says where rows are")
-    atom = algebra.terms.atom("owned", x.whole, (((x.terms[0][0], 1.0),),), (owners, room, 0.0))
+    atom = algebra.terms.atom(PLACES, x.whole, (((x.terms[0][0], 1.0),),), (owners, room))
     return replace(x, terms=((atom, 1.0, ()),))
+
+
+def of_places(x: TermPiece) -> Owned | None:
+    """What places among rows with room are; None of others."""
+    atom = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1:] == (1.0, ()) else None
+    if atom is None or atom.kind != PLACES:
+        return None
+    ((dispatch, _),) = atom.operands[0]
+    owners, room = atom.details
+    return Owned(replace(x, terms=((dispatch, 1.0, ()),)), dispatch, owners, room, places.full(owners))
 
 
 def owned(algebra: Algebra, rows: TermPiece, like: Owned, between: float = 0.0) -> TermPiece:
@@ -99,13 +112,25 @@ def owned(algebra: Algebra, rows: TermPiece, like: Owned, between: float = 0.0) 
         (atom_of_rows(terms, atom, like.dispatch, like.owners, like.room, between), c, addends)
         for atom, c, addends in rows.terms
     ]
-    at = ((like.first * like.room, (like.first + like.count) * like.room),)
+    at = _each_of(like.here, like.room)
     whole = (*rows.whole[:axis], like.owners * like.room, rows.whole[-1])
     return TermPiece(None, whole, (*rows.runs[:axis], at, rows.runs[-1]), algebra.totalled(made))
 
 
+def _each_of(owners: Runs, count: int) -> Runs:
+    """The places of what these owners have so many of each."""
+    return tuple([(start * count, stop * count) for start, stop in owners])
+
+
+def _owners(runs: Runs, count: int) -> Runs | None:
+    """The owners that have these places, so many each; None where some owner has others, too."""
+    if any(place % count for run in runs for place in run):
+        return None
+    return tuple([(start // count, stop // count) for start, stop in runs])
+
+
 def owners_of(algebra: Algebra, x: TermPiece | None) -> Owned | None:
-    """What rows with room, or places among them, are; None of others."""
+    """What rows with room are; None of others."""
     terms = [] if x is None else [term for term in x.terms if term[0].kind == "owned"]
     rests = [] if x is None else [term for term in x.terms if term[0].kind != "owned"]
     if x is None or not terms or any(atom.kind != "fill" for atom, _, _ in rests):
@@ -115,15 +140,10 @@ def owners_of(algebra: Algebra, x: TermPiece | None) -> Owned | None:
     if any((a.details[:2], a.operands[1:]) != (first.details[:2], first.operands[1:]) for a, _, _ in terms):
         return None
     plain = [(atom.operands[0][0][0], c, addends) for atom, c, addends in terms]
-    if len(first.operands) == 1:
-        dispatch = plain[0][0]
-        if len(terms) + len(rests) != 1:
-            return None
-        return Owned(replace(x, terms=algebra.totalled(plain)), dispatch, owners, room, 0, owners)
     axis = len(x.whole) - 2
-    if len(x.runs[axis]) != 1 or any(n % room for n in x.runs[axis][0]):
+    here = _owners(x.runs[axis], room)
+    if here is None:
         return None
-    ((start, stop),) = x.runs[axis]
     count = plain[0][0].shape[axis]
     whole: Shape = (*x.whole[:axis], count, x.whole[-1])
     runs = (*x.runs[:axis], places.full(count), x.runs[-1])
@@ -133,25 +153,25 @@ def owners_of(algebra: Algebra, x: TermPiece | None) -> Owned | None:
     plain += [(algebra.terms.reshaped(atom, plain[0][0].shape), c, addends) for atom, c, addends in rests]
     piece = TermPiece(value, whole, runs, algebra.totalled(plain))
     between = sum(float(atom.details) * c for atom, c, _ in rests) + sum(a.details[2] * c for a, c, _ in terms)
-    return Owned(piece, first.operands[1][0][0], owners, room, start // room, (stop - start) // room, between)
+    return Owned(piece, first.operands[1][0][0], owners, room, here, between)
 
 
 def owners_by(algebra: Algebra, counts: TermPiece, rows: int, owners: int) -> Owned | None:
     """What so many rows are of the experts that `counts` are of, which so many owners have; None without room."""
-    if len(counts.terms) != 1 or counts.terms[0][1:] != (1.0, ()) or len(counts.runs[-1]) != 1:
+    if len(counts.terms) != 1 or counts.terms[0][1:] != (1.0, ()):
         return None
     atom = counts.terms[0][0]
-    ((start, stop),) = counts.runs[-1]
-    each = (stop - start) // owners
-    if atom.kind != "Dispatch" or atom.details.result != 1 or not each or counts.whole[-1] % each or start % each:
+    each = places.length(counts.runs[-1]) // owners
+    if atom.kind != "Dispatch" or atom.details.result != 1 or not each or counts.whole[-1] % each:
         return None
+    here = _owners(counts.runs[-1], each)
     shape = atom.details.shapes[0]
     dispatch = algebra.terms.atom("Dispatch", shape, atom.operands, replace(atom.details, result=0), atom.linear)
     whole = counts.whole[-1] // each
-    if whole == 1:
+    if here is None or whole == 1:
         return None
     plain = replace(counts, whole=shape, runs=tuple(map(places.full, shape)), terms=((dispatch, 1.0, ()),))
-    return Owned(plain, dispatch, whole, rows // owners, start // each, owners)
+    return Owned(plain, dispatch, whole, rows // owners, here)
 
 
 def elementwise(
@@ -183,7 +203,11 @@ def elementwise(
         return None
     rows = {own for own, x in zip((*letters.operands, *letters.results), (*found, *[like] * len(results)), strict=True)
             if x is not None}  # fmt: skip
-    if len(rows) != 1 or None in (own := next(iter(rows))) or len(set(own)) != len(own):
+    own = next(iter(rows))
+    single = [n == 1 for n in like.plain.shape]  # a dimension of 1 has no letter, as it broadcasts
+    if len(rows) != 1 or any(a is None and not one for a, one in zip(own, single, strict=True)):
+        return None
+    if len(set(own) - {None}) != len(own) - own.count(None) or own[-2] is None:
         return None
     given = [
         np.full((1,) * len(own), x.between, x.elements)

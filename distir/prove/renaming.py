@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from distir.prove.algebra import Algebra
 from distir.prove.own import guard_of
-from distir.prove.owned import atom_of_rows
+from distir.prove.owned import PLACES, atom_of_rows
 from distir.prove.pieces import Addends, Term, TermPiece, Through, in_order
 from distir.prove.terms import MOVEMENTS, Atom, Form, Movement, OpDetails, combined, factor, scaled_out
 
@@ -25,6 +25,7 @@ KEPT = MOVEMENTS | {
     "greatest",
     "share",
     "owned",
+    PLACES,
     "Dispatch",
     "Where",
     "And",
@@ -190,7 +191,7 @@ class Substitution:
                 raise NotRenamedError
             ((guard, _),) = operands[1]
             return combined([(guard_of(terms, a, guard, atom.details), c) for a, c in operands[0]])
-        if atom.kind == "owned" and len(operands) > 1:
+        if atom.kind == "owned":
             ((dispatch, _),) = operands[1]
             return combined([(atom_of_rows(terms, a, dispatch, *atom.details), c) for a, c in operands[0]])
         if atom.kind in ("greatest", "share") and any(len(form) != 1 or form[0][1] != 1.0 for form in operands):

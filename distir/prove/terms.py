@@ -7,13 +7,18 @@ the same only if op, attributes, element types and operands are. Nothing here kn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 DIGITS = 12
-"""To so many digits factors are computed: 1/3 three times is 1."""
+"""To so many digits factors are computed. Those that are a simple fraction then, are that: 1/3 three times is 1."""
+
+SIMPLE = 10**5
+"""The greatest denominator of a simple fraction, which may also be multiplied by a power of 2."""
 
 MOST = 1e150
 """The largest factor, and the inverse of the smallest: the product of two is neither infinite nor zero."""
@@ -85,7 +90,13 @@ _EXACT = frozenset((0.0, 1.0, -1.0, 0.5, 2.0))
 def _rounded(value: float) -> float:
     if not 1 / MOST <= abs(value) <= MOST:
         raise Unproved("a factor is too large, or too small, to be followed")
-    return float(f"{value:.{DIGITS - 1}e}")
+    rounded = float(f"{value:.{DIGITS - 1}e}")
+    if rounded.is_integer():
+        return rounded
+    mantissa, exponent = math.frexp(value)
+    simple = Fraction(mantissa).limit_denominator(SIMPLE)
+    exact = math.ldexp(simple.numerator / simple.denominator, exponent)
+    return exact if float(f"{exact:.{DIGITS - 1}e}") == rounded else rounded
 
 
 def combined(parts: Sequence[tuple[Atom, float]]) -> Form:

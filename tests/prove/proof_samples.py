@@ -2,6 +2,9 @@
 
 from functools import cache
 
+from expert_programs import CAPACITY
+from expert_programs import decoder as written_decoder
+
 from distir import models
 from distir.models.perceptron import mlp
 from distir.models.transformer import gpt2
@@ -17,6 +20,7 @@ MODELS = {
     "llama": lambda: models.named("llama3-8b", batch=4, sequence=4, dtype="Float32", **SIZES),
     "experts": lambda: models.named("mixtral-8x7b", batch=4, sequence=4, dtype="Float32", **SPARSE),
     "biases": lambda: models.named("gpt-oss-20b", batch=4, sequence=4, dtype="Float32", **SPARSE),
+    "capacity": lambda: written_decoder(CAPACITY, layers=1, batch=4),
 }
 
 TRAINING = {
@@ -25,11 +29,18 @@ TRAINING = {
     "llama": ("grad", "loss=cross_entropy", "optimizer=adam", "clip=1.0"),
     "experts": ("grad", "loss=cross_entropy"),
     "biases": ("grad", "loss=cross_entropy"),
+    "capacity": ("grad", "loss=cross_entropy"),
 }
 
 EXPERTS = {
-    "experts": ("ep=2", "ep=4", "tp=2 ep=2", "ep=2 dp=2", "cp=2 ep=2", "dtp=2,2,1 experts=2"),
-    "biases": ("ep=2", "cp=2 cp_kind=ring"),
+    "experts": (
+        *("ep=2", "ep=4", "tp=2 ep=2", "ep=2 dp=2", "cp=2 ep=2", "dtp=2,2,1 experts=2"),
+        *("tp=2 etp=1", "tp=2 etp=1 skew=1 sequence=true", "dtp=2,2,1 experts=2 etp=1", "cp=2 cp_experts=true"),
+        "dtp=2,2,2 microbatches=2 etp=1 sequence=true",
+        "dtp=1,2,1 context=2 zigzag=false cp_experts=true etp=1 sequence=true",
+    ),
+    "biases": ("ep=2", "cp=2 cp_kind=ring", "tp=2 etp=1", "cp=2 cp_experts=true"),
+    "capacity": ("ep=2", "tp=2 etp=1"),
 }
 
 FORWARD = (

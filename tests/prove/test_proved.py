@@ -69,6 +69,26 @@ def test_losses_over_a_split_vocabulary_are_proved(words, reduction):
         assert prove(distir.transform(step, *words.split()), step).failures == ()
 
 
+@pytest.mark.parametrize("dtype", ["Float32", "Float64"])
+@pytest.mark.parametrize("rows", [6, 14])
+def test_factors_that_are_no_binary_fractions_are_the_same_in_parts(rows, dtype):
+    """One row's share of the mean is 1/6, of which no digits after any are exact."""
+    text = f"""
+    func @main(
+      %x: Tensor[{dtype}, ({rows}, 4), 1] {{batch = 0}}, %w: Tensor[{dtype}, (4, 16), 1] {{param}},
+      %l: Tensor[Int64, ({rows},), 1] {{batch = 0}}
+    ) {{
+      %s = MatMul(%x, %w)
+      %loss = SoftmaxCrossEntropyLoss[reduction = "sum"](%s, %l)
+      %mean = Mul(%loss, {1 / (4 * rows)})
+      return %mean
+    }}
+    """
+    step = distir.transform(distir.parse(text), "grad", "loss=none")
+    for words in ("tp=2", "dp=2", "tp=2 dp=2"):
+        assert prove(distir.transform(step, *words.split()), step).failures == ()
+
+
 @cache
 def dropped():
     """A training step that drops weights of attention and elements, by a seed."""

@@ -29,7 +29,11 @@ STRATEGIES = {
         "dtp=2,2,2 microbatches=2 representative=true zero=1 partition=split",
         "dtp=2,1,1 representative=true zero=3 partition=split",
     ),
-    "experts": ("dtp=2,2,1 experts=2 representative=true", "ep=2 representative=true"),
+    "experts": (
+        "dtp=2,2,1 experts=2 representative=true",
+        "ep=2 representative=true",
+        "dtp=2,2,1 experts=2 etp=1 sequence=true representative=true",
+    ),
 }
 COUNT = 2000 if ALL else 60
 """How many mutants that check are tried."""

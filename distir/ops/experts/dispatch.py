@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import DISCARD, Arg, Literal, Shape, TensorType, dims
 from distir.ops.core import op
-from distir.ops.experts.of_pieces import dispatched, of_all_rows, permuted
+from distir.ops.experts.of_pieces import dispatched, of_rows, permuted
 from distir.ops.experts.operands import check_experts, letters_of, stated_rows
 from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters, Parts
@@ -213,7 +213,7 @@ def Unpermute(rows: Array, places: Array, weights: Array | None = None) -> Array
 
 @Unpermute.pieces
 def _(p: Pieces, *given: Piece | None) -> Any:
-    return of_all_rows(p, "Unpermute", given, 0, 1)
+    return of_rows(p, "Unpermute", given, 0, 1)
 
 
 @Unpermute.sharding
@@ -266,7 +266,7 @@ def UnpermuteGrad(dy: Array, rows: Array, places: Array, weights: Array) -> Arra
 
 @UnpermuteGrad.pieces
 def _(p: Pieces, *given: Piece) -> Any:
-    return of_all_rows(p, "UnpermuteGrad", given, 1, 2)
+    return of_rows(p, "UnpermuteGrad", given, 1, 2)
 
 
 @UnpermuteGrad.sharding

@@ -1,7 +1,9 @@
 """What the ops of experts make of rows that owners of experts have, for proofs.
 
 `Dispatch` with `owners` leaves room behind the rows of each owner. Such rows are those of a dispatch without owners, in
-other places, and zeros between them; an owner has a part of them, and the experts that these rows are of.
+other places, and zeros between them; an owner has a part of them, and the experts that these rows are of. Where a
+device has the rows of all tokens, it takes its own out of them, by places that are -1 for the others; what it gives
+back is then a sum over the rows that it has.
 """
 
 from __future__ import annotations
@@ -24,20 +26,34 @@ def dispatched(p: Pieces, experts: Piece, num_experts: int, capacity: int | None
 
 
 def permuted(p: Pieces, x: Piece, places: Piece, weights: Piece | None, rows: Piece | None) -> Any:
-    """Rows, in the places that owners have for them."""
-    found = p.owners_of(places)
-    if found is None or rows is None or p.ints(rows) != (found.owners * found.room,):
-        return NotImplemented
-    (made,) = p.several("Permute", 1, x, found.plain, weights)
-    return [p.owned(made, found)]
+    """Rows, in the places that owners have for them; or those that a device takes out of them."""
+    *_, tokens, choices = p.shape(places)
+    count = tokens * choices if rows is None else p.ints(rows)[0]
+    part, found = p.taken(places), p.of_owned_places(places)
+    if part is not None and count == part.count:
+        (made,) = p.several("Permute", 1, x, part.positions, weights, Literal(part.size))
+        return [p.of_places(made, len(p.shape(x)) - 2, part.places, part.size)]
+    if found is not None and count == found.owners * found.room:
+        (made,) = p.several("Permute", 1, x, found.plain, weights)
+        return [p.owned(made, found)]
+    return NotImplemented if rows is None or count != tokens * choices else p.several("Permute", 1, x, places, weights)
 
 
-def of_all_rows(p: Pieces, op: str, given: Sequence[Piece | None], rows: int, places: int) -> Any:
-    """An op on rows, all of which are there, and on their places; these by their indices in `given`."""
-    found, said = p.owners_of(given[rows]), p.owners_of(given[places])
+def of_rows(p: Pieces, op: str, given: Sequence[Piece | None], rows: int, places: int) -> Any:
+    """An op on rows and on their places, these by their indices in `given`: a sum over the rows."""
+    found, plain = p.owners_of(given[rows]), list(given)
+    part = p.taken(given[places])
+    if part is not None:
+        axis = len(p.shape(given[rows])) - 2
+        if not p.has_rows(given[rows], axis, part):
+            return NotImplemented
+        plain[rows], plain[places] = p.whole(given[rows], axis), part.positions
+        (made,) = p.several(op, 1, *plain)
+        order = "" if found is None else f" of {found.owners} owners, {found.room} each"
+        return [p.some(made, f"rows{order}", p.places(given[rows], axis), part.size)]
+    said = p.of_owned_places(given[places])
     if found is None or said is None or not found.has_all or not found.agrees(said):
         return NotImplemented
-    plain = list(given)
     plain[rows], plain[places] = found.plain, said.plain
     return p.several(op, 1, *plain)
 
@@ -47,7 +63,15 @@ def multiplied(
 ) -> Any:
     """Rows times the matrices of their experts, whatever is said of the work."""
     found = p.owners_of(x)
-    if found is None or counts is None:
+    if counts is None:
+        rows = len(p.shape(x)) - 2
+        if (load, top_k, owners) == (1.0, 1, 1) and p.has_all(x, rows) and p.has_all(w, 0):
+            return NotImplemented
+        if found is not None or p.places(x, rows) != _each_of(p.places(w, 0), p.shape(x)[rows] // p.shape(w)[0]):
+            return NotImplemented
+        (made,) = p.several("RaggedMatMul", 1, p.whole(x, rows), p.whole(w, 0), transW=transW)
+        return [p.placed(made, rows, x, rows)]
+    if found is None:
         plain = (load, top_k) == (1.0, 1)
         return NotImplemented if plain else p.several("RaggedMatMul", 1, x, w, counts, transW=transW, owners=owners)
     axis = len(p.shape(counts)) - 1
@@ -71,7 +95,9 @@ def outer(
 ) -> Any:
     """The gradient of the matrices of an owner's experts."""
     found, other = p.owners_of(dy), p.owners_of(x)
-    if found is None or other is None or counts is None:
+    if counts is None:
+        return _of_equal_experts(p, dy, x, p.ints(experts)[0], transW, (load, top_k, owners) == (1.0, 1, 1))
+    if found is None or other is None:
         plain = (load, top_k) == (1.0, 1)
         given = dy, x, counts, experts
         return NotImplemented if plain else p.several("RaggedMatMulGrad", 1, *given, transW=transW, owners=owners)
@@ -80,6 +106,26 @@ def outer(
         return NotImplemented
     (made,) = p.several("RaggedMatMulGrad", 1, found.plain, other.plain, p.whole(counts, axis), transW=transW)
     return [p.placed(made, 0, counts, axis)]
+
+
+def _of_equal_experts(p: Pieces, dy: Piece, x: Piece, experts: int, transW: bool, is_plain: bool) -> Any:
+    """The gradient of matrices of experts with equally many rows each; `is_plain`: nothing is said of the work."""
+    rows = len(p.shape(x)) - 2
+    if is_plain and p.has_all(x, rows) and p.has_all(dy, rows):
+        return NotImplemented
+    each = p.shape(x)[rows] // experts
+    if p.places(dy, rows) != p.places(x, rows) or any(n % each for run in p.places(x, rows) for n in run):
+        return NotImplemented
+    count = p.whole_size(x, rows) // each
+    given = p.whole(dy, rows), p.whole(x, rows), None, Literal(count)
+    (made,) = p.several("RaggedMatMulGrad", 1, *given, transW=transW)
+    own = tuple([(start // each, stop // each) for start, stop in p.places(x, rows)])
+    return [p.of_places(made, 0, own, count)]
+
+
+def _each_of(experts: tuple[tuple[int, int], ...], count: int) -> tuple[tuple[int, int], ...]:
+    """The rows of experts, of which each has so many."""
+    return tuple([(start * count, stop * count) for start, stop in experts])
 
 
 def expanded(p: Pieces, x: Piece, counts: Piece, rows: Piece, *, owners: int) -> Any:
