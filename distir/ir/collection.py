@@ -10,6 +10,24 @@ MOST_UNSEEN = 4_000_000
 """So many objects may be made in pauses before the collector walks them."""
 
 _unseen = 0
+_is_apart = False
+
+
+def set_apart() -> None:
+    """Take all that lives now out of every walk for good: of a process that serves until it ends, such as an editor's.
+
+    It is remembered here, since the collector would have to walk all of it to say that there is any.
+    """
+    global _is_apart
+    _is_apart = True
+    gc.freeze()
+
+
+def put_back() -> None:
+    """End `set_apart`: the collector walks all again."""
+    global _is_apart
+    _is_apart = False
+    gc.unfreeze()
 
 
 @contextmanager
@@ -35,6 +53,6 @@ def _promote() -> None:
     if _unseen > MOST_UNSEEN:
         _unseen = 0
         gc.collect()
-    elif not gc.get_freeze_count():  # else a caller has set objects apart for good: the language server
+    elif not _is_apart:
         gc.freeze()
         gc.unfreeze()

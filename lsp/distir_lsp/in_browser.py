@@ -1,31 +1,75 @@
 """The server in a browser's worker, where Python is WebAssembly. Knows no browser: messages come and go as JSON text.
 
-`warm` runs when the site is built, before a snapshot of Python's memory is taken; `serve` runs in the page. Packages
-of compiled code (numpy) are not in the snapshot, and fetched when they are first needed, from where the site has them;
-what needs one that it lacks answers with an error.
+`rehearse` runs when the site is built, before a snapshot of Python's memory is taken; `serve` runs in the page, and
+finds imported and made what the rehearsal needed. Packages of compiled code (numpy) are not in the snapshot: they are
+fetched when they are first needed, from where the site has them; what needs one that it lacks answers with an error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
+import json
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 ROOMS = ("distir.ide", "distir.simulate", "distir.transform", "distir.models", "distir_lsp")
 """The packages whose modules are imported beforehand, with all that they import in turn."""
 
-PROFILE = "dgx-a100"
 
-
-def warm(texts: Iterable[str]) -> list[str]:
-    """Import what a session may need, and simulate these programs. Returns the modules that could not be imported."""
-    from distir.cost import load
-    from distir.ide.document import Setup, open_document
-
+async def rehearse(texts: Iterable[str]) -> list[str]:
+    """Import what a session may need, and have one with these programs. Returns the modules that cannot be imported."""
     missing = [name for room in ROOMS for name in _modules(room) if not _imported(name)]
-    for text in texts:
-        open_document(text, "warm.dir", Setup(load(PROFILE))).simulate()
+    answers: dict[object, asyncio.Future[Any]] = {}
+
+    def hear(text: str) -> None:
+        message = json.loads(text)
+        if "method" not in message:
+            answers[message["id"]].set_result(message)
+
+    async def fetch(_: str) -> bool:
+        return False
+
+    take = serve(hear, fetch)
+
+    def tell(method: str, params: object, **number: int) -> None:
+        take(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **number}))
+
+    async def ask(method: str, params: object) -> Any:
+        number = len(answers)
+        answer = answers[number] = asyncio.get_running_loop().create_future()
+        tell(method, params, id=number)
+        return await answer
+
+    refreshed = {"refreshSupport": True}
+    views = {"inlayHint": refreshed, "codeLens": refreshed, "semanticTokens": refreshed}
+    await ask("initialize", {"capabilities": {"workspace": views}, "processId": None, "rootUri": None})
+    tell("initialized", {})
+    for number, text in enumerate(texts):
+        uri = f"file:///rehearsal/{number}.dir"
+        document: dict[str, object] = {"textDocument": {"uri": uri}}
+        start = {"line": 0, "character": 0}
+        shown = document | {"range": {"start": start, "end": {"line": text.count("\n"), "character": 0}}}
+        opened = {"uri": uri, "languageId": "distir", "version": 1, "text": text}
+        tell("textDocument/didOpen", {"textDocument": opened})
+        await ask("distir/timeline", document | {"firstEvent": 0, "columns": True})
+        for method in ("distir/status", "distir/memory", "distir/transform", "distir/hardware"):
+            await ask(method, document | {"action": "list"})
+        edit = {"range": {"start": start, "end": start}, "text": "// edited\n"}
+        tell("textDocument/didChange", {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [edit]})
+        await ask("distir/timeline", document | {"firstEvent": 0, "columns": True})
+        await ask("textDocument/inlayHint", shown)
+        for method in ("codeLens", "semanticTokens/full", "foldingRange", "documentLink", "documentSymbol"):
+            await ask(f"textDocument/{method}", document)
+        for method in ("hover", "completion"):
+            await ask(f"textDocument/{method}", document | {"position": start})
+        tell("textDocument/didClose", document)
+    await ask("shutdown", None)
     return missing
 
 
@@ -38,7 +82,8 @@ def serve(send: Callable[[str], object], fetch: Callable[[str], Awaitable[bool]]
     from distir_lsp.server import DistirServer
     from distir_lsp.serving import on_messages
 
-    server = DistirServer()
+    server = DistirServer(_converter)
+    server.has_threads = False
     tried: dict[str, asyncio.Future[bool]] = {}
 
     async def obtain(package: str) -> bool:
@@ -55,6 +100,14 @@ def serve(send: Callable[[str], object], fetch: Callable[[str], Awaitable[bool]]
     importlib.invalidate_caches()  # a snapshot remembers no files
     import_plugins()
     return on_messages(server, send)
+
+
+@functools.cache
+def _converter() -> Converter:
+    """What reads and writes the protocol's messages. One for all servers: it learns each kind when that first comes."""
+    from pygls.protocol import default_converter
+
+    return default_converter()
 
 
 def _modules(package: str) -> list[str]:

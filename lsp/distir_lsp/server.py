@@ -12,14 +12,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cattrs import Converter
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import default_converter
 
 from distir import __version__
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.instances import calls_shown, facts
 from distir.ide.proofs import Proved
+from distir.ir.collection import set_apart
 from distir_lsp import diagnostics, following
 from distir_lsp.addresses import path_of
 from distir_lsp.positions import UTF16, Positions
@@ -68,14 +71,17 @@ class DistirServer(LanguageServer):
 
     protocol: Protocol  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __init__(self) -> None:
+    def __init__(self, converter: Callable[[], Converter] = default_converter) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             "distir",
             __version__,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             protocol_cls=Protocol,
+            converter_factory=converter,
             max_workers=8,
         )
+        self.has_threads = True
+        """Whether anything can be done beside the event loop; in a browser, all of it is in turn."""
         self.documents: dict[str, Open] = {}
         self.client_settings = Client()
         self.after_simulation: list[Callable[[str], None]] = []
@@ -110,7 +116,7 @@ class DistirServer(LanguageServer):
             importlib.import_module(f"distir_lsp.{name}").register(self)
         sys.setswitchinterval(SWITCH_S)
         # what is loaded stays; versions of documents hold no cycles, so looking for some is seldom worth its time
-        gc.freeze()
+        set_apart()
         gc.set_threshold(50_000, 20, 100)
 
     # ---- what handlers ask
@@ -390,7 +396,7 @@ class DistirServer(LanguageServer):
             return
         if self.is_asked_for_diagnostics:
             self.workspace_diagnostic_refresh(None)
-        if found.cost_s > WARMED_AFTER_S and document.is_simulated:
+        if self.has_threads and found.cost_s > WARMED_AFTER_S and document.is_simulated:
             self._warming.start(found.uri, QUIET_S)
         else:
             self._refresh(found.uri)

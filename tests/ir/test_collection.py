@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from distir.ir import collection
-from distir.ir.collection import paused_collection
+from distir.ir.collection import paused_collection, put_back, set_apart
 
 
 class Cycle:
@@ -50,15 +50,17 @@ def test_cycles_made_in_pauses_are_collected_in_the_end(collecting, monkeypatch)
     assert gone() is None
 
 
-def test_what_a_caller_has_frozen_stays_frozen(collecting):
-    gc.freeze()
+def test_what_is_set_apart_stays_so_and_is_not_walked_to_be_counted(collecting, monkeypatch):
+    set_apart()
     try:
         frozen = gc.get_freeze_count()
-        with paused_collection():
-            _ = [[number] for number in range(1_000)]
+        with monkeypatch.context() as counting:
+            counting.setattr(gc, "get_freeze_count", lambda: pytest.fail("counting takes a walk"))
+            with paused_collection():
+                _ = [[number] for number in range(1_000)]
         assert gc.get_freeze_count() > 0.99 * frozen > 0, "but for the few that other threads let go of meanwhile"
     finally:
-        gc.unfreeze()
+        put_back()
 
 
 def test_a_collector_that_is_off_stays_off(collecting):

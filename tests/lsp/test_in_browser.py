@@ -9,7 +9,7 @@ import sys
 sys.modules["numpy"] = sys.modules["ml_dtypes"] = None  # a browser has none
 
 import asyncio, json
-from distir_lsp.in_browser import serve, warm
+from distir_lsp.in_browser import rehearse, serve
 
 URI, TEXT = "file:///playground/p.dir", {text!r}
 
@@ -42,7 +42,7 @@ async def main():
     ran = (await until(lambda m: m.get("id") == 3))["result"]
     print(json.dumps([found.get("result", {{}}).get("latency_s"), messages, asked, ran]))
 
-missing = warm([])
+missing = asyncio.run(rehearse([TEXT.replace("@f", "@g")]))
 print(json.dumps(missing))
 asyncio.run(main())
 """

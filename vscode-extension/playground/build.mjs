@@ -1,9 +1,9 @@
 // Builds the site: `node build.mjs OUT COMPILED WHEEL...`, the wheels being DistIR's and those that it needs, of pure
 // Python; COMPILED is the folder of those that are not (packages.mjs).
 //
-// Python is started here once, with everything imported and some programs simulated; a snapshot of its memory is what
-// the worker starts from. Nothing in the site is fetched from anywhere else. `server/` is what the worker needs: VS Code
-// for the Web runs the same.
+// Python is started here twice: to compile all modules, and to import them and have a session; a snapshot of the second
+// one's memory is what the worker starts from. What the first one leaves in its memory is not in it. Nothing in the site
+// is fetched from anywhere else. `server/` is what the worker needs: VS Code for the Web runs the same.
 
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -13,6 +13,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { loadPyodide } from "pyodide";
 import { packagesIn } from "./packages.mjs";
+import { packed, place } from "./src/files.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "../..");
@@ -64,30 +65,28 @@ writeFileSync(join(out, "examples.json"), JSON.stringify(examples));
 // Python.
 const from = join(here, "node_modules/pyodide");
 for (const name of ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"]) cpSync(join(from, name), join(server, "pyodide", name));
+const compiler = await loadPyodide();
+const modules = compiledOf(wheels);
+const packages = packagesIn(compiled);
+for (const [name, file] of Object.entries(packages)) {
+  packages[name] = `${name}.files.gz`;
+  writeFileSync(join(server, packages[name]), gzipSync(compiledOf([join(compiled, file)])));
+}
+writeFileSync(join(server, "packages.json"), JSON.stringify(packages));
+writeFileSync(join(server, "python.files.gz"), gzipSync(modules));
 const python = await loadPyodide({ _makeSnapshot: true });
-for (const wheel of wheels) python.unpackArchive(new Uint8Array(readFileSync(wheel)), "zip", { extractDir: "/site" });
+place(modules, python.FS, "/site");
 python.FS.writeFile("/programs.json", JSON.stringify(examples.map(({ text }) => text)));
-const missing = python.runPython(`
-import gc, io, json, sys, zipfile
+const missing = await python.runPythonAsync(`
+import gc, json, sys
 from pathlib import Path
 sys.path.insert(0, "/site")
-from distir_lsp.in_browser import warm
-missing = warm(json.loads(Path("/programs.json").read_text()))
-packed = io.BytesIO()
-with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as packages:
-    for path in sorted(Path("/site").rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("RECORD"):
-            packages.write(path, path.relative_to("/site"))
-Path("/python.zip").write_bytes(packed.getvalue())
-del packed, packages
+from distir_lsp.in_browser import rehearse
+missing = await rehearse(json.loads(Path("/programs.json").read_text()))
 gc.collect()
 ", ".join(missing)
 `);
-writeFileSync(join(server, "python.zip"), python.FS.readFile("/python.zip"));
 writeFileSync(join(server, "python.snapshot.gz"), gzipSync(python.makeMemorySnapshot(), { level: 6 }));
-const packages = packagesIn(compiled);
-for (const file of Object.values(packages)) cpSync(join(compiled, file), join(server, file));
-writeFileSync(join(server, "packages.json"), JSON.stringify(packages));
 if (!("numpy" in packages)) console.log("without numpy, which could not be had: programs cannot be run, nor those be analysed that compute with tensors of the host");
 if (missing) console.log(`without these modules, which need packages that browsers lack: ${missing}`);
 
@@ -104,6 +103,21 @@ await build({
 });
 const total = files.reduce((sum, name) => sum + statSync(join(out, name)).size, 0);
 console.log(`${relative(process.cwd(), out)}: ${files.length} files, ${(total / 1e6).toFixed(1)} MB`);
+
+/** The files of wheels, their modules compiled: in a browser that takes Python longer than all else of an import. */
+function compiledOf(archives) {
+  compiler.runPython(`
+import shutil
+shutil.rmtree("/site", ignore_errors=True)`);
+  for (const archive of archives) compiler.unpackArchive(new Uint8Array(readFileSync(archive)), "zip", { extractDir: "/site" });
+  const found = compiler.runPython(`
+import compileall, py_compile
+from pathlib import Path
+compileall.compile_dir("/site", quiet=1, legacy=True, stripdir="/site", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+[str(path.relative_to("/site")) for path in sorted(Path("/site").rglob("*")) if path.is_file() and path.suffix != ".py" and path.name != "RECORD"]
+`);
+  return packed(found.toJs().map((name) => [name, compiler.FS.readFile(`/site/${name}`)]));
+}
 
 function list(folder, under = "") {
   return readdirSync(join(folder, under), { withFileTypes: true }).flatMap((entry) =>

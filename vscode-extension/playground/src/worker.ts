@@ -4,6 +4,7 @@
 // the server; before the first one, `{ ready: milliseconds }`, or `{ failed: reason }`. Knows neither the page nor VS Code.
 
 import type { PyodideInterface } from "pyodide";
+import { type FileSystem, place } from "./files.mjs";
 
 const begun = performance.now();
 
@@ -36,20 +37,20 @@ function withMemory(size: number): () => void {
 
 async function start(base: string): Promise<(message: string) => void> {
   const at = (name: string): URL => new URL(name, base);
-  const [{ loadPyodide }, snapshot, sources, packages] = await Promise.all([
+  const [{ loadPyodide }, snapshot, modules, packages] = await Promise.all([
     import(at("pyodide/pyodide.mjs").href) as Promise<{ loadPyodide: Load }>,
     bytes(at("python.snapshot.gz")),
-    bytes(at("python.zip")),
+    bytes(at("python.files.gz")),
     bytes(at("packages.json")).then((text) => JSON.parse(new TextDecoder().decode(text)) as Record<string, string>),
   ]);
   const done = withMemory(snapshot.byteLength);
   const python = await loadPyodide({ indexURL: at("pyodide/").href, _loadSnapshot: snapshot }).finally(done);
-  python.unpackArchive(sources, "zip", { extractDir: "/site" });
+  place(modules, python.FS as FileSystem, "/site");
   const send = (message: string): void => self.postMessage(JSON.parse(message));
   const obtain = async (name: string): Promise<boolean> => {
     const file = packages[name];
     if (file === undefined) return false;
-    python.unpackArchive(await bytes(at(file)), "zip", { extractDir: "/site" });
+    place(await bytes(at(file)), python.FS as FileSystem, "/site");
     return true;
   };
   return python.runPython("from distir_lsp.in_browser import serve; serve")(send, obtain);
