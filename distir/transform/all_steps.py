@@ -1,4 +1,4 @@
-"""Every step there is: importing this module registers them. A new module of steps gets its line here."""
+"""Imports every module that defines steps, which registers them. A new module of steps gets its line here."""
 
 from distir.transform import (
     checkpoint,
@@ -40,6 +40,6 @@ FAMILIES = (
     written_out,
     zero,
 )
-"""The modules whose import registers our steps."""
+"""The modules that register the built-in steps."""
 
 __all__ = ["FAMILIES", "STEPS", "parse_steps", "transform"]

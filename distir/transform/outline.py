@@ -1,7 +1,7 @@
-"""Outlining: sequences of statements that repeat become calls of one function.
+"""Outlining: repeated sequences of statements become calls of one function.
 
-A program that was unrolled, as importers write it, is found again as what it was: a layer that is called many times.
-What counts is structure, not names: the same ops with the same attributes, wired in the same way.
+Recovers the layers of an unrolled program, as importers write it. Sequences are equal if they have the same ops and
+attributes, wired in the same way; names do not matter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.transform.steps import step
 
 PERIODS = 32
-"""How many distances between equal statements are tried: those that occur most often."""
+"""How many periods are tried: the most frequent distances between equal statements."""
 
 
 @step(after=("inline", "fold", "dce", "reschedule"))
@@ -49,9 +49,9 @@ def outline(module: Module, smallest: int = 4) -> Module:
 
 
 def extracted(function: Function, start: int, count: int, taken: FunctionBuilder) -> tuple[Function, Function]:
-    """The function with `count` statements from `start` on made a call, and the function that is called.
+    """The function with `count` statements from `start` on replaced by a call, and the callee.
 
-    Its parameters have no types yet; `taken` knows the names of all functions.
+    The callee's parameters have no types yet; `taken` holds the names of all functions.
     """
     body = [s for s in function.body if not isinstance(s, Return)]
     return _replaced(function, body, _Run(count, (start,)), _uses(function), taken)
@@ -70,7 +70,7 @@ class _Run:
 
 
 def _outlined(function: Function, smallest: int, taken: FunctionBuilder) -> tuple[Function, Function] | None:
-    """The function with one kind of repetition outlined, and what was outlined; None if nothing repeats."""
+    """The function with one repetition outlined, and the new callee; None if nothing repeats."""
     body = [s for s in function.body if not isinstance(s, Return)]
     if len(body) < 2 * smallest or not all(isinstance(s, (Apply, Call)) for s in body):
         return None
@@ -82,7 +82,7 @@ def _outlined(function: Function, smallest: int, taken: FunctionBuilder) -> tupl
 
 
 def _runs(body: Sequence[Statement], smallest: int, uses: dict[str, list[int]]) -> Iterator[_Run]:
-    """Repetitions by the distance at which statements are alike."""
+    """Repetitions, found by the distance between equal statements."""
     keys = _keys(body)
     last: dict[int, int] = {}
     distances: Counter[int] = Counter()
@@ -106,7 +106,7 @@ def _runs(body: Sequence[Statement], smallest: int, uses: dict[str, list[int]]) 
 def _best_phase(
     body: Sequence[Statement], period: int, start: int, end: int, uses: dict[str, list[int]]
 ) -> Iterator[_Run]:
-    """The windows that are wired alike, cut where the fewest values cross; none where more cross than it is worth."""
+    """The windows with equal wiring, cut where the fewest values cross; none if outlining would not pay off."""
     found: list[tuple[int, int, _Run]] = []
     for phase in range(min(period, end - start - 2 * period + 1)):
         starts = range(start + phase, end - period + 1, period)
@@ -120,7 +120,7 @@ def _best_phase(
 
 
 def _keys(body: Sequence[Statement]) -> list[int]:
-    """A number for each statement, the same where all but the values' names is."""
+    """A number for each statement: equal for statements that differ in values' names alone."""
     numbers: dict[object, int] = {}
     return [numbers.setdefault(_key(statement), len(numbers)) for statement in body]
 
@@ -140,7 +140,7 @@ def _shape(arg: Arg) -> object:
 
 
 def _wiring(body: Sequence[Statement], start: int, period: int) -> tuple[object, ...]:
-    """Which operand is which result from inside the window; operands from outside are all the same."""
+    """By operand: which result of the window it is; all operands from outside count as equal."""
     inside = {n: (i, k) for i in range(period) for k, n in enumerate(results(body[start + i])) if n != DISCARD}
     return tuple(inside.get(name) for i in range(period) for name in names(operands(body[start + i])))
 
@@ -165,7 +165,7 @@ def _outputs(body: Sequence[Statement], start: int, period: int, uses: dict[str,
 
 
 def _inputs(body: Sequence[Statement], start: int, period: int) -> list[str]:
-    """The operands of a window that come from outside, as often as they are mentioned."""
+    """The operands of a window that come from outside, with repetitions."""
     inside = {n for i in range(period) for n in results(body[start + i])}
     mentioned = (name for i in range(period) for name in names(operands(body[start + i])))
     return [name for name in mentioned if name not in inside and name != DISCARD]
@@ -221,7 +221,7 @@ def _block(
         builder.fresh(taken)
     params = [Param(builder.fresh(column[0]), UNKNOWN) for column in columns]
     param_of = {column: param.name for column, param in zip(columns, params, strict=True)}
-    # One value of the first window may be in places that hold different values in another one.
+    # Operands that are one value in the first window may be different values in another.
     order = iter([param_of[mention] for mention in mentions])
 
     def inside(arg: Arg) -> Arg:
