@@ -16,7 +16,7 @@ from distir.transform import (
     seeding,
     sharding,
     training,
-    written_out,
+    unfusing,
     zero,
 )
 from distir.transform.steps import STEPS, parse_steps, transform
@@ -37,7 +37,7 @@ FAMILIES = (
     seeding,
     sharding,
     training,
-    written_out,
+    unfusing,
     zero,
 )
 """The modules that register the built-in steps."""

@@ -31,6 +31,7 @@ from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
+from distir.transform.instances import first_instances
 from distir.transform.operands import on_stream
 
 NORMALIZATION = "BatchNormalization"
@@ -43,25 +44,10 @@ def with_batch_statistics(analysis: Analysis, entry: Function, everywhere: bool)
     in PyTorch, the running variance averages unbiased variances; if the program itself uses the new statistic, ONNX's
     definition holds, which averages biased ones.
     """
-    rewriter = _Rewriter(first_states(analysis, entry), everywhere)
+    rewriter = _Rewriter({i.function.name: i.state for i in first_instances(analysis, entry)}, everywhere)
     for function in callees_first(analysis.module):
         rewriter.rewrite(function, is_entry=function.name == entry.name)
     return Module(rewriter.functions[f.name] for f in analysis.module), rewriter.updated[entry.name]
-
-
-def first_states(analysis: Analysis, entry: Function) -> dict[str, State]:
-    """The state of each function that the entry function calls, directly or not: that of its first call."""
-    found = {entry.name: analysis.states[entry.name]}
-    waiting = [entry]
-    while waiting:
-        caller = waiting.pop()
-        state = found[caller.name]
-        for statement in caller.body:
-            if isinstance(statement, Call) and statement.function not in found:
-                inner = analysis.domain.instance(statement.function, state(statement.args))
-                found[statement.function] = inner.state
-                waiting.append(inner.function)
-    return found
 
 
 @dataclass

@@ -35,7 +35,7 @@ from distir.ir import (
 )
 from distir.ir import names as names_of
 from distir.ir.builder import namer
-from distir.ir.calls import callees_first
+from distir.ir.calls import called_by, callees_first
 from distir.ops import type_of
 from distir.ops.float8 import scale_shape
 from distir.transform.checking import checked
@@ -116,7 +116,7 @@ def fp8(
         raise ProgramError([Diagnostic(codes.NOTHING_IN_FLOAT8, site, message, (), hint)])
     delayed = value == "delayed"
     if delayed:
-        deep = {s.function for f in module if f.name != entry.name for s in f.body if isinstance(s, Call)}
+        deep = called_by(f for f in module if f.name != entry.name)
         if shared := sorted(name for name in deep if found.get(name)):
             return fp8(inline(module, tuple(shared)), value, history=history)
     whole = _Whole(module, entry, history if delayed else None)

@@ -69,7 +69,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class BackwardFunction:
+class VjpFunction:
     """The signature of a VJP function.
 
     `seeds`: results of the forward function whose gradients it takes; `gradients`: parameters whose gradients it
@@ -103,7 +103,7 @@ class Differentiation:
         self._functions = FunctionBuilder("")  # for the names of functions
         for name in self.module.functions:
             self._functions.fresh(name)
-        self._backwards: dict[tuple[object, ...], BackwardFunction | None] = {}
+        self._backwards: dict[tuple[object, ...], VjpFunction | None] = {}
         self._bodies: dict[object, Function] = {}
         self._types: dict[tuple[str, int, str], Type] = {}
         """By function, id of a state, and name: the types of values that had no name (`_`) in the program."""
@@ -200,7 +200,7 @@ class Differentiation:
         seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
         active = tuple(i for i, arg in enumerate(call.args) if not back.active.isdisjoint(names((arg,))))
         self._calls.append(Site(back.function.name, index))
-        backward: BackwardFunction | None = yield self._backward(call.function, back.state(call.args), seeded, active)
+        backward: VjpFunction | None = yield self._backward(call.function, back.state(call.args), seeded, active)
         self._calls.pop()
         if backward is None:
             return
@@ -225,7 +225,7 @@ class Differentiation:
 
     def _backward(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Deep[BackwardFunction | None]:
+    ) -> Deep[VjpFunction | None]:
         """The VJP function of `name` for these arguments; None if no parameter has a gradient."""
         key = (name, vs, seeded, active)
         if key not in self._backwards:
@@ -234,7 +234,7 @@ class Differentiation:
 
     def _made_backward(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Deep[BackwardFunction | None]:
+    ) -> Deep[VjpFunction | None]:
         function = self.module.functions[name]
         state = self._analysis.domain.instance(name, vs).state
         builder = namer(function)
@@ -260,7 +260,7 @@ class Differentiation:
         returned = tuple(totals.values())
         body = live(builder.body, names(returned))
         name, needs, taken = self._finished(function, state, body, returned, given)
-        return BackwardFunction(name, needs, taken, tuple(totals), tuple(dtypes[i] for i in totals))
+        return VjpFunction(name, needs, taken, tuple(totals), tuple(dtypes[i] for i in totals))
 
     def _finished(
         self,

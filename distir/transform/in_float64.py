@@ -31,6 +31,7 @@ from distir.ir import (
     Type,
     types,
 )
+from distir.ir.calls import called_by
 from distir.ops import OPS, dense
 
 FLOAT32, FLOAT64 = DTYPES["Float32"], DTYPES["Float64"]
@@ -49,7 +50,7 @@ def in_float64(module: Module) -> Module:
     The result may not check: some ops give Float32 for any operands. Callees accept any element type, such as scales in
     Float32.
     """
-    called = {s.function for f in module for s in f.body if isinstance(s, Call)}
+    called = called_by(module)
     return Module(
         Function(
             f.name,

@@ -25,7 +25,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import inlined_sizes
+from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
 from distir.transform.common_subexpressions import substituted, with_arguments
 from distir.transform.dead_code import with_results
@@ -46,7 +46,7 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
         hint = suggestion(name, module.functions)
         raise StepError(f"`inline` expected functions of the program, found `{name}`" + (f"; {hint}" if hint else ""))
     chosen -= set(entry_names(module))
-    called = {s.function for f in module for s in f.body if isinstance(s, Call)}
+    called = called_by(module)
     kept = [function for function in module if function.name not in chosen & called]
     sizes = inlined_sizes(module, chosen)
     for function in kept:
@@ -59,7 +59,7 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     return Module(written)
 
 
-def written_out(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
+def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
     """The callee's body in place of a call, and a substitution for those results that are other values of the caller.
 
     `builder` holds the names in use. Calls in the body stay calls.

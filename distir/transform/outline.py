@@ -27,6 +27,7 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.dataflow import uses
 from distir.transform.steps import step
 
 PERIODS = 32
@@ -54,7 +55,7 @@ def extracted(function: Function, start: int, count: int, taken: FunctionBuilder
     The callee's parameters have no types yet; `taken` holds the names of all functions.
     """
     body = [s for s in function.body if not isinstance(s, Return)]
-    return _replaced(function, body, _Run(count, (start,)), _uses(function), taken)
+    return _replaced(function, body, _Run(count, (start,)), uses(function.body), taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +75,14 @@ def _outlined(function: Function, smallest: int, taken: FunctionBuilder) -> tupl
     body = [s for s in function.body if not isinstance(s, Return)]
     if len(body) < 2 * smallest or not all(isinstance(s, (Apply, Call)) for s in body):
         return None
-    uses = _uses(function)
-    best = max(_runs(body, smallest, uses), key=lambda run: (run.saved, -run.period), default=None)
+    used = uses(function.body)
+    best = max(_runs(body, smallest, used), key=lambda run: (run.saved, -run.period), default=None)
     if best is None or best.saved < 1:
         return None
-    return _replaced(function, body, best, uses, taken)
+    return _replaced(function, body, best, used, taken)
 
 
-def _runs(body: Sequence[Statement], smallest: int, uses: dict[str, list[int]]) -> Iterator[_Run]:
+def _runs(body: Sequence[Statement], smallest: int, used: dict[str, list[int]]) -> Iterator[_Run]:
     """Repetitions, found by the distance between equal statements."""
     keys = _keys(body)
     last: dict[int, int] = {}
@@ -99,12 +100,12 @@ def _runs(body: Sequence[Statement], smallest: int, uses: dict[str, list[int]]) 
             while end + period < len(keys) and keys[end] == keys[end + period]:
                 end += 1
             if end - start >= period:
-                yield from _best_phase(body, period, start, end + period, uses)
+                yield from _best_phase(body, period, start, end + period, used)
             start = max(end, start + 1)
 
 
 def _best_phase(
-    body: Sequence[Statement], period: int, start: int, end: int, uses: dict[str, list[int]]
+    body: Sequence[Statement], period: int, start: int, end: int, used: dict[str, list[int]]
 ) -> Iterator[_Run]:
     """The windows with equal wiring, cut where the fewest values cross; none if outlining would not pay off."""
     found: list[tuple[int, int, _Run]] = []
@@ -113,7 +114,7 @@ def _best_phase(
         wirings = {at: _wiring(body, at, period) for at in starts}
         common, _ = Counter(wirings.values()).most_common(1)[0]
         alike = tuple(at for at in starts if wirings[at] == common)
-        found.append((-len(alike), _crossing(body, alike[0], period, uses), _Run(period, alike)))
+        found.append((-len(alike), _crossing(body, alike[0], period, used), _Run(period, alike)))
     _, crossing, run = min(found, key=lambda f: f[:2])
     if crossing <= period:
         yield run
@@ -145,22 +146,13 @@ def _wiring(body: Sequence[Statement], start: int, period: int) -> tuple[object,
     return tuple(inside.get(name) for i in range(period) for name in names(operands(body[start + i])))
 
 
-def _uses(function: Function) -> dict[str, list[int]]:
-    """Where each value is used, by the index of the statement."""
-    uses: dict[str, list[int]] = {}
-    for index, statement in enumerate(function.body):
-        for name in names(operands(statement)):
-            uses.setdefault(name, []).append(index)
-    return uses
-
-
-def _outputs(body: Sequence[Statement], start: int, period: int, uses: dict[str, list[int]]) -> set[tuple[int, int]]:
+def _outputs(body: Sequence[Statement], start: int, period: int, used: dict[str, list[int]]) -> set[tuple[int, int]]:
     """The results of a window that are used outside it."""
     return {
         (i, k)
         for i in range(period)
         for k, name in enumerate(results(body[start + i]))
-        if any(not start <= at < start + period for at in uses.get(name, ()))
+        if any(not start <= at < start + period for at in used.get(name, ()))
     }
 
 
@@ -171,18 +163,18 @@ def _inputs(body: Sequence[Statement], start: int, period: int) -> list[str]:
     return [name for name in mentioned if name not in inside and name != DISCARD]
 
 
-def _crossing(body: Sequence[Statement], start: int, period: int, uses: dict[str, list[int]]) -> int:
-    return len(set(_inputs(body, start, period))) + len(_outputs(body, start, period, uses))
+def _crossing(body: Sequence[Statement], start: int, period: int, used: dict[str, list[int]]) -> int:
+    return len(set(_inputs(body, start, period))) + len(_outputs(body, start, period, used))
 
 
 def _replaced(
-    function: Function, body: Sequence[Statement], run: _Run, uses: dict[str, list[int]], taken: FunctionBuilder
+    function: Function, body: Sequence[Statement], run: _Run, used: dict[str, list[int]], taken: FunctionBuilder
 ) -> tuple[Function, Function]:
     windows = [_inputs(body, start, run.period) for start in run.starts]
     # Operands that are the same value in every window are one parameter.
     mentions = list(zip(*windows, strict=True))
     columns = list(dict.fromkeys(mentions))
-    outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, uses) for at in run.starts)))
+    outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, used) for at in run.starts)))
     name = taken.fresh("block")
     block = _block(name, body[run.starts[0] : run.starts[0] + run.period], columns, outputs, mentions)
     whole: list[Statement] = []
@@ -192,7 +184,7 @@ def _replaced(
         if index in rows:
             row = rows[index]
             args = tuple(column[row] for column in columns)
-            given = tuple(_given(body[index + i], k, uses) for i, k in outputs)
+            given = tuple(_given(body[index + i], k, used) for i, k in outputs)
             whole.append(Call(given, name, args))
             index += run.period
         else:
@@ -202,9 +194,9 @@ def _replaced(
     return replace(function, body=(*whole, *ending)), block
 
 
-def _given(statement: Statement, result: int, uses: dict[str, list[int]]) -> str:
+def _given(statement: Statement, result: int, used: dict[str, list[int]]) -> str:
     name = results(statement)[result]
-    return name if name in uses else DISCARD
+    return name if name in used else DISCARD
 
 
 def _block(

@@ -13,10 +13,10 @@ from itertools import chain, zip_longest
 from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, operands, results
 from distir.ir.builder import namer
 from distir.transform.common_subexpressions import with_arguments
-from distir.transform.inline import written_out
+from distir.transform.inline import inlined_call
 
 
-def written_side_by_side(
+def interleaved_calls(
     module: Module, function: Function, calls: Collection[int], moves: Callable[[Apply], bool] = lambda statement: False
 ) -> Function:
     """The function with the calls at these indices of its body inlined and interleaved.
@@ -42,7 +42,7 @@ def written_side_by_side(
         for call in run:
             given = with_arguments(call, instead)
             assert isinstance(given, Call)
-            column, replaced = written_out(module, given, builder)
+            column, replaced = inlined_call(module, given, builder)
             columns.append(column)
             instead |= replaced
         rows = chain.from_iterable(zip_longest(*columns))

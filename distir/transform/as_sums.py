@@ -45,7 +45,7 @@ weights."""
 FLOAT32 = DTYPES["Float32"]
 
 
-def written_by_parts(module: Module) -> Module:
+def written_as_sums(module: Module) -> Module:
     """The module with such statements of its entry function rewritten; the same module if it has none."""
     entry = entry_of(module)
     if not any(isinstance(s, Apply) and (s.op == "ScatterND" or _is_weighted_mean(s) or _adds(s)) for s in entry.body):
