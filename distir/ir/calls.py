@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from distir.ir.core import Apply, Call, Function, Module
 
@@ -10,6 +10,31 @@ from distir.ir.core import Apply, Call, Function, Module
 def callees(function: Function) -> Iterator[str]:
     """The functions that a function calls, each once, in the order of their first calls."""
     return iter(dict.fromkeys(s.function for s in function.body if isinstance(s, Call)))
+
+
+def called_by(functions: Iterable[Function]) -> set[str]:
+    """The functions that some of these call directly."""
+    return {name for function in functions for name in callees(function)}
+
+
+def reachable(functions: Mapping[str, Function], roots: Iterable[Function]) -> list[str]:
+    """The functions that `roots` call, directly or not, in the order in which they are found."""
+    found: dict[str, None] = {}
+    waiting = [*roots]
+    while waiting:
+        for name in callees(waiting.pop()):
+            if name not in found and name in functions:
+                found[name] = None
+                waiting.append(functions[name])
+    return list(found)
+
+
+def without_orphans(given: Module, functions: Iterable[Function]) -> Module:
+    """The module of these functions, without those that `given` called and that nothing calls any more."""
+    rewritten = {f.name: f for f in functions}
+    roots = rewritten.keys() - called_by(given)
+    kept = roots.union(reachable(rewritten, [rewritten[name] for name in roots]))
+    return Module(f for f in rewritten.values() if f.name in kept)
 
 
 def callees_first(module: Module) -> Iterator[Function]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from distir.ir import DISCARD, Apply, Function, Module, Statement, results
+from distir.ir.dataflow import definitions
 from distir.syntax import scan
 from distir.syntax.core import Syntax
 from distir.syntax.formatting import comment_text, format_function, items_of, param_ends
@@ -136,8 +137,8 @@ class _Places:
 
     def __init__(self, module: Module, source: Module) -> None:
         self._module, self._source = module, source
-        self._there = {f.name: _definitions(f) for f in module}
-        self._before = {f.name: _definitions(f) for f in source}
+        self._there = {f.name: definitions(f.body) for f in module}
+        self._before = {f.name: definitions(f.body) for f in source}
         self._owners = Counter(name for names in self._before.values() for name in names)
         self._new: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
         """By a name without its numbers: the statements that define such values, which were not there before."""
@@ -178,11 +179,6 @@ class _Places:
                     if not any(_alike(statement, self._source.functions[function].body[rival]) for rival in rivals):
                         return where, index
         return None
-
-
-def _definitions(function: Function) -> dict[str, int]:
-    """By value: the statement that defines it."""
-    return {name: index for index, s in enumerate(function.body) for name in results(s) if name != DISCARD}
 
 
 def _without_numbers(name: str) -> Iterator[str]:

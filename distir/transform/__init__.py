@@ -1,7 +1,20 @@
 """Transforms: functions Module -> Module, composable, that refuse with a diagnostic what they cannot do.
 
-Names are imported when they are first asked for: programs that only check need not load the transforms. Modules of
-steps are listed in `all_steps`.
+A step is a transform registered by name (`steps`); `all_steps` imports all of them, `transform` applies some in turn.
+Read in the order in which a program passes through them:
+
+- One device. `training` derives the training step of a forward program, by `gradient` (reverse mode, with `residuals`);
+  before it, `float8`, `seeding`, `unfusing` and `batch_statistics` rewrite ops; after it, `checkpoint` recomputes
+  activations.
+- Distribution. `pipeline` cuts a program into stages and microbatches; `sharding` partitions it over a mesh axis (steps
+  `dp`, `tp`, `cp`, `ep`); `dtp` combines both; `zero` partitions the state that replicas share.
+- Schedule and kernels. `overlap` moves communication onto streams, `rescheduling` reorders statements, `fusion` forms
+  kernels.
+- Clean-up. `inline`, `outline`, `fold`, `dead_code`, `common_subexpressions`.
+
+`verification` compares results with those of the original program, `comparison` the costs of two programs.
+
+Names are imported on first use: programs that only check need not load the transforms.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Every step there is: importing this module registers them. A new module of steps gets its line here."""
+"""Imports every module that defines steps, which registers them. A new module of steps gets its line here."""
 
 from distir.transform import (
     checkpoint,
@@ -16,7 +16,7 @@ from distir.transform import (
     seeding,
     sharding,
     training,
-    written_out,
+    unfusing,
     zero,
 )
 from distir.transform.steps import STEPS, parse_steps, transform
@@ -37,9 +37,9 @@ FAMILIES = (
     seeding,
     sharding,
     training,
-    written_out,
+    unfusing,
     zero,
 )
-"""The modules whose import registers our steps."""
+"""The modules that register the built-in steps."""
 
 __all__ = ["FAMILIES", "STEPS", "parse_steps", "transform"]

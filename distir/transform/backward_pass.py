@@ -1,4 +1,4 @@
-"""One function's backward pass as it is written: gradients by value, their sums, and what they are called."""
+"""The backward pass of one function under construction: gradients by value, their sums, and their names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Gradient = Arg | None
 
 @dataclass(slots=True)
 class BackwardPass:
-    """A function's backward pass as it is written."""
+    """The backward pass of one function under construction."""
 
     function: Function
     state: State
@@ -30,7 +30,7 @@ class BackwardPass:
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def keep(self, tape: Tape, pairs: Sequence[tuple[Arg, Arg]], stream: str = "") -> None:
-        """Take over what a rule has written, under names that say what it is, on the stream of what it is for."""
+        """Append the statements of a gradient rule, with descriptive names, on the stream of the forward statement."""
         statements = tape.take(gradient for _, gradient in pairs)
         lasting: dict[str, str] = {}
         for arg, gradient in pairs:
@@ -65,14 +65,14 @@ class BackwardPass:
         return f"d{arg}" if isinstance(arg, str) else "dtuple"
 
     def contribution_name(self, arg: str) -> str:
-        """`dx`, or `dx_1` and so on where several contributions will be summed to `dx`."""
+        """`dx`; or `dx_1`, `dx_2`, … if several contributions are summed to `dx`."""
         if self.uses.get(arg, 0) < 2:
             return self.builder.fresh(f"d{arg}")
         self.counts[arg] = self.counts.get(arg, 0) + 1
         return self.builder.fresh(f"d{arg}_{self.counts[arg]}")
 
     def dtype(self, tape: Tape, name: str) -> DType | None:
-        """The element type of a value's gradient, if that of a contribution is known."""
+        """The element type of a value's gradient; None if no contribution has a known one."""
         for gradient in self.contributions.get(name, ()):
             found = type_of(tape.values[gradient]) if isinstance(gradient, str) and gradient in tape.values else None
             if isinstance(found, TensorType) and found.dtype is not None:

@@ -1,9 +1,9 @@
-"""Batch normalisation as it is trained: with the mean and variance of the batch, and running statistics that follow.
+"""Batch normalisation in training mode: normalises by statistics of the batch, and updates running statistics.
 
 Each `BatchNormalization` in training mode becomes the same op in inference mode, which takes the statistics as
-operands, and ops that compute these. So gradients flow through them; and where the batch is split over replicas, the
-statistics are those of the whole batch, added up over all of them, as with PyTorch's `SyncBatchNorm`. The new running
-statistics are handed up to the entry function as further results of the functions between.
+operands, and ops that compute these. So gradients flow through them; and if the batch is split over replicas, the
+statistics are summed over all of them, as with PyTorch's `SyncBatchNorm`. Functions return the new running statistics
+to the entry function as further results.
 """
 
 from __future__ import annotations
@@ -31,37 +31,23 @@ from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
+from distir.transform.instances import first_instances
 from distir.transform.operands import on_stream
 
 NORMALIZATION = "BatchNormalization"
 
 
 def with_batch_statistics(analysis: Analysis, entry: Function, everywhere: bool) -> tuple[Module, Mapping[str, str]]:
-    """The module with batch normalisations that are in training mode written out, or all of them, and the updates.
+    """Expand batch normalisations: those in training mode, or (`everywhere`) all. Returns the module and the updates.
 
-    Those are, by parameter of the entry function that holds a running statistic, what its new value is called there.
-    As in PyTorch, the running variance follows the unbiased one; where a program names a new statistic itself, that is
-    ONNX's, which follows the biased one.
+    The updates map each parameter of the entry function that holds a running statistic to the name of its new value. As
+    in PyTorch, the running variance averages unbiased variances; if the program itself uses the new statistic, ONNX's
+    definition holds, which averages biased ones.
     """
-    rewriter = _Rewriter(first_states(analysis, entry), everywhere)
+    rewriter = _Rewriter({i.function.name: i.state for i in first_instances(analysis, entry)}, everywhere)
     for function in callees_first(analysis.module):
         rewriter.rewrite(function, is_entry=function.name == entry.name)
     return Module(rewriter.functions[f.name] for f in analysis.module), rewriter.updated[entry.name]
-
-
-def first_states(analysis: Analysis, entry: Function) -> dict[str, State]:
-    """What is known of the values of each function that the entry function reaches, as it is called first."""
-    found = {entry.name: analysis.states[entry.name]}
-    waiting = [entry]
-    while waiting:
-        caller = waiting.pop()
-        state = found[caller.name]
-        for statement in caller.body:
-            if isinstance(statement, Call) and statement.function not in found:
-                inner = analysis.domain.instance(statement.function, state(statement.args))
-                found[statement.function] = inner.state
-                waiting.append(inner.function)
-    return found
 
 
 @dataclass
@@ -70,12 +56,12 @@ class _Rewriter:
     everywhere: bool
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     updated: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """By function: its parameters that hold running statistics, and their new values inside."""
+    """By function: its parameters that hold running statistics, and the names of their new values."""
 
     def rewrite(self, function: Function, is_entry: bool) -> None:
         f = namer(function)
         now: dict[str, str] = {}
-        """By running statistic: its value so far. One that is used twice is updated twice."""
+        """By running statistic: the name of its latest value. A statistic that is used twice is updated twice."""
         for index, statement in enumerate(function.body):
             if isinstance(statement, Apply) and self._is_trained(function, statement):
                 start = len(f.body)
@@ -117,7 +103,7 @@ class _Rewriter:
         (variance,) = f.apply("ReduceMean", squares, others, keepdims=False, results=(f"{y}.variance",))
         normal = Attributes({"epsilon": attrs["epsilon"]})
         f.body.append(Apply((y,), NORMALIZATION, (x, scale, bias, mean, variance), normal, statement.claims[:1]))
-        # ONNX's momentum is that of the running statistics.
+        # ONNX's momentum is the weight of the old statistic.
         follows = Attributes({"momentum": round(1.0 - cast("float", attrs["momentum"]), 9)})
         if named[1] == DISCARD:
             variance = _unbiased(f, x, mean, variance, stated)

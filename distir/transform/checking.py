@@ -1,6 +1,6 @@
-"""Programs checked before a transform and after it: no step may give a program that does not check.
+"""Checks programs before and after a transform: no step may give a program that does not check.
 
-A module is checked once: what a step gives is what the next one takes.
+Each module is checked once: the result of a step is the input of the next.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def checked(module: Module, only: str | None = None) -> Analysis:
 
 
 def check_result(step: str, given: Module, made: Module) -> None:
-    """Check what a step, as it was written (`tp=2`), has made of a module.
+    """Check the result of a step, which was written as `tp=2`, say.
 
-    Raises ProgramError: with the mistakes of `given` if it has some itself, or else with DIR606.
+    Raises ProgramError: with the mistakes of `given`, the step's input, if it has any, else with DIR606.
     """
     errors = analysed(made).errors
     if errors:
@@ -43,7 +43,7 @@ def check_result(step: str, given: Module, made: Module) -> None:
 
 
 def checked_result(step: str, given: Module, made: Module, only: str) -> Analysis:
-    """The analysis of one function, and its calls, of what a part of a step has made. Raises ProgramError, DIR606."""
+    """The analysis of one function and its calls, after a part of a step. Raises ProgramError, DIR606."""
     try:
         return checked(made, only)
     except ProgramError as error:
@@ -51,7 +51,7 @@ def checked_result(step: str, given: Module, made: Module, only: str) -> Analysi
 
 
 def broken(step: str, given: Module, made: Module, error: Diagnostic) -> Diagnostic:
-    """That a step has made a program that does not check, at the entry function of what it was given."""
+    """The diagnostic for a step whose result does not check, located at the entry function of its input."""
     entry, site, where = given.entry(), error.site, ""
     if isinstance(site, Site):
         where = f", in `@{site.function}`"

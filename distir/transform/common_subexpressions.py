@@ -1,4 +1,4 @@
-"""Common subexpressions: what was computed from the same operands already is not computed again."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _distinct(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def _key(statement: Apply | Call) -> tuple[object, ...]:
-    """What two statements share that compute the same on the same stream, and claim the same of it."""
+    """Equal for two statements with equal ops, operands, streams and claims."""
     if isinstance(statement, Apply):
         what: tuple[object, ...] = ("op", statement.op, statement.attrs)
     else:
@@ -46,7 +46,7 @@ def _key(statement: Apply | Call) -> tuple[object, ...]:
 
 
 def _merged(earlier: Statement, later: Apply | Call, same: dict[str, Arg]) -> Statement:
-    """The earlier statement, with names for results that only the later one wants."""
+    """The earlier statement, with names also for those results that only the later one uses."""
     assert isinstance(earlier, (Apply, Call))
     results = tuple(a or b for a, b in zip(earlier.results, later.results, strict=True))
     same.update({b: a for a, b in zip(results, later.results, strict=True) if b not in (DISCARD, a)})
@@ -54,7 +54,7 @@ def _merged(earlier: Statement, later: Apply | Call, same: dict[str, Arg]) -> St
 
 
 def with_arguments(statement: Statement, renamed: Mapping[str, Arg]) -> Statement:
-    """The statement with other arguments for those that `renamed` names."""
+    """The statement with its arguments replaced by `renamed`."""
     if not renamed:
         return statement
     match statement:
@@ -65,7 +65,7 @@ def with_arguments(statement: Statement, renamed: Mapping[str, Arg]) -> Statemen
 
 
 def substituted(args: tuple[Arg, ...], renamed: Mapping[str, Arg]) -> tuple[Arg, ...]:
-    """Arguments with others in the place of those that `renamed` names."""
+    """Arguments replaced by `renamed`, in lists too."""
 
     def one(arg: Arg) -> Arg:
         if isinstance(arg, tuple):

@@ -1,4 +1,4 @@
-"""Two simulated programs side by side: what one costs more than the other, and from where on they go different ways."""
+"""Compares two simulated programs: the differences of their costs, and where their critical paths diverge."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ class Side:
 
     @property
     def most_memory_bytes(self) -> int:
-        """The peak of the device that needs most, in bytes."""
+        """The greatest peak of all devices, in bytes."""
         return max(self.peak_memory_bytes.values(), default=0)
 
     @property
     def total_communication_bytes(self) -> int:
-        """What is communicated in all, in bytes."""
+        """The bytes of all messages together."""
         return sum(self.communication_bytes.values())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference:
-    """Two programs, and the first events of their critical paths that are not the same (None: the path has ended)."""
+    """Two programs, and the first events at which their critical paths differ (None: the path has ended)."""
 
     left: Side
     right: Side
     shared: int | None
-    """How many events the critical paths share from the start; None of programs that are too long to follow them."""
+    """The length of the critical paths' common prefix, in events; None for programs too long to follow them."""
     parting: tuple[Event | None, Event | None]
     simulations: tuple[Simulation, Simulation] | None = field(default=None, compare=False, repr=False)
-    """What was compared."""
+    """The simulations that were compared."""
 
     @property
     def speedup(self) -> float:
-        """How many times faster the right one is; `nan` where it takes no time."""
+        """The speedup of the right program over the left; `nan` if it takes no time."""
         return self.left.latency_s / self.right.latency_s if self.right.latency_s else float("nan")
 
     def __repr__(self) -> str:

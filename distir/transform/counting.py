@@ -1,4 +1,4 @@
-"""How many FLOPs a program does, derived from types alone: by op, and by statement."""
+"""Counts the FLOPs of a program from its types alone: by op, and by statement."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.workload import work
 
 ANY_SIZE = 5040
-"""What named dimensions are taken to be when FLOPs are counted; it divides by all numbers up to 10."""
+"""The size assumed for named dimensions when FLOPs are counted: a multiple of all numbers up to 10."""
 
 
 Called = tuple[str, tuple[Value, ...]]
-"""A function, and what it is called with."""
+"""A function and its arguments."""
 
 
 def flops(analysis: Analysis, entry: str) -> dict[str, int]:
-    """The FLOPs of a run, on all its devices together, by op.
+    """The FLOPs of one run, summed over all devices, by op.
 
-    Ops of which a size or the work is unknown are left out; named dimensions are taken to be `ANY_SIZE`.
+    Omits ops with an unknown size or unknown work; named dimensions count as `ANY_SIZE`.
     """
     first = (entry, tuple(p.type for p in analysis.module.functions[entry].params))
     return _by_function(analysis, first)[first]
 
 
 def statement_flops(analysis: Analysis, entry: str) -> list[int]:
-    """The same by statement of the entry function, with those of what it calls."""
+    """The FLOPs by statement of the entry function; a call's are those of its callee."""
     function = analysis.module.functions[entry]
     first = (entry, tuple(p.type for p in function.params))
     known, instance = _by_function(analysis, first), analysis.domain.instance(*first)
@@ -41,7 +41,7 @@ def statement_flops(analysis: Analysis, entry: str) -> list[int]:
 
 
 def _by_function(analysis: Analysis, first: Called) -> dict[Called, dict[str, int]]:
-    """The FLOPs by op of a function, and of all that it calls."""
+    """The FLOPs of a function and its callees, by op."""
     domain, module = analysis.domain, analysis.module
     known: dict[Called, dict[str, int]] = {}
     pending = [first]
@@ -61,7 +61,7 @@ def _by_function(analysis: Analysis, first: Called) -> dict[Called, dict[str, in
 def _counted(
     analysis: Analysis, function: Function, instance: Instance, inner: Iterable[Mapping[str, int]]
 ) -> dict[str, int]:
-    """The FLOPs of a function's own ops by name, and those of what it calls."""
+    """The FLOPs of a function's own ops by name, then those of its calls."""
     found: dict[str, int] = {}
     for counts in (*(_own(analysis, statement, instance) for statement in function.body), *inner):
         for name, count in counts.items():
@@ -70,7 +70,7 @@ def _counted(
 
 
 def _own(analysis: Analysis, statement: Statement, instance: Instance) -> Mapping[str, int]:
-    """The FLOPs of a statement that is an op, by its name; nothing where they are unknown."""
+    """The FLOPs of a statement that is an op, by the op's name; nothing if they are unknown."""
     op = OPS.get(statement.op) if isinstance(statement, Apply) else None
     if not isinstance(statement, Apply) or op is None or op.communication is not None:
         return {}
@@ -82,7 +82,7 @@ def _own(analysis: Analysis, statement: Statement, instance: Instance) -> Mappin
     return {op.name: count} if count else {}
 
 
-@lru_cache(maxsize=1 << 12)  # layers do the same
+@lru_cache(maxsize=1 << 12)  # layers repeat the same ops
 def _flops(op: Op, attrs: Attributes, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> int:
     """The FLOPs of an op. Raises Reject where its work is unknown."""
     try:
@@ -92,7 +92,7 @@ def _flops(op: Op, attrs: Attributes, vs: tuple[Value, ...], ws: tuple[Value, ..
 
 
 def _sized(value: Value) -> Value:
-    """A type with numbers for named dimensions; a value as it is."""
+    """A type with `ANY_SIZE` for its named dimensions; known values unchanged."""
     return _sized_type(value) if isinstance(value, (TensorType, TupleType)) else value
 
 
@@ -108,5 +108,5 @@ def weight_bytes(type: Type) -> int:
 
 
 def percent(share: float) -> str:
-    """A share in words: `12.5 %`."""
+    """Formats a share: `12.5 %`."""
     return f"{100 * share:.3g} %"

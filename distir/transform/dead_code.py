@@ -1,4 +1,4 @@
-"""Dead code: statements whose results are not used, and results and parameters of functions that are not used."""
+"""Dead code elimination: unused statements, and unused results and parameters of functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dce(module: Module) -> Module:
 
 
 def live(statements: Sequence[Statement], wanted: Iterable[str]) -> list[Statement]:
-    """The statements that the values `wanted` need, with `_` for results that nothing needs."""
+    """The statements on which the values `wanted` depend, with `_` for unused results."""
     needed = set(wanted)
     kept: list[Statement] = []
     for statement in reversed(statements):
@@ -40,7 +40,7 @@ def live(statements: Sequence[Statement], wanted: Iterable[str]) -> list[Stateme
 
 
 def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | Call:
-    """The statement with other names for its results, perhaps for more of them."""
+    """The statement with other names for its results, possibly more of them."""
     if renamed == statement.results:
         return statement
     more = len(renamed) - len(statement.results)
@@ -53,7 +53,7 @@ def _dead_statements(module: Module) -> Module:
 
 
 def _unused_results(module: Module) -> Module:
-    """Without results that every call of a function discards."""
+    """Functions and calls without the results that every call of a function discards."""
     kept: dict[str, set[int]] = {}
     for call in _calls(module):
         used = {i for i, name in enumerate(call.results) if name != DISCARD}
@@ -83,7 +83,7 @@ def _with_fewer_results(function: Function, kept: dict[str, set[int]]) -> Functi
 
 
 def _unused_parameters(module: Module) -> Module:
-    """Without parameters that the body does not mention, of functions that are called."""
+    """Functions and calls without parameters that the callee's body does not mention."""
     called = {call.function for call in _calls(module)} - set(entry_names(module))
     kept: dict[str, set[int]] = {}
     for name in called:

@@ -1,8 +1,8 @@
 """The step `dtp`: data, tensor and pipeline parallelism in one, and how their groups are laid out over the devices.
 
 The pipeline is made first, of the program on one device; then each of its devices becomes several. Which dimensions of
-the weights can be split is found in the program on one device, as a pipeline does the same to each microbatch. Nothing
-here knows how any of this is done: only the order, and the numbers of the devices.
+the weights can be split is found in the program on one device, as a pipeline does the same to each microbatch. This
+module decides only the order of these steps and the numbering of devices.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def dtp(
         raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
 
     def run(axis: str, done: str) -> int:
-        """How many devices lie next to each other between two neighbours along an axis, of the axes that are there."""
+        """The stride between two neighbours along a mesh axis, for the axes applied so far."""
         inside = nested[nested.index(axis) + 1 :]
         return math.prod(degrees[other] for other in inside if other in done)
 
@@ -247,7 +247,7 @@ def dtp(
 
 
 def _of_shards(weights: Owned, whole: Function, made: Function, shards: int) -> Owned:
-    """The same by parameter of the program whose devices each became so many: one parameter for each, in order."""
+    """The weights of experts by parameter of the program in which each device became `shards` devices."""
     names = (p.name for p in made.params)
     found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
     for param in whole.params:
@@ -257,17 +257,17 @@ def _of_shards(weights: Owned, whole: Function, made: Function, shards: int) -> 
     return found
 
 
-@lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others
+@lru_cache(maxsize=16)  # a search requests the same pipeline with other degrees of data and tensor parallelism
 def _pipeline(module: Module, stages: int, microbatches: int, *options: Any) -> Module:
     return pipeline_of(module, stages, microbatches, *options).written
 
 
 @kept_per_thread(16)
 def _analysed(module: Module, stages: int, microbatches: int, *options: Any) -> tuple[Analysis, dict[str, Dim]]:
-    """The pipeline checked, and what its batch is called.
+    """The checked pipeline, and the substitution for the named dimensions of its batch.
 
-    Here the batch of a microbatch is called `B` where the pipeline calls that of all of them so: then stages are the
-    same for any number of microbatches. The names say what `B` is to be replaced by in the end.
+    A microbatch's batch is named `B` here, as the whole batch is in the pipeline: then stages do not depend on the
+    number of microbatches. The substitution, applied at the end, restores `B`.
     """
     made = _pipeline(module, stages, microbatches, *options)
     names = _batch_names(made)
@@ -278,7 +278,7 @@ def _analysed(module: Module, stages: int, microbatches: int, *options: Any) -> 
 
 
 def _sources(module: Module) -> dict[str, str]:
-    """By parameter of a pipeline: the parameter of the program on one device that it holds."""
+    """By parameter of a pipeline: the corresponding parameter of the program on one device."""
     entry = entry_of(module)
     scatter = module.functions[f"{entry.name}.scatter"]
     sent = {s.results[0]: str(s.args[0]) for s in scatter.body if isinstance(s, Apply)}
@@ -286,7 +286,7 @@ def _sources(module: Module) -> dict[str, str]:
 
 
 def _copies(before: Function, after: Function) -> dict[str, str]:
-    """By parameter of a program that was split: the one that it is a part or a copy of."""
+    """By parameter of a partitioned program: the parameter of which it is a shard or a copy."""
     names = iter(p.name for p in after.params)
     count = (len(after.params) - (hosts := sum(is_host(p.type) for p in before.params))) // max(
         1, len(before.params) - hosts
@@ -295,7 +295,7 @@ def _copies(before: Function, after: Function) -> dict[str, str]:
 
 
 def _batch_names(module: Module) -> set[str]:
-    """The named dimensions that the entry function's batch has."""
+    """The named dimensions of the entry function's batch."""
     entry = entry_of(module)
     found: set[str] = set()
     for param in entry.params:
@@ -307,7 +307,7 @@ def _batch_names(module: Module) -> set[str]:
 
 
 def _resized(module: Module, dimensions: Mapping[str, Dim]) -> Module:
-    """The program with named dimensions of its entry function replaced."""
+    """The program with named dimensions of its entry function substituted."""
     if not dimensions:
         return module
     name = entry_of(module).name

@@ -1,4 +1,4 @@
-"""The functions of a module as transforms see them: the entry, and those around it."""
+"""The entry function of a module, and the functions that belong to it: `.scatter` and `.gather`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from distir.diagnostics.codes import transforms as codes
 from distir.ir import Function, Module
 
 ROLES = ("scatter", "gather")
-"""`@main.scatter` and `@main.gather` lead from a sequential program's parameters to a distributed one's, and back."""
+"""`@main.scatter` maps sequential parameters to distributed ones, `@main.gather` distributed results back."""
 
 
 def entry_of(module: Module) -> Function:
@@ -19,7 +19,7 @@ def entry_of(module: Module) -> Function:
 
 
 def entry_names(module: Module) -> tuple[str, ...]:
-    """The functions that are called from outside: the entry, and those that scatter and gather for it."""
+    """The functions called from outside the module: the entry, its `.scatter` and its `.gather`."""
     entry = module.entry()
     if entry is None:
         return ()

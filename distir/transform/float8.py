@@ -1,6 +1,6 @@
 """Products in 8-bit floats: dense layers take quantised activations and weights.
 
-Before gradients: those of the new ops quantise what comes back, to Float8E5M2.
+Runs before `grad`: the gradient rules of the new ops quantise incoming gradients to Float8E5M2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from distir.ir import (
 )
 from distir.ir import names as names_of
 from distir.ir.builder import namer
-from distir.ir.calls import callees_first
+from distir.ir.calls import called_by, callees_first
 from distir.ops import type_of
 from distir.ops.float8 import scale_shape
 from distir.transform.checking import checked
@@ -52,10 +52,10 @@ SCALINGS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "block": ((1, 128), (128, 128)),
     "delayed": ((), ()),
 }
-"""By name: the blocks of activations and of weights."""
+"""By name: the shapes of blocks of activations and of weights."""
 
 HISTORY = 1024
-"""Steps that Transformer Engine's recipe for delayed scaling follows, as Megatron does."""
+"""The length of the amax history, in steps, in Transformer Engine's recipe for delayed scaling, which Megatron uses."""
 
 WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 
@@ -116,7 +116,7 @@ def fp8(
         raise ProgramError([Diagnostic(codes.NOTHING_IN_FLOAT8, site, message, (), hint)])
     delayed = value == "delayed"
     if delayed:
-        deep = {s.function for f in module if f.name != entry.name for s in f.body if isinstance(s, Call)}
+        deep = called_by(f for f in module if f.name != entry.name)
         if shared := sorted(name for name in deep if found.get(name)):
             return fp8(inline(module, tuple(shared)), value, history=history)
     whole = _Whole(module, entry, history if delayed else None)
@@ -131,7 +131,7 @@ def fp8(
 
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:
-    """By function that is called: its values that are weights in every call, and what is known of its values."""
+    """By callee: those of its values that are weights in every call, and its state."""
     found = {entry.name: ({p.name for p in entry.params if "param" in p.roles}, analysis.states[entry.name])}
     waiting = [entry]
     while waiting:
@@ -152,7 +152,7 @@ def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], S
 
 
 def _products(function: Function, weights: set[str]) -> Iterator[int]:
-    """The statements that multiply an activation and a matrix of weights."""
+    """The statements that multiply an activation by a weight matrix."""
     of_weights = set(weights)
     for index, statement in enumerate(function.body):
         if not isinstance(statement, Apply):
@@ -165,9 +165,9 @@ def _products(function: Function, weights: set[str]) -> Iterator[int]:
 
 
 def _of_examples(function: Function, index: int, state: State, batch: Container[Place], groups: int) -> tuple[int, ...]:
-    """The block of an activation that a product takes where the batch falls into groups with a scale each.
+    """The block of an activation operand if each group of examples (`micro_batch`) has its own scale.
 
-    Empty where it has nothing to do with the batch. Raises ProgramError where its examples are not next to each other.
+    Empty if the operand does not depend on the batch. Raises ProgramError if examples of a group are not contiguous.
     """
     statement = function.body[index]
     assert isinstance(statement, Apply)
@@ -195,7 +195,7 @@ def _is_dense(statement: Apply, weights: set[str]) -> bool:
 
 @dataclass(frozen=True)
 class _Quantised:
-    """A weight that a function takes quantised: the number of the parameter before, its block, its slot."""
+    """A parameter that a function now takes quantised: its former index, its block, its slot."""
 
     param: int
     block: tuple[int, ...]
@@ -204,10 +204,10 @@ class _Quantised:
 
 @dataclass(frozen=True)
 class _Made:
-    """A function whose products are changed.
+    """A function with its products in 8-bit floats.
 
-    Behind its other parameters are what is expected, if there are `slots`, and by item of `quantised` the elements and
-    scales of a weight. Parameters in `dropped` are gone.
+    After its other parameters it takes the expected amax values, if there are `slots`, and for each item of `quantised`
+    the elements and scales of a weight. Parameters in `dropped` are removed.
     """
 
     function: Function
@@ -218,7 +218,7 @@ class _Made:
 
 @dataclass
 class _Whole:
-    """The module, and what is changed of it so far. `history`: steps that scales follow, if they are delayed."""
+    """The module with the functions converted so far. `history`: the steps of a history, with delayed scaling."""
 
     module: Module
     entry: Function
@@ -227,17 +227,17 @@ class _Whole:
 
     @property
     def device(self) -> int:
-        """Where histories are: with the entry's first parameter."""
+        """The device of amax histories: that of the entry's first parameter."""
         return next((d for p in self.entry.params for d in types.devices(p.type) if d != HOST), 1)
 
 
 class _Changes:
-    """The products of one function that are `chosen`, changed.
+    """Converts the products of one function that are `chosen`.
 
-    `chosen` has the block of the activation of each, by statement; `right` is that of weights.
+    `chosen` maps each statement to its activation's block; `right` is the block of weights.
 
-    Weights that the function takes as parameters are quantised by its callers, in the end by the entry function: once
-    in a step, however many microbatches there are. `own`: its values that are weights.
+    Weights that are parameters are quantised by the callers, ultimately by the entry function: once per step, whatever
+    the number of microbatches. `own`: the function's values that are weights.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class _Changes:
         self.expected = ""
 
     def made(self, function: Function) -> _Made:
-        """The function, changed."""
+        """The converted function."""
         self.f = namer(function)
         self.is_entry = function.name == self.whole.entry.name
         self.params = {p.name: number for number, p in enumerate(function.params)}
@@ -295,7 +295,7 @@ class _Changes:
         return found
 
     def _call(self, call: Call) -> None:
-        """A call of a changed function: with quantised weights, and with what is expected."""
+        """A call of a converted function, with quantised weights and expected amax values as arguments."""
         made = self.whole.made[call.function]
         more: list[Arg] = []
         expected = ""
@@ -315,7 +315,7 @@ class _Changes:
         self.body.append(replace(call, args=(*kept, *more)))
 
     def _pair(self, arg: str, block: tuple[int, ...]) -> tuple[str, str]:
-        """The quantised value and its scales: made once, or taken, if it is a weight that callers have."""
+        """The quantised value and its scales: computed once, or parameters if callers quantise the weight."""
         if (arg, block) not in self.quantised:
             slot = self._slot() if self.expected else 0
             if arg in self.own and arg in self.params and not self.is_entry:
@@ -366,7 +366,7 @@ class _Changes:
 
 
 def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:
-    """The types of the elements and the scales of a weight, as far as its own is known."""
+    """The types of the elements and scales of a quantised weight, as far as its type is known."""
     if not isinstance(weight, TensorType):
         return UNKNOWN, UNKNOWN
     scales = TensorType(DTYPES["Float32"], scale_shape(weight.shape, block), weight.device)
@@ -374,7 +374,7 @@ def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:
 
 
 def _fits(statement: Statement, state: State) -> bool:
-    """Whether the operands of a product are a tensor of rows and a matrix, of types that can be quantised."""
+    """Whether the operands of a product are a tensor and a matrix, of types that can be quantised."""
     assert isinstance(statement, Apply)
     kinds: Sequence[object] = [type_of(state[name]) for name in names_of(statement.args[:2])]
     shapes = [t.shape for t in kinds if isinstance(t, TensorType) and t.dtype and t.dtype.name in WIDE and t.shape]

@@ -1,7 +1,7 @@
-"""What delayed scaling keeps from step to step: the greatest magnitudes that quantised tensors had, by function call.
+"""The state of delayed scaling: histories of the greatest magnitudes (amax) of quantised tensors.
 
-A history is state of the entry function, with a row for each tensor that the called function quantises, and a column
-for each step, the newest first. The greatest of a row is what the tensor is expected to have.
+A history is a parameter of the entry function, one per call of a function that quantises: a row for each tensor, a
+column for each step, the newest first. The greatest value of a row is the expected amax of its tensor.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 
 EXPECTED = "greatest"
-"""The hint for values that hold the greatest magnitudes expected."""
+"""The name hint for values that hold expected amax values."""
 
 
 def with_history(
     f: FunctionBuilder, hint: str, tensors: int, steps: int, device: int, expected: str
 ) -> tuple[Param, Statement]:
-    """A parameter for a history, and the statement that gives what is `expected` by it."""
+    """A parameter for a history, and the statement that computes the `expected` amax values from it."""
     name = f.fresh(f"{hint}.history")
     stated = TensorType(DTYPES["Float32"], (tensors, steps), device)
     found = Apply((expected,), "ReduceMax", (name, Literal((1,))), Attributes({"keepdims": False}))
@@ -44,7 +44,7 @@ def with_history(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Greatest magnitudes that a function gives: of the tensor in which slot of which parameter."""
+    """An amax value that a function returns: the slot of its tensor, in the history of which parameter."""
 
     param: int
     slot: int
@@ -52,10 +52,9 @@ class _Seen:
 
 
 def recorded(module: Module, entry: Function) -> Module:
-    """The training step with the histories updated, and returned behind its other results.
+    """The training step that updates the histories and returns them after its other results.
 
-    Functions hand up the greatest magnitudes of what they quantise as further results. As it was, where no tensor is
-    quantised by a history.
+    Functions return the amax of what they quantise as further results. Unchanged if no tensor has a history.
     """
     seen: dict[str, list[_Seen]] = {}
     functions: dict[str, Function] = {}
@@ -69,14 +68,14 @@ def recorded(module: Module, entry: Function) -> Module:
 
 @dataclass
 class _Writer:
-    """One function, with the greatest magnitudes that it comes across."""
+    """Writes one function that returns the amax of the tensors it quantises."""
 
     function: Function
     f: FunctionBuilder
     seen: Mapping[str, list[_Seen]]
     found: list[_Seen] = field(default_factory=list["_Seen"])
     by_value: dict[str, list[tuple[int, str]]] = field(default_factory=dict[str, "list[tuple[int, str]]"])
-    """By value that says what is expected: slots, and what there is now."""
+    """By value that holds expected amax values: their slots, and the amax of this step."""
     written: Function = field(init=False)
 
     def write(self, entry: str) -> None:
@@ -117,7 +116,7 @@ class _Writer:
         self.by_value.setdefault(expected, []).append((slot, now))
 
     def _updates(self, returned: list[Arg]) -> list[Statement]:
-        """The statements that make the new histories, which are returned too."""
+        """The statements that compute the new histories, and those that are returned."""
         makers = {name: s for s in self.function.body if isinstance(s, Apply) for name in s.results}
         body: list[Statement] = []
         for expected, values in self.by_value.items():
@@ -127,7 +126,7 @@ class _Writer:
             body.append(Apply((current,), "NextHistory", (history,)))
             each = [self.f.fresh(f"{now}.{EXPECTED}") for _, now in values]
             body += [Apply((greatest,), "Greatest", (now,)) for greatest, (_, now) in zip(each, values, strict=True)]
-            # At once, for one collective where what is greatest is found on several devices.
+            # All at once, so that a maximum over several devices takes one collective.
             found, new = self.f.fresh(f"{history}.now"), self.f.fresh(f"{history}_new")
             body.append(Apply((found,), "Concat", tuple(each), Attributes({"axis": 0})))
             slots = tuple(slot for slot, _ in values)

@@ -1,4 +1,4 @@
-"""Folding: host values that are known before the program runs become constants."""
+"""Constant folding of host values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distir.transform.common_subexpressions import with_arguments
 from distir.transform.steps import step
 
 WRITTEN = 64
-"""A host value with more elements than this is not written out."""
+"""Host values with more elements are not folded."""
 
 
 @step(after=("grad", "pp", "accumulate", "tp", "dp", "dtp", "zero"))
@@ -35,7 +35,7 @@ def _folded(function: Function, state: State) -> Function:
         return function
     body = [s if isinstance(s, Return) else with_arguments(s, constants) for s in function.body]
     mentioned = {name for s in body for name in names(operands(s))}
-    gone = constants.keys() - mentioned  # what the function returns is still mentioned
+    gone = constants.keys() - mentioned  # a returned value keeps its name
     kept = tuple(s for s in body if not results(s) or not gone.issuperset(filter(None, results(s))))
     return replace(function, body=kept)
 
@@ -53,7 +53,7 @@ def _constants(function: Function, state: State) -> Mapping[str, Arg]:
 
 
 def written(value: Dense) -> Constant:
-    """A constant as a person would write it: a number or a list, where its element type is what they mean."""
+    """A constant as a literal (number or list) if the literal implies its element type."""
     plain = _nested(value.shape, cast("tuple[Constant, ...]", value.values))
     try:
         return plain if dense(plain) == value else value

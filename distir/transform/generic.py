@@ -1,7 +1,7 @@
-"""Types as the head of a function states them: true for every call of it.
+"""Types that can be declared in a function's head, because they hold for every call.
 
-A function may be called on several devices and with several sizes. What its own parameters' types say of a value holds
-for all of them; what a call adds holds for that call.
+A function may be called on several devices and with several sizes. Types inferred from its declared parameters hold for
+every call; types refined by the arguments of one call do not.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from distir.ops import Value, type_of
 
 
 def generic(value: Value) -> Type:
-    """The type of a value as inferred for a function's own parameters, fit to be stated."""
+    """The type of a value as inferred from a function's declared parameters, in a form that can be declared."""
     found = type_of(value)
     if isinstance(found, TupleType):
         return TupleType(tuple(map(generic, found.items)))
-    if isinstance(found, TensorType) and found.dtype is None:  # then the rest is not worth stating
+    if isinstance(found, TensorType) and found.dtype is None:  # then the rest carries no information
         return AnyType(found.device)
     return found
 
 
 def generic_value(own: Value, found: Value) -> Value:
-    """What is known of a value in one call, with named dimensions where the function itself names them."""
+    """The value as known in one call, but with the function's own named dimensions."""
     if not isinstance(found, (TensorType, TupleType)):
         return found
     return _with_names(type_of(own), found)
@@ -41,7 +41,7 @@ def _with_names(own: Type, found: Type) -> Type:
 
 
 def with_dtypes(own: Type, found: Type) -> Type:
-    """The type with the element types of one call, where it states none.
+    """The type, with element types of one call if it has none.
 
     A literal takes the element type of its neighbours; a function that holds literals must say what these are.
     """
@@ -59,7 +59,7 @@ def with_dtypes(own: Type, found: Type) -> Type:
 
 
 def declared(stated: Sequence[Type]) -> list[Type]:
-    """Types for the parameters of one function, with `8*B` left open where no parameter says what `B` is."""
+    """Types to declare for a function's parameters; `8*B` becomes unknown if no parameter binds `B`."""
     known = frozenset(dim for each in stated for dim in _plain_names(each))
     return [_opened(each, known) for each in stated]
 

@@ -1,11 +1,11 @@
-"""Reverse-mode differentiation of functions, by the rules that hang on the ops.
+"""Reverse-mode differentiation of functions, by the ops' gradient rules.
 
-A function gets a backward function: `@dense` gets `@denseGrad`, which takes what it needs of the parameters and results
-of `@dense`, then values from inside that `@dense` returns for it in addition, then the gradients of the results; it
-returns the gradients of the parameters. Host values and views are computed again rather than passed. So the cost of a
-backward function does not depend on how often it is called: a deep model of equal layers has one backward function.
+Each function `@dense` gets a VJP function `@denseGrad`. It takes those parameters and results of `@dense` that it uses,
+then residuals (inner values that `@dense` returns in addition), then the gradients of the results; it returns the
+gradients of the parameters. Host values and views are recomputed rather than passed. A VJP function is written once
+however often its function is called: a deep model of equal layers has one.
 
-Knows neither losses nor optimizers: those are `training`'s.
+Independent of losses and optimizers, which are in `training`.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ if TYPE_CHECKING:  # rules are loaded only where something is differentiated
 
 
 MOST_RETURNED = 200_000
-"""So many values are returned through calls to the entry function, and passed to its backward pass: 50 MB of text."""
+"""The most residuals that calls may return to the entry function for its backward pass: 50 MB of program text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a backward function takes of the forward one: a parameter or result by number, or an inner value by name."""
+    """A forward value that a VJP function takes: a parameter or result by number, or a residual by name."""
 
     kind: OneOf["param", "result", "inside"]
     key: int | str
 
 
 @dataclass(frozen=True, slots=True)
-class BackwardFunction:
-    """A backward function: what it takes and gives.
+class VjpFunction:
+    """The signature of a VJP function.
 
     `seeds`: results of the forward function whose gradients it takes; `gradients`: parameters whose gradients it
     returns, in these `dtypes`, where they are known: gradients of 8-bit floats are wider.
@@ -84,12 +84,12 @@ class BackwardFunction:
 
 
 def _typed(found: Type, dtype: DType | None) -> Type:
-    """The type with another element type, if that is known."""
+    """The type with `dtype` as its element type; unchanged for None."""
     return replace(found, dtype=dtype) if isinstance(found, TensorType) and dtype is not None else found
 
 
 class Differentiation:
-    """The gradient of a module, as it grows: backward functions, and what forward functions must return for them."""
+    """A module's differentiation in progress: its VJP functions, and the residuals that they take."""
 
     def __init__(self, analysis: Analysis) -> None:
         from distir.ops import backward as rules
@@ -103,21 +103,21 @@ class Differentiation:
         self._functions = FunctionBuilder("")  # for the names of functions
         for name in self.module.functions:
             self._functions.fresh(name)
-        self._backwards: dict[tuple[object, ...], BackwardFunction | None] = {}
+        self._backwards: dict[tuple[object, ...], VjpFunction | None] = {}
         self._bodies: dict[object, Function] = {}
         self._types: dict[tuple[str, int, str], Type] = {}
-        """By function, identity of a state and name: the types of values that were given a name only here."""
+        """By function, id of a state, and name: the types of values that had no name (`_`) in the program."""
         self._written: dict[str, list[Function]] = {}
         self._calls: list[Site] = []
-        """Where we are, from the entry function inwards."""
+        """The call stack of functions being differentiated, from the entry function inwards."""
 
     def gradients(
         self, function: Function, builder: FunctionBuilder, seeds: Mapping[str, Arg], wanted: Sequence[str]
     ) -> dict[str, Arg]:
-        """Write the backward pass of the entry function to `builder`, and give the gradients of `wanted` parameters.
+        """Write the backward pass of the entry function to `builder`, and return the gradients of `wanted` parameters.
 
-        `seeds` are the gradients of values of the function. A parameter that they do not hang on has no gradient.
-        Raises ProgramError where an op has none, or there are too many: what each makes is a value of the step.
+        `seeds`: gradients of values of the function. Omits parameters on which those values do not depend. Raises
+        ProgramError if an op has no gradient, or too many residuals would be returned.
         """
         inside = sum(size for name, size in self._sizes.items() if name != function.name)
         values = "values inside of calls that may have to be returned for the backward pass"
@@ -130,7 +130,7 @@ class Differentiation:
         return {name: gradient for name, gradient in found.items() if gradient is not None}
 
     def module_with(self, entry: Function) -> Module:
-        """The module with the entry function in its new form, the others extended, and their backward functions."""
+        """The module with the new entry function, the functions extended by residuals, and their VJP functions."""
         return Module(self.kept.functions(entry, self._written))
 
     # One function's backward pass.
@@ -192,7 +192,7 @@ class Differentiation:
         ]
         back.keep(tape, pairs, statement.stream)
 
-    # Calls, and the backward functions of what is called.
+    # Calls, and the VJP functions of their callees.
 
     def _back_through_call(
         self, back: BackwardPass, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]
@@ -200,7 +200,7 @@ class Differentiation:
         seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
         active = tuple(i for i, arg in enumerate(call.args) if not back.active.isdisjoint(names((arg,))))
         self._calls.append(Site(back.function.name, index))
-        backward: BackwardFunction | None = yield self._backward(call.function, back.state(call.args), seeded, active)
+        backward: VjpFunction | None = yield self._backward(call.function, back.state(call.args), seeded, active)
         self._calls.pop()
         if backward is None:
             return
@@ -225,8 +225,8 @@ class Differentiation:
 
     def _backward(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Deep[BackwardFunction | None]:
-        """The backward function of `name` for these arguments; None if no gradient comes back."""
+    ) -> Deep[VjpFunction | None]:
+        """The VJP function of `name` for these arguments; None if no parameter has a gradient."""
         key = (name, vs, seeded, active)
         if key not in self._backwards:
             self._backwards[key] = yield from self._made_backward(*key)
@@ -234,7 +234,7 @@ class Differentiation:
 
     def _made_backward(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Deep[BackwardFunction | None]:
+    ) -> Deep[VjpFunction | None]:
         function = self.module.functions[name]
         state = self._analysis.domain.instance(name, vs).state
         builder = namer(function)
@@ -260,7 +260,7 @@ class Differentiation:
         returned = tuple(totals.values())
         body = live(builder.body, names(returned))
         name, needs, taken = self._finished(function, state, body, returned, given)
-        return BackwardFunction(name, needs, taken, tuple(totals), tuple(dtypes[i] for i in totals))
+        return VjpFunction(name, needs, taken, tuple(totals), tuple(dtypes[i] for i in totals))
 
     def _finished(
         self,
@@ -270,7 +270,7 @@ class Differentiation:
         returned: tuple[Arg, ...],
         given: Mapping[int, str],
     ) -> tuple[str, tuple[Need, ...], tuple[int, ...]]:
-        """The backward function with its head: its name, what it needs of the forward function, and its seeds."""
+        """The VJP function with its head: name, forward values, and gradients of results."""
         made = {name for statement in body for name in results(statement)} | set(given.values())
         wanted = [*(n for s in body for n in names(operands(s))), *names(returned)]
         outside = dict.fromkeys(n for n in wanted if n not in made and n != DISCARD)
@@ -297,7 +297,7 @@ class Differentiation:
         return known.name, tuple(needs), tuple(seeds)
 
     def _stated(self, function: Function, state: State, values: Sequence[str], with_literals: bool) -> list[Type]:
-        """Types for parameters that are values of a forward function; `DISCARD`: for none that has a name."""
+        """Types to declare for parameters that hold forward values; unknown for `DISCARD`."""
         own = self._own[function.name]
         found = [UNKNOWN if name == DISCARD else generic(self._type(function, own, name)) for name in values]
         if with_literals:
@@ -306,7 +306,7 @@ class Differentiation:
         return declared(found)
 
     def _type(self, function: Function, state: State, name: str) -> Type:
-        """The type of a value, also of one that was given a name only here."""
+        """The type of a value, including values that had no name (`_`) in the program."""
         passed: list[tuple[str, int, str]] = []
         while (known := self._types.get((function.name, id(state), name))) is None and name not in state:
             passed.append((function.name, id(state), name))  # the checker keeps states, so each id stays its own
@@ -330,7 +330,7 @@ class Differentiation:
     def _needs(
         self, function: Function, state: State, outside: Iterable[str]
     ) -> tuple[dict[Need, str], list[Statement]]:
-        """What a backward function takes of the forward function, and the statements that it computes again."""
+        """The forward values that a VJP function takes, and the statements that it recomputes."""
         places: dict[str, Need] = {p.name: Need("param", i) for i, p in enumerate(function.params)}
         for i, arg in enumerate(function.returned):
             if isinstance(arg, str):
@@ -366,14 +366,14 @@ class Differentiation:
 
 
 def _is_cheap(statement: Apply, state: State) -> bool:
-    """Whether to compute a value again where it is needed, rather than to keep it."""
+    """Whether recomputing a value is cheaper than keeping it as a residual."""
     if OPS[statement.op].view:
         return True
     return all(types.device_of(type_of(state[name])) == HOST for name in statement.results if name in state and name)
 
 
 def _has_literals(statements: Iterable[Statement]) -> bool:
-    """Whether operands are numbers, whose element type depends on their neighbours."""
+    """Whether some operands are literals, whose element type depends on the others."""
     return any(
         isinstance(arg, Literal) and isinstance(arg.value, (int, float)) for s in statements for arg in operands(s)
     )

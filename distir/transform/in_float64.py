@@ -1,7 +1,7 @@
-"""A program with Float64 in the place of other floating-point types: the same mathematics, with hardly any rounding.
+"""Widens a program to Float64: the same mathematics with negligible rounding.
 
-What two programs differ in shows there down to ten digits, however small a gradient is beside its weight. Floats of 8
-bits or fewer stay what they are: their scales, which cancel out but for the rounding, are part of the mathematics.
+So two programs can be compared to ten digits, even in gradients much smaller than their weights. Floats of 8 bits or
+fewer are not widened: their quantisation is part of the mathematics.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from distir.ir import (
     Type,
     types,
 )
+from distir.ir.calls import called_by
 from distir.ops import OPS, dense
 
 FLOAT32, FLOAT64 = DTYPES["Float32"], DTYPES["Float64"]
 WIDENED = frozenset({DTYPES["BFloat16"], DTYPES["Float16"], FLOAT32})
-"""The types in whose place Float64 is."""
+"""The element types replaced by Float64."""
 
 
 def float_types(module: Module) -> set[DType]:
@@ -44,12 +45,12 @@ def float_types(module: Module) -> set[DType]:
 
 
 def in_float64(module: Module) -> Module:
-    """The program with Float64 in the place of wider floats than those of 8 bits, without what it claims of its types.
+    """The program with floats wider than 8 bits replaced by Float64, and without claims.
 
-    What is returned need not check: some ops give Float32 whatever they are given. Functions that are called take what
-    they are given, such as scales in Float32.
+    The result may not check: some ops give Float32 for any operands. Callees accept any element type, such as scales in
+    Float32.
     """
-    called = {s.function for f in module for s in f.body if isinstance(s, Call)}
+    called = called_by(module)
     return Module(
         Function(
             f.name,
@@ -63,13 +64,13 @@ def in_float64(module: Module) -> Module:
 
 
 def loaded_in_float64(load: Load, modules: Iterable[Module]) -> Load:
-    """What gives arrays of Float64 where programs in Float64 ask for tensors that `modules` have in other types."""
+    """A loader of external tensors that widens those which `modules` declare in other types to Float64."""
     kept = {_constant(e): e for module in modules for f in module for e in _constants(f) if isinstance(e, External)}
     return lambda external: array_in_float64(load(kept.get(external, external)))
 
 
 def array_in_float64(value: Any) -> Any:
-    """A value of the executor with Float64 in the place of the same types."""
+    """A value of the executor, with its arrays widened likewise."""
     from distir.ops import dtype_of
     from distir.ops.numeric import np
 
@@ -131,7 +132,7 @@ def _arg(arg: Arg) -> Arg:
     if isinstance(arg, tuple):
         return _args(arg)
     if isinstance(arg, Literal) and not isinstance(arg.value, (str, DType, External)):
-        is_float = dense(arg.value).dtype is FLOAT32  # as is taken where nothing else says what it is
+        is_float = dense(arg.value).dtype is FLOAT32  # the default element type of literals
         return (
             Literal(_constant(arg.value if isinstance(arg.value, Dense) else dense(arg.value, FLOAT64)))
             if is_float
@@ -149,7 +150,7 @@ def _constant(value: Constant) -> Constant:
 
 
 def _type(found: Type, wide: DType | None) -> Type:
-    """The type with `wide` for the element types that are widened."""
+    """The type with element types widened to `wide`."""
     if isinstance(found, TupleType):
         return TupleType(tuple(_type(item, wide) for item in found.items))
     if isinstance(found, TensorType) and found.dtype in WIDENED:

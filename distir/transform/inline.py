@@ -1,4 +1,4 @@
-"""Inlining: the bodies of functions in the place of their calls."""
+"""Inlining of calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import inlined_sizes
+from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
 from distir.transform.common_subexpressions import substituted, with_arguments
 from distir.transform.dead_code import with_results
@@ -46,7 +46,7 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
         hint = suggestion(name, module.functions)
         raise StepError(f"`inline` expected functions of the program, found `{name}`" + (f"; {hint}" if hint else ""))
     chosen -= set(entry_names(module))
-    called = {s.function for f in module for s in f.body if isinstance(s, Call)}
+    called = called_by(module)
     kept = [function for function in module if function.name not in chosen & called]
     sizes = inlined_sizes(module, chosen)
     for function in kept:
@@ -59,10 +59,10 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     return Module(written)
 
 
-def written_out(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
-    """The body of the function that a call calls, in place of the call, and what replaces some of its results.
+def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
+    """The callee's body in place of a call, and a substitution for those results that are other values of the caller.
 
-    `builder` knows the names that are taken. Calls in the body stay calls.
+    `builder` holds the names in use. Calls in the body stay calls.
     """
     inlining = _Inlining(module, set(), builder)
     instead: dict[str, Arg] = {}
@@ -71,14 +71,14 @@ def written_out(module: Module, call: Call, builder: FunctionBuilder) -> tuple[l
 
 
 class _Inlining:
-    """Writes one function with the chosen ones of its calls written out, and of those that these make."""
+    """Writes one function with its chosen calls inlined, recursively."""
 
     def __init__(self, module: Module, chosen: set[str], builder: FunctionBuilder) -> None:
         self.module, self.chosen, self.builder = module, chosen, builder
         self.body: list[Statement] = []
 
     def done(self, function: Function) -> Function:
-        """The function as it is then."""
+        """The resulting function."""
         if not any(isinstance(s, Call) and s.function in self.chosen for s in function.body):
             return function
         for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
@@ -90,14 +90,14 @@ class _Inlining:
         return replace(function, body=tuple(self.body))
 
     def _write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
-        """A statement with names of this function. `instead` learns what replaces results of a call."""
+        """Append a statement, renamed. `instead` receives the values that replace results of an inlined call."""
         if isinstance(statement, Call) and statement.function in self.chosen:
             yield self.write_out(statement, instead)
         else:
             self.body.append(statement)
 
     def write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
-        """Append the body of the function that is called. `instead` learns what replaces results of the call."""
+        """Append the callee's body. `instead` receives the values that replace results of the call."""
         callee = self.module.functions[call.function]
         renamed: dict[str, Arg] = {}
         for param, arg in zip(callee.params, call.args, strict=True):
@@ -134,13 +134,13 @@ class _Inlining:
 
 
 def _kept_claims(claims: Claims) -> Claims:
-    """Without claims in terms of the callee's named dimensions, which the caller does not know."""
+    """Drops claims that mention the callee's named dimensions, which mean nothing in the caller."""
     kept = tuple(None if claim is None or types.dim_names(claim) else claim for claim in claims)
     return kept if any(claim is not None for claim in kept) else ()
 
 
 def _stated_too(claims: Claims, made: Sequence[str], stated: Mapping[str, Type]) -> Claims:
-    """Claims of results with what the call claims of them, by the callee's names."""
+    """The callee's claims combined with those of the call, by the callee's names."""
     if stated.keys().isdisjoint(made):
         return claims
     found: list[Type | None] = []

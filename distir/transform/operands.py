@@ -1,4 +1,4 @@
-"""Statements with other operands: what transforms that reroute values share."""
+"""Substituting operands of statements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def with_operands(statement: Statement, renamed: Mapping[str, Arg]) -> Statement
 
 
 def with_operands(statement: Statement, renamed: Mapping[str, Arg]) -> Statement:
-    """The statement with other values for some of those it mentions, in lists too."""
+    """The statement with operands substituted, in lists too."""
     if not renamed:
         return statement
 
@@ -34,7 +34,7 @@ S = TypeVar("S", bound=Statement)
 
 
 def on_stream(stream: str, statements: Iterable[S]) -> list[S]:
-    """Statements that replace one which runs on `stream`: they run there too, where they name no other."""
+    """The statements, on `stream` unless they name another: for statements that replace one on that stream."""
 
     def moved(statement: S) -> S:
         is_free = isinstance(statement, (Apply, Call)) and not statement.stream

@@ -1,7 +1,7 @@
-"""Outlining: sequences of statements that repeat become calls of one function.
+"""Outlining: repeated sequences of statements become calls of one function.
 
-A program that was unrolled, as importers write it, is found again as what it was: a layer that is called many times.
-What counts is structure, not names: the same ops with the same attributes, wired in the same way.
+Recovers the layers of an unrolled program, as importers write it. Sequences are equal if they have the same ops and
+attributes, wired in the same way; names do not matter.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.dataflow import uses
 from distir.transform.steps import step
 
 PERIODS = 32
-"""How many distances between equal statements are tried: those that occur most often."""
+"""How many periods are tried: the most frequent distances between equal statements."""
 
 
 @step(after=("inline", "fold", "dce", "reschedule"))
@@ -49,12 +50,12 @@ def outline(module: Module, smallest: int = 4) -> Module:
 
 
 def extracted(function: Function, start: int, count: int, taken: FunctionBuilder) -> tuple[Function, Function]:
-    """The function with `count` statements from `start` on made a call, and the function that is called.
+    """The function with `count` statements from `start` on replaced by a call, and the callee.
 
-    Its parameters have no types yet; `taken` knows the names of all functions.
+    The callee's parameters have no types yet; `taken` holds the names of all functions.
     """
     body = [s for s in function.body if not isinstance(s, Return)]
-    return _replaced(function, body, _Run(count, (start,)), _uses(function), taken)
+    return _replaced(function, body, _Run(count, (start,)), uses(function.body), taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +71,19 @@ class _Run:
 
 
 def _outlined(function: Function, smallest: int, taken: FunctionBuilder) -> tuple[Function, Function] | None:
-    """The function with one kind of repetition outlined, and what was outlined; None if nothing repeats."""
+    """The function with one repetition outlined, and the new callee; None if nothing repeats."""
     body = [s for s in function.body if not isinstance(s, Return)]
     if len(body) < 2 * smallest or not all(isinstance(s, (Apply, Call)) for s in body):
         return None
-    uses = _uses(function)
-    best = max(_runs(body, smallest, uses), key=lambda run: (run.saved, -run.period), default=None)
+    used = uses(function.body)
+    best = max(_runs(body, smallest, used), key=lambda run: (run.saved, -run.period), default=None)
     if best is None or best.saved < 1:
         return None
-    return _replaced(function, body, best, uses, taken)
+    return _replaced(function, body, best, used, taken)
 
 
-def _runs(body: Sequence[Statement], smallest: int, uses: dict[str, list[int]]) -> Iterator[_Run]:
-    """Repetitions by the distance at which statements are alike."""
+def _runs(body: Sequence[Statement], smallest: int, used: dict[str, list[int]]) -> Iterator[_Run]:
+    """Repetitions, found by the distance between equal statements."""
     keys = _keys(body)
     last: dict[int, int] = {}
     distances: Counter[int] = Counter()
@@ -99,28 +100,28 @@ def _runs(body: Sequence[Statement], smallest: int, uses: dict[str, list[int]]) 
             while end + period < len(keys) and keys[end] == keys[end + period]:
                 end += 1
             if end - start >= period:
-                yield from _best_phase(body, period, start, end + period, uses)
+                yield from _best_phase(body, period, start, end + period, used)
             start = max(end, start + 1)
 
 
 def _best_phase(
-    body: Sequence[Statement], period: int, start: int, end: int, uses: dict[str, list[int]]
+    body: Sequence[Statement], period: int, start: int, end: int, used: dict[str, list[int]]
 ) -> Iterator[_Run]:
-    """The windows that are wired alike, cut where the fewest values cross; none where more cross than it is worth."""
+    """The windows with equal wiring, cut where the fewest values cross; none if outlining would not pay off."""
     found: list[tuple[int, int, _Run]] = []
     for phase in range(min(period, end - start - 2 * period + 1)):
         starts = range(start + phase, end - period + 1, period)
         wirings = {at: _wiring(body, at, period) for at in starts}
         common, _ = Counter(wirings.values()).most_common(1)[0]
         alike = tuple(at for at in starts if wirings[at] == common)
-        found.append((-len(alike), _crossing(body, alike[0], period, uses), _Run(period, alike)))
+        found.append((-len(alike), _crossing(body, alike[0], period, used), _Run(period, alike)))
     _, crossing, run = min(found, key=lambda f: f[:2])
     if crossing <= period:
         yield run
 
 
 def _keys(body: Sequence[Statement]) -> list[int]:
-    """A number for each statement, the same where all but the values' names is."""
+    """A number for each statement: equal for statements that differ in values' names alone."""
     numbers: dict[object, int] = {}
     return [numbers.setdefault(_key(statement), len(numbers)) for statement in body]
 
@@ -140,49 +141,40 @@ def _shape(arg: Arg) -> object:
 
 
 def _wiring(body: Sequence[Statement], start: int, period: int) -> tuple[object, ...]:
-    """Which operand is which result from inside the window; operands from outside are all the same."""
+    """By operand: which result of the window it is; all operands from outside count as equal."""
     inside = {n: (i, k) for i in range(period) for k, n in enumerate(results(body[start + i])) if n != DISCARD}
     return tuple(inside.get(name) for i in range(period) for name in names(operands(body[start + i])))
 
 
-def _uses(function: Function) -> dict[str, list[int]]:
-    """Where each value is used, by the index of the statement."""
-    uses: dict[str, list[int]] = {}
-    for index, statement in enumerate(function.body):
-        for name in names(operands(statement)):
-            uses.setdefault(name, []).append(index)
-    return uses
-
-
-def _outputs(body: Sequence[Statement], start: int, period: int, uses: dict[str, list[int]]) -> set[tuple[int, int]]:
+def _outputs(body: Sequence[Statement], start: int, period: int, used: dict[str, list[int]]) -> set[tuple[int, int]]:
     """The results of a window that are used outside it."""
     return {
         (i, k)
         for i in range(period)
         for k, name in enumerate(results(body[start + i]))
-        if any(not start <= at < start + period for at in uses.get(name, ()))
+        if any(not start <= at < start + period for at in used.get(name, ()))
     }
 
 
 def _inputs(body: Sequence[Statement], start: int, period: int) -> list[str]:
-    """The operands of a window that come from outside, as often as they are mentioned."""
+    """The operands of a window that come from outside, with repetitions."""
     inside = {n for i in range(period) for n in results(body[start + i])}
     mentioned = (name for i in range(period) for name in names(operands(body[start + i])))
     return [name for name in mentioned if name not in inside and name != DISCARD]
 
 
-def _crossing(body: Sequence[Statement], start: int, period: int, uses: dict[str, list[int]]) -> int:
-    return len(set(_inputs(body, start, period))) + len(_outputs(body, start, period, uses))
+def _crossing(body: Sequence[Statement], start: int, period: int, used: dict[str, list[int]]) -> int:
+    return len(set(_inputs(body, start, period))) + len(_outputs(body, start, period, used))
 
 
 def _replaced(
-    function: Function, body: Sequence[Statement], run: _Run, uses: dict[str, list[int]], taken: FunctionBuilder
+    function: Function, body: Sequence[Statement], run: _Run, used: dict[str, list[int]], taken: FunctionBuilder
 ) -> tuple[Function, Function]:
     windows = [_inputs(body, start, run.period) for start in run.starts]
     # Operands that are the same value in every window are one parameter.
     mentions = list(zip(*windows, strict=True))
     columns = list(dict.fromkeys(mentions))
-    outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, uses) for at in run.starts)))
+    outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, used) for at in run.starts)))
     name = taken.fresh("block")
     block = _block(name, body[run.starts[0] : run.starts[0] + run.period], columns, outputs, mentions)
     whole: list[Statement] = []
@@ -192,7 +184,7 @@ def _replaced(
         if index in rows:
             row = rows[index]
             args = tuple(column[row] for column in columns)
-            given = tuple(_given(body[index + i], k, uses) for i, k in outputs)
+            given = tuple(_given(body[index + i], k, used) for i, k in outputs)
             whole.append(Call(given, name, args))
             index += run.period
         else:
@@ -202,9 +194,9 @@ def _replaced(
     return replace(function, body=(*whole, *ending)), block
 
 
-def _given(statement: Statement, result: int, uses: dict[str, list[int]]) -> str:
+def _given(statement: Statement, result: int, used: dict[str, list[int]]) -> str:
     name = results(statement)[result]
-    return name if name in uses else DISCARD
+    return name if name in used else DISCARD
 
 
 def _block(
@@ -221,7 +213,7 @@ def _block(
         builder.fresh(taken)
     params = [Param(builder.fresh(column[0]), UNKNOWN) for column in columns]
     param_of = {column: param.name for column, param in zip(columns, params, strict=True)}
-    # One value of the first window may be in places that hold different values in another one.
+    # Operands that are one value in the first window may be different values in another.
     order = iter([param_of[mention] for mention in mentions])
 
     def inside(arg: Arg) -> Arg:

@@ -1,7 +1,6 @@
-"""What forward functions keep for their backward functions: values from inside that they return in addition.
+"""Residuals: inner values that forward functions return in addition, for their VJP functions.
 
-A function is extended once, however many backward functions it has; every call of it takes what it needs and
-writes `_` for the rest.
+A function is extended once, however many VJP functions it has; each call discards (`_`) the residuals it does not use.
 """
 
 from __future__ import annotations
@@ -16,28 +15,29 @@ from distir.transform.dead_code import with_results
 
 
 class Residuals:
-    """Grows while backward functions are written; then gives the forward functions as those need them."""
+    """Collects residuals while VJP functions are written; then writes the extended forward functions."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self._inside: dict[str, dict[str, None]] = {}
-        """By function: the values from inside that it returns in addition."""
+        """By function: its residuals."""
         self._extras: dict[tuple[str, int], dict[str, str]] = {}
-        """By call: names for what the callee returns in addition."""
+        """By call: names for the callee's residuals."""
         self._places: dict[str, dict[str, tuple[int, str | None]]] = {}
-        """By function: where values were named only here, and of what a call returns in addition what it is inside."""
+        """By function: the definitions of values that had no name before, and the callee's value for each residual of a
+        call."""
         self._defined: dict[str, dict[str, int]] = {}
-        """By function: where the values that it names itself are defined."""
+        """By function: the definitions of its named values."""
         self._named: dict[tuple[str, int], tuple[str, ...]] = {}
-        """By statement: names for all its results, the discarded ones too."""
+        """By statement: names for all its results, including discarded ones."""
         self._names: dict[str, FunctionBuilder] = {}
 
     def keep(self, function: str, name: str) -> None:
-        """Let a function return a value from inside."""
+        """Make an inner value of a function a residual."""
         self._inside.setdefault(function, {})[name] = None
 
     def extra(self, function: str, index: int, call: Call, inside: str) -> str:
-        """The name that a call gives to the value `inside` of its callee."""
+        """The caller's name for the callee's residual `inside`."""
         extras = self._extras.setdefault((function, index), {})
         if inside not in extras:
             hint = next((name for name in call.results if name), call.function)
@@ -46,16 +46,16 @@ class Residuals:
         return extras[inside]
 
     def inside_of(self, function: str, index: int, extra: str) -> str:
-        """The value of a call's callee that has the name `extra` in the caller."""
+        """The callee's value whose name in the caller is `extra`."""
         at, inside = self._places[function][extra]
         assert at == index
         assert inside is not None
         return inside
 
     def all_named(self, function: str, index: int, statement: Apply | Call, least: int = 0) -> Apply | Call:
-        """The statement with a name for every result, so that others can speak of them.
+        """The statement with a name for every result, so that they can be mentioned.
 
-        `least`: how many results it is asked for at least, where it gives some only when asked.
+        `least`: the number of results needed, for ops with optional results.
         """
         given = (*statement.results, *[DISCARD] * (least - len(statement.results)))
         if DISCARD not in given:
@@ -70,15 +70,15 @@ class Residuals:
         return with_results(statement, self._named[function, index])
 
     def names_with(self, function: str, builder: FunctionBuilder) -> None:
-        """Let `builder` name what has no name yet in a function, as its own body grows."""
+        """Take names for unnamed results of a function from `builder`, which writes its body."""
         self._names[function] = builder
 
     def own_names(self, function: str) -> Iterator[str]:
-        """Names that were given to values of a function that had none."""
+        """The names given to discarded results of a function."""
         yield from self._places.get(function, ())
 
     def definition(self, function: Function, name: str) -> tuple[int, Statement]:
-        """Where one value is defined, as `definitions` gives all."""
+        """The definition of one value; see `definitions`."""
         index, _ = self._places.get(function.name, {}).get(name, (None, None))
         if index is None:
             if function.name not in self._defined:
@@ -92,7 +92,7 @@ class Residuals:
         return index, statement
 
     def definitions(self, function: Function) -> Mapping[str, tuple[int, Statement]]:
-        """Where each value is defined, what is discarded and what calls return in addition too."""
+        """The definition of each value, including discarded results and residuals of calls."""
         found: dict[str, tuple[int, Statement]] = {}
         for index, statement in enumerate(function.body):
             named = self._named.get((function.name, index))
@@ -104,11 +104,11 @@ class Residuals:
         return found
 
     def forward(self, name: str, used: Iterable[str] = ()) -> tuple[Statement, ...]:
-        """The body of a function that returns what its backward functions need. `used`: values used after it."""
+        """The body of a function, with residuals named. `used`: values used after it."""
         return self._forward(self.module.functions[name], self._orders(), frozenset(used))
 
     def functions(self, entry: Function, backwards: Mapping[str, Iterable[Function]]) -> Iterator[Function]:
-        """The module's functions with the entry in its new form, the others extended, and their backward functions."""
+        """The module's functions: the new entry, the others extended by residuals, and their VJP functions."""
         orders = self._orders()
         for function in self.module:
             if function.name == entry.name:
@@ -139,7 +139,7 @@ class Residuals:
         return tuple(body)
 
     def _orders(self) -> dict[str, tuple[str, ...]]:
-        """By function: what it returns in addition, in the order of definition."""
+        """By function: its residuals in the order of definition."""
         orders: dict[str, tuple[str, ...]] = {}
         for name, inside in self._inside.items():
             defined = self.definitions(self.module.functions[name])
@@ -147,7 +147,7 @@ class Residuals:
         return orders
 
     def _with_extras(self, function: str, index: int, call: Call, inside: tuple[str, ...]) -> Call:
-        """A call with names for what the callee now returns in addition, `_` where it is not used."""
+        """A call with names for the callee's residuals, `_` for unused ones."""
         extras = self._extras.get((function, index), {})
         wanted = tuple(extras.get(name, DISCARD) for name in inside)
         claims = (*call.claims, *(None for _ in wanted)) if call.claims else ()
@@ -160,7 +160,7 @@ class Residuals:
 
 
 def _wanted(results: tuple[str, ...], named: tuple[str, ...], wanted: set[str]) -> tuple[str, ...]:
-    """The names of results that had one or are wanted. What only the backward pass needs is not given unless wanted."""
+    """The names of results that had a name or are wanted. Optional results are requested only if wanted."""
     found = [name if own or name in wanted else DISCARD for own, name in zip_longest(results, named, fillvalue=DISCARD)]
     while len(found) > len(results) and found[-1] == DISCARD:
         found.pop()

@@ -1,7 +1,7 @@
-"""Random numbers of dropout from a seed: what drops in training and has no key gets one, and knows its examples.
+"""Seeds dropout: gives ops that drop in training a key for their random numbers, and the positions of examples.
 
-The entry function takes `%seed`; every function on the way to a `Dropout` takes a key as its last parameter, from which
-`FoldIn` derives one for each of its statements and calls, and the positions of the examples as the one before.
+The entry function takes `%seed`. Every function that leads to a `Dropout` takes the positions of the examples and a key
+as its last parameters; `FoldIn` derives a key for each of its statements and calls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SEED = TensorType(DTYPES["Int64"], (), HOST)
 ROWS = TensorType(DTYPES["Int64"], (None,))
 
 ATTENTION, KEY = "Attention", 6
-"""The op that may drop the weights of its softmax, and the place of its operand `key`."""
+"""Attention, which may drop softmax weights, and the position of its operand `key`."""
 
 
 @step
@@ -56,12 +56,12 @@ def seeded(module: Module) -> Module:
     Raises ProgramError if there is nothing to seed.
     """
     entry = entry_of(module)
-    keyed = _Seeding(module, entry, {}).module()  # what has a key has dimensions that are one with the batch
+    keyed = _Seeding(module, entry, {}).module()  # ops with a key relate their dimensions to the batch
     return _Seeding(module, entry, _batch_axes(checked(keyed), entry_of(keyed))).module()
 
 
 def _batch_axes(analysis: Analysis, entry: Function) -> Mapping[str, Mapping[str, int]]:
-    """By function, and by value: the dimension that is the batch."""
+    """By function and value: its batch dimension."""
     batch = {p.name: axis for p in entry.params if isinstance(axis := p.roles.get("batch"), int)}
     if not batch:
         return {}
@@ -78,7 +78,7 @@ class _Seeding:
     def module(self) -> Module:
         """The module with keys. Raises ProgramError where there is no `Dropout` that needs one."""
         located: dict[str, bool] = {}
-        """By function that needs a key: whether it needs the positions of the examples, too."""
+        """By function that needs a key: whether it also needs the positions of the examples."""
         for function in callees_first(self.before):
             wants = [w for s in function.body if (w := self._wants_rows(function, s, located)) is not None]
             if wants:
@@ -97,7 +97,7 @@ class _Seeding:
         return self._axis(function, statement) is not None if _is_unseeded(statement) else None
 
     def _axis(self, function: Function, statement: Statement) -> int | None:
-        """The dimension of what a statement makes that is the batch."""
+        """The batch dimension of a statement's result."""
         return self.axes.get(function.name, {}).get(results(statement)[0])
 
     def _function(self, function: Function, located: Mapping[str, bool]) -> Function:
@@ -141,7 +141,7 @@ class _Seeding:
 
 
 def _is_unseeded(statement: Statement) -> bool:
-    """Whether a statement drops, or may, and has no key."""
+    """Whether a statement drops elements and has no key."""
     if isinstance(statement, Apply) and statement.op == ATTENTION:
         key = statement.args[KEY] if len(statement.args) > KEY else DISCARD
         return bool(statement.attrs.get("dropout")) and key == DISCARD

@@ -20,7 +20,7 @@ from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.overlap import overlapped
 from distir.transform.pipeline import SCHEDULES
-from distir.transform.written_out import written_out
+from distir.transform.unfusing import decomposed
 from distir.validate.frameworks import (
     ATTENTION_RATES,
     FRAMEWORKS,
@@ -176,7 +176,7 @@ def _applied(module: Module, words: Sequence[str]) -> Module:
 def _step(model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[str, ...], metrics: int) -> Module:
     module = program(model, sequence)
     for op in written:
-        module = _with_exact_softmax(module) if op == SOFTMAX else written_out(module, op)
+        module = _with_exact_softmax(module) if op == SOFTMAX else decomposed(module, op)
     step = transform(module, *words)
     return with_metrics(step, metrics) if metrics else step
 

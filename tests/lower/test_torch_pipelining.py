@@ -15,7 +15,7 @@ import distir
 from distir.analysis import random_inputs
 from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.passes import stage_devices
-from distir.transform.pipeline.played import played
+from distir.transform.pipeline.recovered import recovered_order
 
 WORLD = 4
 TIMEOUT = 240
@@ -30,7 +30,7 @@ def ran(tmp_path_factory):
     expected = distir.run(model, inputs)
     jobs = {}
     for number, way in enumerate(WAYS):
-        order = played(pipeline(model, way)).order
+        order = recovered_order(pipeline(model, way)).order
         for kind in torch_csv.FORMATS if number % 3 == 0 else torch_csv.FORMATS[:1]:
             place = folder / f"{number}-{kind}"
             place.mkdir()

@@ -11,7 +11,7 @@ from distir.models import named
 from distir.simulate import simulate
 from distir.transform import transform
 from distir.transform.steps import StepError
-from distir.transform.written_out import written_out
+from distir.transform.unfusing import decomposed
 
 SIZES = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocabulary": 32}
 
@@ -33,7 +33,7 @@ def ops(module):
 @pytest.mark.parametrize("op", ["RMSNormalization", "RotaryEmbedding"])
 def test_an_op_that_is_written_out_gives_the_same(op):
     whole = llama()
-    written = written_out(whole, op)
+    written = decomposed(whole, op)
     assert op in ops(whole)
     assert op not in ops(written)
     same_values(whole, written, rtol=1e-4, atol=1e-5)
@@ -41,13 +41,13 @@ def test_an_op_that_is_written_out_gives_the_same(op):
 
 @pytest.mark.parametrize("op", ["RMSNormalization", "RotaryEmbedding"])
 def test_what_is_written_out_trains_in_any_layout(op):
-    step = transform(written_out(llama(), op), "grad", "optimizer=adam")
+    step = transform(decomposed(llama(), op), "grad", "optimizer=adam")
     assert transform(step, "tp=2")
     assert transform(transform(step, "dp=2"), "zero=3", "partition=split")
 
 
 def test_statistics_are_in_float32():
-    written = written_out(llama("BFloat16"), "RMSNormalization")
+    written = decomposed(llama("BFloat16"), "RMSNormalization")
     casts = [s for f in written for s in f.body if isinstance(s, Apply) and s.op == "Cast"]
     assert {s.attrs["to"].name for s in casts} >= {"Float32", "BFloat16"}
 

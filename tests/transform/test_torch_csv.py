@@ -14,7 +14,7 @@ from distir.models.published import PUBLISHED, resized
 from distir.transform import StepError, transform
 from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.passes import Pass, Task
-from distir.transform.pipeline.played import played
+from distir.transform.pipeline.recovered import recovered_order
 from distir.transform.pipeline.schedules import SCHEDULES
 
 
@@ -41,22 +41,22 @@ def test_chunks_of_sequences_are_no_stages_of_torch():
     sizes = {"layers": 4, "width": 16, "heads": 4, "kv_heads": 2, "head_size": 4, "vocabulary": 32, "ffn": 16}
     model = program(resized("llama3-8b", PUBLISHED["llama3-8b"], sizes), 16, 8, "Float32")
     model = transform(model, "grad", "optimizer=adam")
-    assert played(transform(model, "pp=2", "microbatches=2")).order == SCHEDULES["1f1b"](2, 2)
+    assert recovered_order(transform(model, "pp=2", "microbatches=2")).order == SCHEDULES["1f1b"](2, 2)
     for count in (1, 2):
         chunks = transform(model, "pp=2", f"microbatches={count}", "schedule=seq1f1b", "chunks=2")
         with pytest.raises(ProgramError, match="DIR651"):
-            played(chunks)
+            recovered_order(chunks)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_pipeline_is_the_same_made_of_its_own_schedule(model, way, written):
     made = pipeline(model, way)
-    text = torch_csv.write(played(made).order)
+    text = torch_csv.write(recovered_order(made).order)
     again = transform(model, f"pp={way[1]}", f"schedule={written(text)}")
-    assert played(again).order == played(made).order
+    assert recovered_order(again).order == recovered_order(made).order
     if not SCHEDULES[way[0]].splits:  # else messages may go at other times past passes in which a stage does nothing
         assert distir.format(again) == distir.format(made)
-    comms = torch_csv.write(played(made).order, "compute_comms")
+    comms = torch_csv.write(recovered_order(made).order, "compute_comms")
     assert torch_csv.read(comms) == torch_csv.read(text)
 
 
@@ -71,8 +71,8 @@ def test_any_order_that_can_be_run_comes_back(drawn):
 
 @pytest.mark.parametrize("degrees", ["2,1,2", "1,2,2", "2,2,2"])
 def test_replicas_and_shards_run_the_line_of_their_rank(model, degrees):
-    found = played(transform(model, f"dtp={degrees}", "microbatches=4", "schedule=zb-h1"))
-    alone = played(transform(model, "pp=2", "microbatches=4", "schedule=zb-h1"))
+    found = recovered_order(transform(model, f"dtp={degrees}", "microbatches=4", "schedule=zb-h1"))
+    alone = recovered_order(transform(model, "pp=2", "microbatches=4", "schedule=zb-h1"))
     assert [[t for t in row if t.kind is not Pass.WEIGHT] for row in found.order] == [
         [t for t in row if t.kind is not Pass.WEIGHT] for row in alone.order
     ], "weight gradients are moved by what passes take"
@@ -82,14 +82,14 @@ def test_replicas_and_shards_run_the_line_of_their_rank(model, degrees):
 def test_rounds_are_written_out_and_microbatches_keep_their_numbers(model):
     made = transform(model, "pp=2", "microbatches=24")
     assert any(f.name.startswith("round") for f in made)
-    for device, tasks in enumerate(played(made).order):
+    for device, tasks in enumerate(recovered_order(made).order):
         assert tasks == SCHEDULES["1f1b"](2, 24)[device]
 
 
 def test_microbatches_out_of_turn_keep_their_numbers(model, written):
     text = "0F2,0F0,0F1,0B1,0B2,0B0\n1F2,1F0,1F1,1B1,1B2,1B0\n"
     made = transform(model, "pp=2", f"schedule={written(text)}")
-    assert torch_csv.write(played(made).order).splitlines() == text.splitlines()
+    assert torch_csv.write(recovered_order(made).order).splitlines() == text.splitlines()
 
 
 def test_a_stage_without_weights_has_its_passes_all_the_same():
@@ -103,7 +103,7 @@ func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %v: Tensor[Float32, (4, 4), 1
 """
     model = transform(distir.parse(text), "grad", "loss=mse")
     for name in ("1f1b", "zb-h1"):
-        order = played(transform(model, "pp=2", "microbatches=4", f"schedule={name}")).order
+        order = recovered_order(transform(model, "pp=2", "microbatches=4", f"schedule={name}")).order
         kinds = (Pass.FORWARD, Pass.BACKWARD, Pass.WEIGHT)[: 3 if name == "zb-h1" else 2]
         assert {*order[0]} == {Task(0, k, kind) for k in range(4) for kind in kinds}
 
@@ -114,7 +114,7 @@ def test_inference_has_forward_passes_alone(written):
         "func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %v: Tensor[Float32, (4, 4), 1] {param},"
         " %x: Tensor[Float32, (8, 4), 1] {batch = 0}) {\n  %a = MatMul(%x, %w)\n  %b = MatMul(%a, %v)\n  return %b\n}"
     )
-    text = torch_csv.write(played(transform(forward, "pp=2", "microbatches=2")).order)
+    text = torch_csv.write(recovered_order(transform(forward, "pp=2", "microbatches=2")).order)
     assert text.splitlines() == ["0F0,0F1", "1F0,1F1"]
     path = written(text)
     assert distir.format(transform(forward, "pp=2", f"schedule={path}")) == distir.format(
@@ -130,7 +130,7 @@ def test_what_torch_writes_itself_is_taken(model, written):
     text = '\ufeff0F0,"0F1",,(1F0;1B0)OVERLAP_F_B,1F1,1B1,0I0,0W0,0I1,0W1\r\n'
     order = torch_csv.read(text)
     assert " ".join(map(str, order[0])) == "F0@0 F1@0 F0@1 B0@1 W0@1 F1@1 B1@1 W1@1 B0@0 W0@0 B1@0 W1@0"
-    assert played(transform(model, "pp=1", f"schedule={written(text)}")).order == order
+    assert recovered_order(transform(model, "pp=1", f"schedule={written(text)}")).order == order
 
 
 @pytest.mark.parametrize(
@@ -199,6 +199,6 @@ def test_more_stages_than_layers_are_refused_as_ever(model, written):
 
 def test_a_program_without_stages_has_no_schedule(model):
     with pytest.raises(ProgramError) as caught:
-        played(model)
+        recovered_order(model)
     assert caught.value.diagnostics[0].code.number == "DIR651"
     assert caught.value.diagnostics[0].help

@@ -27,6 +27,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.dataflow import uses
 
 Scopes = Mapping[str, tuple[tuple[str, str], ...]]
 """For results: the modules that they were computed in, from the outermost, as names and classes."""
@@ -102,15 +103,12 @@ def _taken(occurrences: Sequence[Sequence[Statement]]) -> list[tuple[str, ...]]:
 
 def _given(function: Function, block: OutlinedBlock) -> list[tuple[int, int]]:
     """What the block gives to the outside, in any of its occurrences: the statement and the number of the result."""
-    uses: dict[str, list[int]] = {}
-    for i, statement in enumerate(function.body):
-        for name in names(operands(statement)):
-            uses.setdefault(name, []).append(i)
+    used = uses(function.body)
     found: set[tuple[int, int]] = set()
     for start in block.starts:
         for i in range(block.length):
             for k, name in enumerate(results(function.body[start + i])):
-                if name and any(not start <= use < start + block.length for use in uses.get(name, ())):
+                if name and any(not start <= use < start + block.length for use in used.get(name, ())):
                     found.add((i, k))
     return sorted(found)
 

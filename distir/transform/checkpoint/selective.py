@@ -29,6 +29,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import called_by
 from distir.ops import OPS, Value, type_of
 from distir.ops.loops import kind_of
 from distir.transform.dead_code import live
@@ -70,8 +71,7 @@ def with_shallow_cores(module: Module) -> Module:
     """
     entry = entry_of(module)
     bodies = {f.name: f.body for f in module}
-    called = {f.name: {s.function for s in f.body if isinstance(s, Call)} for f in module}
-    deep = {name for f, names_ in called.items() if f != entry.name for name in names_}
+    deep = called_by(f for f in module if f.name != entry.name)
     waiting = [n for n in deep if any(isinstance(s, Apply) and s.op == "Softmax" for s in bodies[n])]
     if not waiting:
         return module
@@ -314,7 +314,7 @@ class _Variants:
         """The module; a new function has the name of the one that it replaces if nothing else calls that."""
         entry = replace(self.entry, body=tuple(self.body))
         others = [f for f in self.before if f.name != entry.name]
-        used = {s.function for f in (*others, entry) for s in f.body if isinstance(s, Call)}
+        used = called_by((*others, entry))
         gone = set(self.called.values()) - used
         heirs = {old: new for new, old in reversed(self.called.items()) if old in gone}
         names_now = {new: old for old, new in heirs.items()}

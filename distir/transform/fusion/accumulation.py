@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.analysis import State
-from distir.ir import DISCARD, Apply, Function, Module, Statement, TensorType, names, operands, results
+from distir.ir import DISCARD, Apply, Function, Module, Statement, TensorType, results
+from distir.ir.dataflow import uses
 from distir.ops import type_of
 
 CASTS = frozenset({"Cast", "CastGradient"})
@@ -39,12 +40,12 @@ def makes_a_weight_gradient(statement: Statement) -> bool:
 
 
 def accumulation_of(
-    term: str, stream: str, body: Sequence[Statement], uses: Mapping[str, Sequence[int]]
+    term: str, stream: str, body: Sequence[Statement], used: Mapping[str, Sequence[int]]
 ) -> Accumulation | None:
     """How a value is added to one other on a stream, perhaps in another element type, if nothing else uses it."""
     chain: list[int] = []
     while True:
-        users = uses.get(term, ())
+        users = used.get(term, ())
         statement = body[users[0]] if len(users) == 1 else None
         if not isinstance(statement, Apply) or statement.stream != stream or DISCARD in statement.results:
             return None
@@ -63,23 +64,14 @@ def accumulated(module: Module, states: Mapping[str, State]) -> Module:
     return Module(_accumulated(f, states[f.name]) if f.name in states and not f.kernel else f for f in module)
 
 
-def uses_of(function: Function) -> dict[str, list[int]]:
-    """By value: the statements that use it, in order."""
-    found: dict[str, list[int]] = {}
-    for index, statement in enumerate(function.body):
-        for name in dict.fromkeys(names(operands(statement))):
-            found.setdefault(name, []).append(index)
-    return found
-
-
 def _accumulated(function: Function, state: State) -> Function:
-    uses = uses_of(function)
+    used = uses(function.body)
     body: list[Statement | None] = list(function.body)
     for index, statement in enumerate(function.body):
         if not isinstance(statement, Apply) or statement.op != "Gemm" or not makes_a_weight_gradient(statement):
             continue
         (term,) = results(statement)
-        found = accumulation_of(term, statement.stream, function.body, uses)
+        found = accumulation_of(term, statement.stream, function.body, used)
         if found is None or len(found.chain) > 1:
             continue
         at = found.chain[0]

@@ -33,11 +33,13 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import called_by
+from distir.ir.dataflow import definitions, uses
 from distir.ops import type_of
 from distir.transform.common_subexpressions import with_arguments
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
-from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient, uses_of
+from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.groups import Grouping, placed_part
 from distir.transform.fusion.kernels import name_of
 
@@ -77,8 +79,8 @@ class _Variants:
 
     def module_of_used(self) -> Module:
         """The functions, but for those that nothing calls any more; made ones are behind what they are made of."""
-        called = {s.function for f in self.functions.values() for s in f.body if isinstance(s, Call)}
-        before = {s.function for f in self.module for s in f.body if isinstance(s, Call)}
+        called = called_by(self.functions.values())
+        before = called_by(self.module)
         kept = {*entry_names(self.module), *(name for name in self.module.functions if name not in before), *called}
         order: list[str] = []
         waiting = list(self.module.functions)[::-1]
@@ -100,8 +102,8 @@ class _Mentions:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.uses = uses_of(function)
-        self.maker = {name: index for index, s in enumerate(function.body) for name in results(s)}
+        self.uses = uses(function.body)
+        self.maker = definitions(function.body)
 
 
 @dataclass
@@ -126,7 +128,7 @@ class _Sums(_Variants):
         return found
 
     def _moved(self, function: Function) -> Function:
-        uses, maker = self._mentions(function.name).uses, self._mentions(function.name).maker
+        used, maker = self._mentions(function.name).uses, self._mentions(function.name).maker
         body: list[Statement | None] = list(function.body)
         for index, call in enumerate(function.body):
             if not isinstance(call, Call) or self.functions[call.function].kernel:
@@ -135,7 +137,7 @@ class _Sums(_Variants):
             for number, name in enumerate(call.results):
                 if name == DISCARD or not self._is_weight_gradient(call.function, number):
                     continue
-                found = accumulation_of(name, "", function.body, uses)
+                found = accumulation_of(name, "", function.body, used)
                 if found is not None and maker.get(found.so_far, -1) < index:
                     moved[number] = found
             if moved:
@@ -271,7 +273,7 @@ class _Ends(_Variants):
         self.domain = analysis.domain
         self.instances = {instance.function.name: instance for instance in reached}
         self.groupings: dict[str, Grouping] = {}
-        self.uses = {function.name: uses_of(function) for function in self.module}
+        self.uses = {function.name: uses(function.body) for function in self.module}
         self.leaving: dict[str, set[int]] = {}
         """By function: the statements of its ends."""
         self.calls: dict[str, list[tuple[Function, int]]] = {}
@@ -311,11 +313,11 @@ class _Ends(_Variants):
         function = self.instances[name].function
         returned = {arg for arg in function.returned if isinstance(arg, str)}
         makers = {n: i for i, s in enumerate(function.body) for n in results(s) if n in returned}
-        uses, last = self.uses[name], len(function.body) - 1
+        used, last = self.uses[name], len(function.body) - 1
         seen = set[int]()
         for index in makers.values():
             statement = function.body[index]
-            only_returned = all(uses.get(name, [last]) == [last] for name in results(statement))
+            only_returned = all(used.get(name, [last]) == [last] for name in results(statement))
             if index in seen or not isinstance(statement, Apply) or not only_returned:
                 continue
             grouping = self._grouping(name)
@@ -325,7 +327,7 @@ class _Ends(_Variants):
             parts = [grouping.parts.get(i) for i in members]
             taken, given = grouping.outside(members)
             kinds = {None if part is None else part[0].kind for part in parts}
-            ends = all(uses.get(n) == [last] for n in given) and returned.issuperset(given)
+            ends = all(used.get(n) == [last] for n in given) and returned.issuperset(given)
             ends &= all(function.returned.count(n) == 1 for n in given)
             if kinds <= MOVABLE and "pointwise" in kinds and ends and not function.kernel:
                 yield _End(members, tuple(taken), tuple(given))
@@ -411,7 +413,7 @@ class _Ends(_Variants):
         """A function with the ends of those that it calls: in it, or in the ones that it calls next."""
         if not any(isinstance(s, Call) and s.function in ends for s in function.body):
             return self.functions[function.name]
-        builder, uses = namer(function), self.uses[function.name]
+        builder, used = namer(function), self.uses[function.name]
         waiting: dict[int, list[_Moving]] = {}
         body: list[Statement] = []
         left = {i for end in ends.get(function.name, ()) for i in end.members}
@@ -422,11 +424,11 @@ class _Ends(_Variants):
                     statement, moving = self._opened(statement, ends[statement.function], builder)
                 if index in waiting:
                     needed = {arg for m in moving for arg in m.taken.values() if isinstance(arg, str)}
-                    needed |= {name for m in waiting[index] for name in m.given if uses[name] != [index]}
+                    needed |= {name for m in waiting[index] for name in m.given if used[name] != [index]}
                     statement = self._taking(statement, waiting[index], needed)
                 body.append(statement)
                 for m in moving:
-                    goal = min(i for name in m.given for i in uses[name])
+                    goal = min(i for name in m.given for i in used[name])
                     if self._goes_into(function, goal, m):
                         waiting.setdefault(goal, []).append(m)
                     else:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from distir.analysis import Checker, State
 from distir.ir import DISCARD, Apply, Call, Dim, Function, Statement, TensorType, names, operands, results, types
+from distir.ir.dataflow import definitions, uses
 from distir.ops import type_of
 from distir.transform.fusion.accumulation import TOTALS, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.parts import KernelPart, part_of
@@ -73,12 +74,7 @@ class Grouping:
 
     def __post_init__(self) -> None:
         self.body: Sequence[Statement] = self.function.body
-        self.maker: dict[str, int] = {}
-        self.users: dict[str, list[int]] = {}
-        for index, statement in enumerate(self.body):
-            for name in names(operands(statement)):
-                self.users.setdefault(name, []).append(index)
-            self.maker.update((name, index) for name in results(statement) if name != DISCARD)
+        self.maker, self.users = definitions(self.body), uses(self.body)
         wanted = range(len(self.body)) if self.around is None else self._next_to(self.around)
         for index, statement in enumerate(self.body):
             found = self._part(statement) if index in wanted else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from distir.analysis import Analysis, Instance
@@ -17,6 +16,7 @@ from distir.transform.fusion.casts import with_own_casts
 from distir.transform.fusion.groups import Grouping
 from distir.transform.fusion.kernels import Kernels
 from distir.transform.fusion.strides import with_transposed_products, with_views
+from distir.transform.instances import first_instances
 from distir.transform.steps import StepError, always, step
 
 AFTER = (
@@ -77,14 +77,14 @@ def fuse(
     module = with_transposed_products(module)
     entry = entry_of(module)
     if kernels == "eager" and not around:
-        states = {i.function.name: i.state for i in reached(checked(module), entry)}
+        states = {i.function.name: i.state for i in first_instances(checked(module), entry)}
         return with_views(accumulated(module, states), entry, states)
     if kernels == "compiled":
         module = _with_ends_moved(with_sums_inside(module), entry)
     if around:
         module = Module(with_own_casts(function, around) for function in module)
     entry = module.functions[entry.name]
-    states = {i.function.name: i.state for i in reached(checked(module), entry)}
+    states = {i.function.name: i.state for i in first_instances(checked(module), entry)}
     module = with_views(accumulated(module, states), entry, states)
     analysis = checked(module)
     taken = FunctionBuilder("")
@@ -92,7 +92,7 @@ def fuse(
         taken.fresh(name)
     made = Kernels(taken)
     written: list[Function] = []
-    found = {instance.function.name: instance for instance in reached(analysis, entry)}
+    found = {instance.function.name: instance for instance in first_instances(analysis, entry)}
     for function in module:
         instance = found.get(function.name)
         known = len(made.known)
@@ -107,7 +107,7 @@ def _with_ends_moved(module: Module, entry: Function) -> Module:
     """The module with ends of functions where their results are used first: of callees, then of their callers."""
     for _ in range(DEEPEST):
         analysis = checked(module)
-        moved = with_ends_moved(analysis, [*reached(analysis, module.functions[entry.name])])
+        moved = with_ends_moved(analysis, [*first_instances(analysis, module.functions[entry.name])])
         if moved is module:
             break
         module = moved
@@ -131,15 +131,3 @@ def _fused(
     for what in grouping.order():
         body.append(function.body[what] if isinstance(what, int) else kernels.call(grouping, what))
     return replace(function, body=tuple(body))
-
-
-def reached(analysis: Analysis, entry: Function) -> Iterator[Instance]:
-    """The functions that the entry runs, each for the arguments of its first call."""
-    waiting = [analysis.domain.own[entry.name]]
-    seen = {entry.name}
-    for instance in waiting:  # grows while it is walked
-        yield instance
-        for statement in instance.function.body:
-            if isinstance(statement, Call) and statement.function not in seen:
-                seen.add(statement.function)
-                waiting.append(analysis.domain.instance(statement.function, instance.state(statement.args)))

@@ -26,10 +26,10 @@ from distir.ir import (
     names,
     operands,
 )
+from distir.ir.dataflow import uses
 from distir.ops import OPS, type_of
 from distir.ops.loops import kind_of
 from distir.ops.views import VIEWS
-from distir.transform.fusion.accumulation import uses_of
 
 READ_STRIDES = frozenset({"MatMul", "Gemm", "Einsum", "Attention", "AttentionGrad"})
 KEEP_STRIDES = frozenset({"Squeeze", "Unsqueeze", "Identity", *VIEWS, *VIEWS.values()})
@@ -49,12 +49,12 @@ def with_transposed_products(module: Module) -> Module:
 
 
 def _with_factors_in_turn(function: Function) -> Function:
-    uses = uses_of(function)
+    used = uses(function.body)
     body: list[Statement | None] = list(function.body)
     for index, statement in enumerate(function.body):
         if not isinstance(statement, Apply) or statement.op != "Gemm" or statement.args[2:]:
             continue
-        users = uses.get(statement.results[0], [])
+        users = used.get(statement.results[0], [])
         read = function.body[users[0]] if len(users) == 1 else None
         if not isinstance(read, Apply) or read.op != "Transpose" or read.attrs.get("perm", (1, 0)) != (1, 0):
             continue

@@ -19,6 +19,7 @@ from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Liter
 from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
+from distir.ir.dataflow import definitions, uses
 from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
@@ -54,17 +55,15 @@ def sites(function: Function) -> Iterator[int]:
     A gather of which there are products, or a sum of products over devices: with views in between, and ops in which
     partial sums give partial sums.
     """
-    made = {name: s for s in function.body for name in results_of(s)}
-    users: dict[str, list[Statement]] = {}
-    for statement in function.body:
-        for name in names_of(operands_of(statement)):
-            users.setdefault(name, []).append(statement)
+    body = function.body
+    made, used = definitions(body), uses(body)
 
     def follows(name: str) -> bool:
-        return any(is_product(s) or (_is_view(s) and any(map(follows, results_of(s)))) for s in users.get(name, ()))
+        users = (body[i] for i in used.get(name, ()))
+        return any(is_product(s) or (_is_view(s) and any(map(follows, results_of(s)))) for s in users)
 
     def precedes(name: str) -> bool:
-        s = made.get(name)
+        s = body[made[name]] if name in made else None
         return s is not None and (is_product(s) or (_passes_sums(s) and any(map(precedes, names_of(operands_of(s))))))
 
     for index, statement in enumerate(function.body):
@@ -122,11 +121,7 @@ class _Finder:
         assert isinstance(statement, Apply)
         self.site = statement
         self._own = {at}
-        self.made = {name: i for i, s in enumerate(function.body) for name in results_of(s) if name != DISCARD}
-        self.uses: dict[str, list[int]] = {}
-        for index, s in enumerate(function.body):
-            for name in dict.fromkeys(names_of(operands_of(s))):
-                self.uses.setdefault(name, []).append(index)
+        self.made, self.uses = definitions(function.body), uses(function.body)
 
     def placements(self) -> Iterator[Split]:
         """How what is computed on each device may be cut: along the first dimension of the rows, or the next ones."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
-from distir.ir.calls import callees_first
+from distir.ir.calls import callees_first, without_orphans
+from distir.ir.dataflow import uses
 from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -80,16 +81,15 @@ def _of_microbatches(function: Function) -> list[int]:
 
     So ZeRO's stages 2 and 3 reduce them where microbatches are accumulated, and hand them on in tuples.
     """
-    users: dict[str, list[Statement]] = {}
-    for statement in function.body:
-        for name in names(operands(statement)):
-            users.setdefault(name, []).append(statement)
+    used = uses(function.body)
+
+    def users(name: str) -> list[Statement]:
+        return [function.body[i] for i in used.get(name, ())]
 
     def is_added(name: str) -> bool:
-        return name in users and all(
-            _is_packed(s)
-            or (isinstance(s, Apply) and s.op == "Sum" and all(map(_is_packed, users.get(s.results[0], ()))))
-            for s in users[name]
+        return name in used and all(
+            _is_packed(s) or (isinstance(s, Apply) and s.op == "Sum" and all(map(_is_packed, users(s.results[0]))))
+            for s in users(name)
         )
 
     return [
@@ -140,14 +140,7 @@ def gradient_sums(module: Module, function: Function, values: Mapping[str, Value
 
 def _with(module: Module, entry: Function) -> Module:
     """The module with another entry function, without the functions that nothing calls any more."""
-    made = Module(entry if f.name == entry.name else f for f in module)
-    before = {s.function for f in module for s in f.body if isinstance(s, Call)}
-    while True:
-        called = {s.function for f in made for s in f.body if isinstance(s, Call)}
-        gone = before - called
-        if gone.isdisjoint(made.functions):
-            return made
-        made = Module(f for f in made if f.name not in gone)
+    return without_orphans(module, (entry if f.name == entry.name else f for f in module))
 
 
 def _counted(count: int, what: str) -> str:

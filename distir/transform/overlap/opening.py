@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, results
+from distir.ir import Apply, Arg, Call, Function, Module, Statement, names
+from distir.ir.dataflow import definitions
 from distir.ops import OPS
-from distir.transform.side_by_side import written_side_by_side
+from distir.transform.interleaving import interleaved_calls
 
 
 class Tuples:
     """The tuples that a function packs, unpacks, and adds up."""
 
     def __init__(self, function: Function) -> None:
-        self.made = {name: index for index, statement in enumerate(function.body) for name in results(statement)}
+        self.made = definitions(function.body)
         self._body = function.body
 
     def maker(self, name: Arg) -> Statement | None:
@@ -111,4 +112,4 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
         packs = statement.op in OPS and bool(OPS[statement.op].view)
         return packs or params.issuperset(names(statement.args))
 
-    return written_side_by_side(module, entry, makers, moves)
+    return interleaved_calls(module, entry, makers, moves)

@@ -29,7 +29,7 @@ from distir.ir import (
 )
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import callees_first
+from distir.ir.calls import callees_first, without_orphans
 from distir.ops import OPS, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -124,14 +124,8 @@ class _Turns:
             self.joined.clear()
             self.count, self.module = 0, inline(self.module, tuple(rounds))
             return self.written()
-        called = {s.function for f in self.module for s in f.body if isinstance(s, Call)}
-        functions = [*self.joined.values(), *(changed.get(f.name, f) for f in self.module)]
-        while True:
-            still = {s.function for f in functions for s in f.body if isinstance(s, Call)}
-            kept = [f for f in functions if f.name not in called or f.name in still]
-            if len(kept) == len(functions):
-                return Module(kept)
-            functions = kept
+        written = (changed.get(f.name, f) for f in self.module)
+        return without_orphans(self.module, (*self.joined.values(), *written))
 
     def _body(self, body: Sequence[Statement], instance: Instance | None) -> Iterator[Statement]:
         rest = list(body)

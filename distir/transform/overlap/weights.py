@@ -21,6 +21,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.dataflow import definitions
 from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -134,7 +135,7 @@ class _Gathers:
 
     def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str]) -> None:
         self._entry, self._values, self._weights = entry, values, weights
-        self._made = {name: index for index, statement in enumerate(entry.body) for name in results(statement)}
+        self._made = definitions(entry.body)
         self._events: dict[tuple[int, int | None], str | None] = {}
         self._computed: dict[int | None, list[tuple[int, str]]] = {}
         self._early = _from_the_start(entry)

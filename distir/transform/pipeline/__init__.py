@@ -1,11 +1,19 @@
 """Pipelines: a sequential program cut into stages over several devices, its batch into microbatches, with a schedule.
 
-The way of a program through here: `reading` understands it, by `microbatches` and `batch`; `stages` cuts it, by `costs`
-and what is held (`holding`), where `balance` says, and `shares` says what came of that; `splitting` makes two of a
-backward pass; `packing` and `outlining` make functions of stages; `schedules` say which device runs which `passes` and
-when, which `validation` checks; `order` adds the messages, and `filling` moves weight gradients; `placement` says what
-is where; `emission` writes it down, which `prepared` puts together. `step` does all that. `played` reads the order off
-such a program again, and `torch_csv` reads and writes orders as PyTorch does.
+In the order in which a program passes through the files; `step` runs them all:
+
+- Analysis of the sequential program. `batch` finds the batch, `microbatches` is the domain that derives each value of a
+  microbatch, `reading` classifies statements: per microbatch, before all of them, or after all of them.
+- Stages. `costs` and `holding` estimate time and memory of statements, `balance` cuts a sequence of them evenly,
+  `stages` cuts the program, `shares` reports what each stage has. `chunks` cuts sequences, for Seq1F1B.
+- Passes as functions. `splitting` halves backward passes (input and weight gradients), `packing` packs values into
+  tuples, `outlining` makes functions, `accumulation` adds gradients to their sums.
+- The order of passes. `passes` defines passes and orders, `schedules` has the schedules (`best` searches for one),
+  `validation` checks an order, `order` adds messages, `filling` moves weight gradients into idle time.
+- The program. `placement` assigns values to devices, `repetition` finds the steady state, `frames` makes it a function
+  `round`, `emission` writes the module; `prepared` combines these.
+
+`recovered` recovers the order of passes from such a program; `torch_csv` reads and writes orders in PyTorch's format.
 """
 
 from distir.transform.pipeline.batch import count_of

@@ -5,10 +5,10 @@ Knows no devices: all these functions run where their arguments live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from distir.ir import DISCARD, Call, Dim, Function, Param, Return, TensorType, Type, names, types
+from distir.ir import DISCARD, Dim, Function, Param, Return, TensorType, Type, names, types
 from distir.transform.pipeline.reading import Work
 
 
@@ -62,15 +62,3 @@ def renamed(statement: Work, rename: Callable[[str], str]) -> Work:
     """A statement with other names for its results."""
     results = tuple(n if n == DISCARD else rename(n) for n in statement.results)
     return replace(statement, results=results, claims=())
-
-
-def reachable(functions: Mapping[str, Function], roots: Iterable[Function]) -> set[str]:
-    """The names of functions that some functions call, directly or not."""
-    found: set[str] = set()
-    waiting = list(roots)
-    while waiting:
-        for statement in waiting.pop().body:
-            if isinstance(statement, Call) and statement.function not in found and statement.function in functions:
-                found.add(statement.function)
-                waiting.append(functions[statement.function])
-    return found

@@ -36,7 +36,7 @@ from distir.ir import (
 )
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject, Value, type_of
-from distir.transform.by_parts import written_by_parts
+from distir.transform.as_sums import written_as_sums
 from distir.transform.checking import checked
 from distir.transform.inline import inline
 from distir.transform.operands import with_operands
@@ -134,7 +134,7 @@ def _found(module: Module, count: int) -> Reading:
     analysis = checked(module)
     one_device(entry, analysis.states[entry.name])
     batch = batch_axes(entry)
-    changed, refusal = written_by_parts(module), None
+    changed, refusal = written_as_sums(module), None
     while True:
         try:
             return _understood(changed, entry, batch, count)
@@ -144,7 +144,7 @@ def _found(module: Module, count: int) -> Reading:
             if called not in changed.functions:
                 raise refusal from None
         # What sums over the batch, and what takes the sum, are distinguished only in the open.
-        changed = written_by_parts(inline(changed, (called,)))
+        changed = written_as_sums(inline(changed, (called,)))
 
 
 def _refused_call(error: ProgramError, entry: Function) -> str:

@@ -14,6 +14,7 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import SCHEDULE, read_text, why_not
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
+from distir.ir.calls import reachable
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import type_of
 from distir.transform.pipeline import torch_csv
@@ -24,7 +25,7 @@ from distir.transform.pipeline.chunks import by_chunk, in_chunks, with_joint_sum
 from distir.transform.pipeline.costs import PipelineCost, pipeline_cost, statement_costs
 from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.order import NOMINAL, SPLIT
-from distir.transform.pipeline.outlining import Outlined, outline, reachable
+from distir.transform.pipeline.outlining import Outlined, outline
 from distir.transform.pipeline.packing import pack
 from distir.transform.pipeline.passes import (
     Lengths,
@@ -545,6 +546,6 @@ def _kept(functions: Mapping[str, Function], reading: Reading, passes: Mapping[P
     others = [s for s, phase in reading.statements if phase is not Phase.MICROBATCH]
     called = {s.function for s in others if isinstance(s, Call)}
     roots = [*(o.function for o in passes.values()), *(functions[name] for name in called)]
-    now = reachable(functions, roots) | called
-    gone = {reading.entry.name, *(reachable(functions, [reading.entry]) - now)}
+    now = called.union(reachable(functions, roots))
+    gone = {reading.entry.name, *set(reachable(functions, [reading.entry])) - now}
     return [f for f in functions.values() if f.name not in gone]

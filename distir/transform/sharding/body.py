@@ -32,11 +32,11 @@ from distir.ir import (
     TensorType,
     TupleType,
     Type,
-    operands,
     results,
     types,
 )
 from distir.ir import names as names_of
+from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, strengthen, type_of
 from distir.transform.sharding.batch import Places
@@ -133,11 +133,8 @@ class ShardedBody(Rewriting):
     @cached_property
     def _users(self) -> Mapping[str, Sequence[Statement]]:
         """By value: the statements that use it."""
-        found: dict[str, list[Statement]] = {}
-        for statement in self.function.body:
-            for name in dict.fromkeys(names_of(operands(statement))):
-                found.setdefault(name, []).append(statement)
-        return found
+        body = self.function.body
+        return {name: [body[i] for i in places] for name, places in uses(body).items()}
 
     def run(self) -> Deep[None]:
         """Write all statements."""

@@ -19,13 +19,13 @@ from distir.transform.entry import entry_of
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
-from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.mesh import IN_ORDER, Order, Place, mesh_of
 from distir.transform.sharding.owned import owners_of
 from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.partition import Partition
+from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons

@@ -44,7 +44,7 @@ from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.ops.float8 import MEASURES
-from distir.transform.batch_statistics import first_states
+from distir.transform.instances import first_instances
 from distir.transform.operands import with_operands
 
 FLOAT32 = DTYPES["Float32"]
@@ -114,7 +114,7 @@ def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str
     if own <= {target}:
         return analysis.module
     retyped = _Retyped(own, target)
-    states = first_states(analysis, entry)
+    states = {i.function.name: i.state for i in first_instances(analysis, entry)}
     for function in callees_first(analysis.module):
         if function.name in states:
             given = set(weights)

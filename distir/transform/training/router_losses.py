@@ -23,7 +23,7 @@ from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
-from distir.transform.batch_statistics import first_states
+from distir.transform.instances import first_instances
 from distir.transform.operands import on_stream
 from distir.transform.steps import StepError
 from distir.transform.training.loss import scaled
@@ -40,7 +40,7 @@ def with_router_losses(
     sequences, with its element type. Raises StepError where no function that the entry function reaches has a router,
     or routers differ in whether they have sequences.
     """
-    found = _Routers(first_states(analysis, entry), balance, z)
+    found = _Routers({i.function.name: i.state for i in first_instances(analysis, entry)}, balance, z)
     for function in callees_first(analysis.module):
         found.rewrite(function, is_entry=function.name == entry.name)
     total = found.sums.get(entry.name)

@@ -10,11 +10,11 @@ from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops.group import GroupPart
 from distir.transform.operands import with_operands
+from distir.transform.zero.gather_at_use import spread
 from distir.transform.zero.groups import ASSIGN, Uses, WeightGroup, check_unused, uses_of
-from distir.transform.zero.inside import spread
 from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition
-from distir.transform.zero.sums import reducing
+from distir.transform.zero.reduce_per_microbatch import reducing
 
 
 def rewritten(

@@ -27,9 +27,9 @@ from distir.ir import (
     Site,
     Type,
     names,
-    operands,
     types,
 )
+from distir.ir.dataflow import definitions, uses
 from distir.ops import OPS
 from distir.ops.group import GROUPED
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
@@ -121,14 +121,7 @@ class Uses:
 
 def uses_of(entry: Function) -> Uses:
     """Where each name of a function is defined and mentioned, by index of statement."""
-    mentioned: dict[str, list[int]] = {}
-    defined: dict[str, int] = {}
-    for index, statement in enumerate(entry.body):
-        for name in dict.fromkeys(names(operands(statement))):
-            mentioned.setdefault(name, []).append(index)
-        if isinstance(statement, (Apply, Call)):
-            defined.update(dict.fromkeys(statement.results, index))
-    return Uses(entry, mentioned, defined, Counter(names(entry.returned)))
+    return Uses(entry, uses(entry.body), definitions(entry.body), Counter(names(entry.returned)))
 
 
 def groups_of(module: Module, entry: Function) -> list[WeightGroup]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from distir.ir import Apply, Attributes, Function, Module, TensorType, TupleType, Type
-from distir.ir.calls import callees
+from distir.ir.calls import reachable
 from distir.transform.zero.groups import WeightGroup
 from distir.transform.zero.partition import Owner, Partition, part_type
 
@@ -94,18 +94,7 @@ def ranks_of(held: Held | None) -> dict[int, set[int]]:
     return found
 
 
-def reachable(module: Module, entry: Function) -> list[str]:
-    """The functions that the entry function calls, itself included, in the order in which they are met."""
-    found, waiting = {entry.name: None}, [entry]
-    while waiting:
-        for name in dict.fromkeys(callees(waiting.pop())):
-            if name not in found:
-                found[name] = None
-                waiting.append(module.functions[name])
-    return list(found)
-
-
 def sends(module: Module, entry: Function) -> bool:
     """Whether devices send each other values: stages of a pipeline do."""
-    functions = [entry, *(module.functions[name] for name in reachable(module, entry)[1:])]
+    functions = [entry, *(module.functions[name] for name in reachable(module.functions, [entry]))]
     return any(isinstance(s, Apply) and s.op == "Send" for f in functions for s in f.body)

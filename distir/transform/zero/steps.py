@@ -8,21 +8,22 @@ from dataclasses import replace
 from distir.diagnostics.spelling import nearest
 from distir.ir import Attributes, Call, Function, Module, Param, Return, Shape, Statement, TensorType
 from distir.ir.builder import namer
+from distir.ir.calls import reachable
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.side_by_side import written_side_by_side
+from distir.transform.interleaving import interleaved_calls
 from distir.transform.steps import StepError, always, step
 from distir.transform.zero.body import rewritten
-from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
+from distir.transform.zero.gather_at_use import GatherAtUse, handing_on
 from distir.transform.zero.groups import WeightGroup, groups_of
 from distir.transform.zero.hybrid import in_groups, summed_over_groups
-from distir.transform.zero.inside import WeightsInside, handing_on
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
-from distir.transform.zero.quantised import made_where_used
-from distir.transform.zero.slots import Partitioned, reachable, sends
-from distir.transform.zero.sums import SumsOfParts
+from distir.transform.zero.quantise_at_use import quantised_at_use
+from distir.transform.zero.reduce_per_microbatch import ReducePerMicrobatch
+from distir.transform.zero.scatter_gather import gather, partitioned_params, partitioned_results, scatter
+from distir.transform.zero.slots import Partitioned, sends
 
 KINDS = ("owner", "split")
 STAGES = ("0", "1", "2", "3")
@@ -82,7 +83,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     inside: list[Function] = []
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
-        weights = WeightsInside(module, Partitioned(groups, chosen))
+        weights = GatherAtUse(module, Partitioned(groups, chosen))
         entry = weights.entry(entry)
         shapes |= {made.name: shapes[name] for (name, _), made in weights.made.items() if name in shapes}
         inside = [*weights.made.values()]
@@ -93,7 +94,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     if hybrid is not None:
         body, summed = summed_over_groups(body, groups, hybrid, namer(replace(entry, body=(*entry.body, *body))))
     if value > 1 and not is_pipeline:
-        sums = SumsOfParts(module, Partitioned(summed, chosen), shapes)
+        sums = ReducePerMicrobatch(module, Partitioned(summed, chosen), shapes)
         body = [*sums.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
         inside += [made.function for made in sums.made.values()]
     params, results = _partitioned(groups, chosen, value)
@@ -144,7 +145,7 @@ def _with_copies_where_used(module: Module) -> Module:
     """With 8-bit copies of the weights that are partitioned made of what is gathered, for each use."""
     groups = groups_of(module, _plain(module))
     weights = {name for group in groups for name in group.weights}
-    changed, made = made_where_used(module, entry_of(module), weights)
+    changed, made = quantised_at_use(module, entry_of(module), weights)
     return _named_as_before(module, changed, made)
 
 
@@ -153,7 +154,7 @@ def _with_passes_written_out(module: Module, passes: Collection[str]) -> Module:
 
     def written(function: Function) -> Function:
         calls = {i for i, s in enumerate(function.body) if isinstance(s, Call) and s.function in passes}
-        return written_side_by_side(module, function, calls)
+        return interleaved_calls(module, function, calls)
 
     return Module(written(function) for function in module if function.name not in passes)
 
@@ -184,7 +185,7 @@ def _called(module: Module) -> set[str]:
     """The functions that the entry function calls, or what spreads its arguments and joins its results; and these."""
     entry = entry_of(module).name
     ends = [name for name in (entry, f"{entry}.scatter", f"{entry}.gather") if name in module.functions]
-    return {name for end in ends for name in reachable(module, module.functions[end])}
+    return {*ends, *reachable(module.functions, [module.functions[end] for end in ends])}
 
 
 def _donated(

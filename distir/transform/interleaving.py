@@ -1,7 +1,7 @@
-"""Calls that devices make of one function, each by itself, written out statement by statement for all of them.
+"""Inlines calls of one function on several devices, interleaved statement by statement.
 
-So that what devices exchange can stand between two statements of what was a function of one, and each device gets to
-its statements when its peers do.
+So collectives can be placed between two statements of what was a function of one device, and each device reaches its
+statements when its peers do.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from itertools import chain, zip_longest
 from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, operands, results
 from distir.ir.builder import namer
 from distir.transform.common_subexpressions import with_arguments
-from distir.transform.inline import written_out
+from distir.transform.inline import inlined_call
 
 
-def written_side_by_side(
+def interleaved_calls(
     module: Module, function: Function, calls: Collection[int], moves: Callable[[Apply], bool] = lambda statement: False
 ) -> Function:
-    """The function with calls written out, those at these places of its body.
+    """The function with the calls at these indices of its body inlined and interleaved.
 
-    Where several of one function follow each other and none uses another one, their first statements come first, then
-    their second ones, and so on. `moves` says which statements between two such calls may come before the first one,
-    if they use no results of those.
+    Of consecutive calls of one function that do not depend on each other, the first statements come first, then the
+    second ones, and so on. `moves` says which statements between two such calls may move before the first, if they do
+    not use the calls' results.
     """
     if not calls:
         return function
@@ -42,7 +42,7 @@ def written_side_by_side(
         for call in run:
             given = with_arguments(call, instead)
             assert isinstance(given, Call)
-            column, replaced = written_out(module, given, builder)
+            column, replaced = inlined_call(module, given, builder)
             columns.append(column)
             instead |= replaced
         rows = chain.from_iterable(zip_longest(*columns))
@@ -54,7 +54,7 @@ def written_side_by_side(
 def _run(
     body: Sequence[Statement], first: int, calls: Collection[int], moves: Callable[[Apply], bool]
 ) -> tuple[list[Call], list[Apply]]:
-    """The calls from a statement on that are written out together, and what is between them and comes before."""
+    """The calls from a statement on that are interleaved, and the statements between them that move before them."""
     run: list[Call] = []
     before: list[Apply] = []
     waiting: list[Apply] = []

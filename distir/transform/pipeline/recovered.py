@@ -25,7 +25,7 @@ _STAGE = re.compile(r"stage_(\d+)_(accumulate_)?(forward|backward|weight)(_\d*)*
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class RecoveredOrder:
     """What a pipeline program runs. `devices`: by rank, the devices that run its passes: replicas and shards."""
 
     order: Order
@@ -42,7 +42,7 @@ class _PassCall:
     """The weights that it takes."""
 
 
-def played(module: Module, function: str | None = None) -> Played:
+def recovered_order(module: Module, function: str | None = None) -> RecoveredOrder:
     """The order of passes of a pipeline's entry function (or `function`), by rank: ranks count as stages first run.
 
     A pass in which a stage computes nothing, so that the program lacks it, is put where it could run. Raises
@@ -222,7 +222,7 @@ def _refuse_chunks(entry: Function, calls: Sequence[_PassCall]) -> None:
                 )
 
 
-def _by_rank(entry: Function, calls: Sequence[_PassCall]) -> Played:
+def _by_rank(entry: Function, calls: Sequence[_PassCall]) -> RecoveredOrder:
     """The passes by device, and devices that do the same as one rank."""
     rows: dict[int, list[Task]] = {}
     for call in calls:
@@ -240,7 +240,7 @@ def _by_rank(entry: Function, calls: Sequence[_PassCall]) -> Played:
     stages = [stage for found in ranks for stage in found]
     if len(stages) != len(set(stages)):
         raise _refused(entry, "some devices of a stage run other stages as well, and some do not")
-    return Played(tuple(tuple(rows[devices[0]]) for devices in order), tuple(map(tuple, order)))
+    return RecoveredOrder(tuple(tuple(rows[devices[0]]) for devices in order), tuple(map(tuple, order)))
 
 
 def _refused(entry: Function, why: str, site: Site | None = None) -> ProgramError:
@@ -251,4 +251,4 @@ def _refused(entry: Function, why: str, site: Site | None = None) -> ProgramErro
     )
 
 
-__all__ = ["Played", "played"]
+__all__ = ["RecoveredOrder", "recovered_order"]

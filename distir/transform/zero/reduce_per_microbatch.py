@@ -28,8 +28,8 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
 from distir.transform.steps import tell
+from distir.transform.zero.gather_at_use import fresh
 from distir.transform.zero.groups import WeightGroup
-from distir.transform.zero.inside import fresh
 from distir.transform.zero.partition import Owner, Partition
 from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
 
@@ -62,7 +62,7 @@ def reducing(
 
 
 @dataclass(slots=True)
-class SumsOfParts:
+class ReducePerMicrobatch:
     """Rewrites an entry function in which gradients are reduced once, and the functions that sum them."""
 
     module: Module
@@ -142,7 +142,7 @@ class SumsOfParts:
 class _Body:
     """The body of one function. `reduces`: by statement that reduces a weight's gradients, the weight."""
 
-    def __init__(self, owner: SumsOfParts, function: Function, reduces: dict[int, int]) -> None:
+    def __init__(self, owner: ReducePerMicrobatch, function: Function, reduces: dict[int, int]) -> None:
         self.owner, self.function, self.reduces = owner, function, reduces
         self.partitioned = owner.partitioned
         self.namer: FunctionBuilder = namer(function)

@@ -1,10 +1,13 @@
-"""Statements as others that give the same, and can be taken part of the batch by part.
+"""Rewrites statements that need the whole batch into equivalent ones that microbatches can compute and accumulate.
 
-A mean over labels that count more or less is not the mean of the means of the parts of a batch, for these have other
-weights: ignored labels, say. But sums add up, and what labels weigh follows from them alone: so losses, and their
-gradients, are written as a sum divided by that. What adds to zeros at places that the batch names, as PyTorch writes
-the gradient of an embedding, is the gradient of a gather. A product that adds to what was accumulated is a product and
-a sum.
+- A weighted mean over labels (with ignored labels, for instance) is not the mean of the microbatches' means, whose
+total weights differ. But sums are additive, and the total weight depends on the labels alone: so a loss, and its
+gradient, become a sum divided by the total weight.
+
+- A scatter-add to zeros at indices from the batch, as PyTorch writes the gradient of an embedding, becomes the gradient
+of a gather.
+
+- A product that accumulates into an operand becomes a product and an addition.
 """
 
 from __future__ import annotations
@@ -36,13 +39,14 @@ LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
     "SoftmaxCrossEntropyLossGrad": 1,
     "NegativeLogLikelihoodLossGrad": 1,
 }
-"""Losses over labels and their gradients, with the place of their scores; labels follow, then weights."""
+"""Losses over labels and their gradients, with the position of the operand that holds logits; labels follow, then
+weights."""
 
 FLOAT32 = DTYPES["Float32"]
 
 
-def written_by_parts(module: Module) -> Module:
-    """The module with such statements of its entry function written otherwise; the same module where it has none."""
+def written_as_sums(module: Module) -> Module:
+    """The module with such statements of its entry function rewritten; the same module if it has none."""
     entry = entry_of(module)
     if not any(isinstance(s, Apply) and (s.op == "ScatterND" or _is_weighted_mean(s) or _adds(s)) for s in entry.body):
         return module
@@ -69,13 +73,13 @@ def _written(function: Function, state: State) -> Function:
 
 
 def _adds(statement: Apply) -> bool:
-    """Whether a product, as that of a weight's gradient, adds to something."""
+    """Whether a product accumulates into an operand, as that of a weight's gradient may."""
     plain = statement.attrs.get("beta", 1.0) == 1.0 and bool(statement.attrs.get("transA"))
     return statement.op == "Gemm" and len(statement.args) == 3 and plain and isinstance(statement.args[2], str)
 
 
 def _write_added(f: FunctionBuilder, statement: Apply, state: State) -> None:
-    """The product, and the sum; nothing where that is broadcast."""
+    """The product and the addition; nothing if the addend is broadcast."""
     into, made = (type_of(state((name,))[0]) for name in (statement.args[2], statement.results[0]))
     if into == made:
         product = f.fresh(statement.results[0])
@@ -91,7 +95,7 @@ def _is_zeros(statement: Apply) -> bool:
 
 
 def _write_gathered(f: FunctionBuilder, statement: Apply, state: State) -> None:
-    """What is added at places along the first dimension; nothing where that is not what the statement does."""
+    """A scatter-add along the first dimension as the gradient of a gather; nothing for other statements."""
     stated, places = (type_of(state((arg,))[0]) for arg in statement.args[:2])
     if statement.attrs.get("reduction") != "add" or not isinstance(stated, TensorType) or stated.shape is None:
         return
@@ -113,12 +117,12 @@ def _is_weighted_mean(statement: Statement) -> bool:
 
 
 def _write_counted(f: FunctionBuilder, statement: Apply, state: State) -> None:
-    """The loss, or its gradient, by the sum of the losses; its results have the names that they had."""
+    """The loss, or its gradient, from the sum of the losses; results keep their names."""
     place = LOSSES[statement.op]
     scores, labels, *weights = statement.args[place:]
     stated = type_of(state((scores,))[0])
     dtype = stated.dtype if isinstance(stated, TensorType) else None
-    narrow = dtype is not None and dtype.bytes < FLOAT32.bytes  # a sum is more than it can hold
+    narrow = dtype is not None and dtype.bytes < FLOAT32.bytes  # a sum may overflow it
     wide = FLOAT32 if narrow or dtype is None else dtype
 
     def widened(arg: Arg) -> Arg:
@@ -145,7 +149,7 @@ def _write_counted(f: FunctionBuilder, statement: Apply, state: State) -> None:
 
 
 def _count(f: FunctionBuilder, labels: Arg, weights: Sequence[Arg], ignored: Constant | None, dtype: DType) -> str:
-    """What labels weigh together: how many count, or the sum of the weights of those."""
+    """The total weight of the labels: the number of those that are not ignored, or the sum of their weights."""
     counts: list[str] = []
     if ignored is not None:
         (left_out,) = f.apply("Equal", labels, ignored)

@@ -17,8 +17,8 @@ from distir.ir.types import TensorType, TupleType, Type
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.operands import with_operands
+from distir.transform.zero.gather_at_use import fresh
 from distir.transform.zero.groups import needed_whole, uses_of
-from distir.transform.zero.inside import fresh
 
 A = TypeVar("A", bound=Arg)
 
@@ -51,7 +51,7 @@ _Held = Union[_Result, "tuple[_Held | None, ...]"]
 """What a value holds: a result, or by item of a tuple."""
 
 
-def made_where_used(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, list[Function]]:
+def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, list[Function]]:
     """The module whose 8-bit copies of these `weights` are made where they are used, and the functions made for it."""
     places = _makers(entry, weights)
     if not places:

@@ -54,7 +54,7 @@ def attention(module: Module, form: str) -> Module:
                 message = "`AttentionGrad` is not written out: it is the gradient of attention as one kernel"
                 hint = "write attention out before its gradient is taken: `attention=written grad`"
                 raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, message, (), hint)])
-    return written_out(module, "Attention")
+    return decomposed(module, "Attention")
 
 
 @step
@@ -73,10 +73,10 @@ def decompose(module: Module, value: tuple[str, ...]) -> Module:
         if "decomposition" not in OPS[op].rules:
             known = ", ".join(sorted(name for name, found in OPS.items() if "decomposition" in found.rules))
             raise StepError(f"`{op}` is not made of other ops; `decompose` takes {known}")
-    return written_out(module, *value)
+    return decomposed(module, *value)
 
 
-def written_out(module: Module, *ops: str) -> Module:
+def decomposed(module: Module, *ops: str) -> Module:
     """The module with ops replaced by their decompositions. Raises ProgramError, DIR690, where one has none there."""
     found = [f.name for f in module if any(isinstance(s, Apply) and s.op in ops for s in f.body)]
     if not found:

@@ -42,7 +42,7 @@ class _Use:
 
 
 @dataclass(slots=True)
-class WeightsInside:
+class GatherAtUse:
     """Rewrites an entry function, and those that it calls, for weights of which each replica holds a part."""
 
     module: Module
@@ -90,9 +90,7 @@ def fresh(hint: str, taken: set[str]) -> str:
 class _Body:
     """The body of one function. `own`: statements that are left as they are."""
 
-    def __init__(
-        self, owner: WeightsInside, function: Function, held: Mapping[str, Held], own: Collection[int]
-    ) -> None:
+    def __init__(self, owner: GatherAtUse, function: Function, held: Mapping[str, Held], own: Collection[int]) -> None:
         self.owner, self.function, self.own = owner, function, own
         self.held: dict[str, Held] = dict(held)
         self.namer: FunctionBuilder = namer(function)
