@@ -46,6 +46,13 @@ def pytest_collection_modifyitems(config, items):
         items[:] = kept
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure(config):
+    """A worker that takes 5 s to clean up, its results long sent, is interrupted by execnet: in vain."""
+    if hasattr(config, "workerinput"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable():
     """Failures are told in UTF-8: a lone surrogate in one would end pytest-xdist's worker, and its tests with it."""

@@ -1,6 +1,7 @@
 """The house as ARCHITECTURE.md draws it: which room may import what, what is loaded when."""
 
 import ast
+import functools
 import importlib
 import importlib.util
 import io
@@ -73,32 +74,33 @@ def room_of(module):
     return "lsp" if parts[0] != "distir" else parts[1] if len(parts) > 1 else ""
 
 
+@functools.cache
 def imports(path):
     """The modules that a file imports anywhere, and whether it does so at import time."""
-    tree = ast.parse(path.read_text())
-    late = {node for function in ast.walk(tree) if isinstance(function, DEFINITIONS) for node in ast.walk(function)}
-    typing_only = {
-        node
-        for branch in ast.walk(tree)
-        if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.unparse(branch.test)
-        for node in ast.walk(branch)
-    }
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            # `from distir import syntax` imports the room, not the roof.
-            inner = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name if is_module(name) else node.module for name in inner]
-        for name in names:
-            yield name, node not in late and node not in typing_only
+    return [*imports_in(ast.parse(path.read_text()), path)]
 
 
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+def imports_in(node, path, at_import_time=True):
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.Import):
+            yield from ((alias.name, at_import_time) for alias in inner.names)
+        elif isinstance(inner, ast.ImportFrom):
+            assert inner.level == 0, f"{path}: relative import"
+            for alias in inner.names:  # `from distir import syntax` imports the room, not the roof
+                name = f"{inner.module}.{alias.name}"
+                yield name if is_module(name) else inner.module, at_import_time
+        elif not isinstance(inner, ast.expr):
+            yield from imports_in(inner, path, at_import_time and not is_late(inner))
 
 
+def is_late(node):
+    """Whether what stands in a statement is not executed when the module is imported: in functions, and for types."""
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+
+
+@functools.cache
 def is_module(name):
     path = ROOT.joinpath(*name.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
@@ -113,21 +115,20 @@ def test_every_room_is_on_a_floor():
     assert rooms <= set().union(*FLOORS)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_imports_go_down_only(path):
-    module = module_name(path)
-    own = room_of(module)
-    for name, _ in imports(path):
-        if name.split(".")[0] != "distir":
-            continue
-        other = room_of(name)
-        if module in ROOF:
-            assert other not in ("cli", "lsp"), f"{module} imports {name}"
-        elif name in ROOF:
-            assert floor(own) == len(FLOORS) - 1, f"{module} imports {name}, which is above it"
-        elif other != own:
-            down = floor(other) < floor(own) or (own, other) in NEIGHBOURS
-            assert down, f"{module} imports {name}, which is not below it"
+def goes_down(module, name):
+    own, other = room_of(module), room_of(name)
+    if module in ROOF:
+        return other not in ("cli", "lsp")
+    if name in ROOF:
+        return floor(own) == len(FLOORS) - 1
+    return own == other or floor(other) < floor(own) or (own, other) in NEIGHBOURS
+
+
+def test_imports_go_down_only():
+    found = [(module_name(path), name) for path in MODULES for name, _ in imports(path)]
+    ours = [(module, name) for module, name in found if name.split(".")[0] == "distir"]
+    upward = [f"{module} imports {name}, which is not below it" for module, name in ours if not goes_down(module, name)]
+    assert not upward
 
 
 def circles(graph):
@@ -157,15 +158,22 @@ def test_no_modules_import_each_other_round_about():
     assert not circles({module: names & graph.keys() for module, names in graph.items()})
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_packages_are_imported_where_they_belong(path):
-    room = room_of(module_name(path))
-    for name, at_import_time in imports(path):
-        package = name.split(".")[0]
-        if package in ONLY_IN:
-            assert room in ONLY_IN[package], f"{name} does not belong in {room}"
-        if package in ("numpy", "ml_dtypes", "rich", "torch", "onnx", "safetensors", "matplotlib", "pandas", "mcp"):
-            assert not at_import_time, f"{name} is imported before it is needed"
+LATE = {"numpy", "ml_dtypes", "rich", "torch", "onnx", "safetensors", "matplotlib", "pandas", "mcp"}
+"""Packages that functions import, when they need them."""
+
+
+def test_packages_are_imported_where_they_belong():
+    misplaced, early = [], []
+    for path in MODULES:
+        module = module_name(path)
+        for name, at_import_time in imports(path):
+            package = name.split(".")[0]
+            if package in ONLY_IN and room_of(module) not in ONLY_IN[package]:
+                misplaced.append(f"{name} does not belong in {module}")
+            if package in LATE and at_import_time:
+                early.append(f"{module} imports {name} before it is needed")
+    assert not misplaced
+    assert not early
 
 
 def loaded_after(script):
@@ -192,11 +200,11 @@ def test_simulating_a_program_loads_nothing_heavy():
     assert not HEAVY & loaded_after(script)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_a_file_says_what_it_is(path):
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)), "a module begins with a docstring"
-    assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
+def test_a_file_says_what_it_is():
+    """In a docstring at its beginning; and nothing in it is left to do."""
+    texts = {module_name(path): path.read_text() for path in MODULES}
+    assert not [module for module, text in texts.items() if not ast.get_docstring(ast.parse(text))]
+    assert not [module for module, text in texts.items() if re.search(r"\b(TODO|FIXME|XXX)\b", text)]
 
 
 def code_lines(text):

@@ -1,12 +1,14 @@
-"""One rank of `torch.distributed.pipelining`: runs schedules from CSV files, writes losses and gradients.
+"""Ranks of `torch.distributed.pipelining`: they run schedules from CSV files, and write losses and gradients.
 
-Run as a script by `test_torch_pipelining.py`, with the folder of the jobs, this rank and the number of ranks. A job is
-a folder with `job.json` (ranks, microbatches, format), `order.csv`, `weights.npy` and `inputs.npy`.
+Run as a script by `test_torch_pipelining.py`, with the folder of the jobs and the number of ranks, which are forks of
+this process, so that torch is imported once. A job is a folder with `job.json` (ranks, microbatches, format),
+`order.csv`, `weights.npy` and `inputs.npy`.
 """
 
 import json
 import os
 import sys
+import traceback
 from datetime import timedelta
 from pathlib import Path
 
@@ -62,5 +64,23 @@ def run(place, job, rank, group):
     np.savez(place / f"results.{rank}.npz", **found)
 
 
+def forked(folder, rank, world):
+    """The process of a rank; it ends with 1 where the rank raises an error."""
+    process = os.fork()
+    if not process:
+        try:
+            work(folder, rank, world)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return process
+
+
+def main(folder, world):
+    processes = [forked(folder, rank, world) for rank in range(world)]
+    return max(abs(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])) for process in processes)
+
+
 if __name__ == "__main__":
-    work(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,6 +1,7 @@
 """`distir diff` with traces: a run as simulated beside the same run as measured."""
 
 import json
+import re
 
 import pytest
 
@@ -46,8 +47,8 @@ def said(capsys, *words):
 
 def test_a_measured_run_beside_the_simulated_program(here, capsys):
     pytest.importorskip("torch")
-    assert main(["launch", "p.dir", "--bind", "B=4", "--trace", "t.json"]) == 0
-    capsys.readouterr()
+    assert main(["launch", "p.dir", "--bind", "B=4", "--repeat", "3", "--trace", "t.json"]) == 0
+    tells_what_was_measured(capsys.readouterr().out)
     code, ended = said(capsys, "p.dir", "t.json", "--bind", "B=4", "--json")
     assert code == 0
     found = json.loads(ended.out)
@@ -72,6 +73,16 @@ def test_a_measured_run_beside_the_simulated_program(here, capsys):
     code, ended = said(capsys, "t.json", "p.dir", "--bind", "B=4", "--markdown", "--top", "1")
     assert "| device | simulated | measured | ratio |" in ended.out
     assert "(7 more: --top)" in ended.out
+
+
+def tells_what_was_measured(out):
+    """What `launch` prints: each time with the runs that it is of."""
+    median, nothing, watched, head, *ranks = out.splitlines()
+    assert re.fullmatch(r"@main: \S+ per run, the median of 3 runs", median)
+    assert nothing == ""
+    assert re.fullmatch(r"one more run, profiled op by op and therefore slower: \S+", watched)
+    assert head.split() == ["rank", "busy", "communicating", "peak", "memory"]
+    assert [rank.split()[0] for rank in ranks] == ["1", "2"]
 
 
 @pytest.fixture

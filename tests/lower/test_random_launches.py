@@ -105,6 +105,7 @@ func @main(
 """
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("degrees", ["dtp=1,1,4", "dtp=1,2,2", "dtp=2,1,2"])
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved virtual=2", "zb-h1", "zb-v"])
 def test_a_pipeline_whose_transfers_are_aside_comes_to_its_end(pool, tmp_path, schedule, degrees):

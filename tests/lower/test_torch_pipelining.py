@@ -50,21 +50,15 @@ def ran(tmp_path_factory):
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     script = Path(__file__).with_name("pipelining_worker.py")
     with (folder / "log").open("w") as log:
-        words = [sys.executable, os.fspath(script), os.fspath(folder)]
-        workers = [
-            subprocess.Popen(
-                [*words, str(rank), str(WORLD)], stdout=log, stderr=log, env=environment, start_new_session=True
-            )
-            for rank in range(WORLD)
-        ]
+        words = [sys.executable, os.fspath(script), os.fspath(folder), str(WORLD)]
+        workers = subprocess.Popen(words, stdout=log, stderr=log, env=environment, start_new_session=True)
         try:
-            codes = [worker.wait(TIMEOUT) for worker in workers]
+            code = workers.wait(TIMEOUT)
         finally:
-            for worker in workers:
-                if worker.poll() is None:
-                    os.killpg(worker.pid, signal.SIGKILL)
-                    worker.wait()
-    assert codes == [0] * WORLD, (folder / "log").read_text()[-4000:]
+            if workers.poll() is None:
+                os.killpg(workers.pid, signal.SIGKILL)
+                workers.wait()
+    assert code == 0, (folder / "log").read_text()[-4000:]
     return jobs, expected
 
 

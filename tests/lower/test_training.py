@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 from lowering_samples import entry, load_runtime
+from thorough import also
 
 import distir
 from distir.analysis import check, result_names
@@ -236,7 +237,9 @@ def plain_mixed():
     return losses, {name: w.detach() for name, w in master.items()}
 
 
-@pytest.mark.parametrize("words", [["dp=2", "zero=1"], ["dtp=1,1,2", "microbatches=2"], ["tp=2"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["dp=2", "zero=1"], *also(["dtp=1,1,2", "microbatches=2"], ["tp=2"])], ids=lambda words: " ".join(words)
+)
 def test_mixed_precision_with_clipping_is_that_of_a_plain_loop(words, plain_mixed, tmp_path):
     losses, last = plain_mixed
     (tmp_path / "batches.py").write_text(BATCHES)

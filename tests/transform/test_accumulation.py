@@ -28,6 +28,7 @@ def test_sums_of_gradients_take_over_the_memory_of_the_sums_before(training, sch
 LAYERS = 8
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("strategy", ["pp=2", "dtp=1,1,1", "dtp=2,1,2", "dtp=1,2,2", "pp=4"])
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"])
 def test_a_stage_holds_its_gradients_once(training, strategy, schedule):

@@ -51,6 +51,7 @@ KEEPING = ("gpt-2 training", "llama training", "vision transformer training")
 """Models whose blocks keep something inside."""
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("count", ["2", "3", "100"])
 @pytest.mark.parametrize("name", MODELS)
 def test_results_stay(name, count):

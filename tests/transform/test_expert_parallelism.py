@@ -10,6 +10,7 @@ from expert_programs import CAPACITY, LAYER
 from expert_programs import decoder as written_decoder
 from hypothesis import given
 from hypothesis import strategies as st
+from thorough import also
 
 import distir
 from distir.analysis import check
@@ -300,7 +301,7 @@ def test_there_is_room_for_as_many_rows_as_stated():
         verify(module, transform(module, "ep=4", "skew=1"))
 
 
-@pytest.mark.parametrize("steps", ["tp=2 ep=2", "tp=2 etp=1 sequence=true dp=2"])
+@pytest.mark.parametrize("steps", ["tp=2 etp=1 sequence=true dp=2", *also("tp=2 ep=2")])
 def test_processes_give_what_the_executor_does(ranks, tmp_path, steps):
     pytest.importorskip("torch")
     ranks.largest_error(transform(trained("gpt-oss-20b"), *steps.split()), tmp_path)
