@@ -35,7 +35,7 @@ TRAINING = {
 EXPERTS = {
     "experts": (
         *("ep=2", "ep=4", "tp=2 ep=2", "ep=2 dp=2", "cp=2 ep=2", "dtp=2,2,1 experts=2"),
-        *("tp=2 etp=1", "tp=2 etp=1 skew=1 sequence=true", "dtp=2,2,1 experts=2 etp=1", "cp=2 cp_experts=true"),
+        *("tp=2 etp=1", "tp=2 etp=1 sequence=true", "dtp=2,2,1 experts=2 etp=1", "cp=2 cp_experts=true"),
         "dtp=2,2,2 microbatches=2 etp=1 sequence=true",
         "dtp=1,2,1 context=2 zigzag=false cp_experts=true etp=1 sequence=true",
     ),

@@ -95,3 +95,9 @@ def test_experts_with_a_capacity_that_take_rows_of_others_are_not_proved(words):
     wrong = distir.parse(text.replace(old, "%down0_2, %down0_1 = MPIScatter[devices = [2, 1]", 1))
     assert not verify(module, wrong).equal
     assert not is_proved(wrong, module)
+
+
+@pytest.mark.parametrize("words", ["ep=2 skew=1", "tp=2 etp=1 skew=1"])
+def test_there_may_be_as_many_rows_with_room_as_without(words):
+    """The gradient then states no number of rows; whether there is room enough is known when the program runs."""
+    assert is_proved(distributed("experts", words, True), sequential("experts", True))
