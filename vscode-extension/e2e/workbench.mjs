@@ -260,8 +260,12 @@ export class Workbench {
   /** What the hover over a word in a line says. The pointer must come to rest: one jump shows nothing. */
   async hover(word, expected) {
     const place = this.page.locator(".view-line span span", { hasText: word }).first();
-    const box = await place.boundingBox();
     for (let attempt = 0; attempt < 8; attempt++) {
+      const box = await place.boundingBox().catch(() => null); // none while the line is drawn anew
+      if (box === null) {
+        await sleep(LOOKS_EVERY_MS);
+        continue;
+      }
       await this.page.mouse.move(box.x + 6, box.y + box.height / 2);
       await sleep(60);
       await this.page.mouse.move(box.x + 9 + attempt, box.y + box.height / 2);
