@@ -21,8 +21,8 @@ from distir.ide.stepping.streams import Spot, stream_name
 from distir.ide.stepping.watches import StopWatch
 from distir.ir import Site
 from distir.simulate.algebra.clocks import Clock
-from distir_dap.connection import Connection, Json, RequestError
-from distir_dap.launching import LaunchedSession, launch
+from distir_dap.connection import Client, Json, RequestError
+from distir_dap.launching import LaunchedSession, launch, read_program
 from distir_dap.requested import objects, table, text, texts, whole
 
 CAPABILITIES = {
@@ -59,10 +59,14 @@ MOST_FRAMES = 1_000
 
 
 class Adapter:
-    """The session. Ends with `disconnect`, or when the client goes away."""
+    """The session. Ends with `disconnect`, or when the client goes away.
 
-    def __init__(self, connection: Connection) -> None:
+    `read` gives the text of the program that a launch names, or raises RequestError.
+    """
+
+    def __init__(self, connection: Client, read: Callable[[str], str] = read_program) -> None:
         self.connection = connection
+        self._read = read
         self._launched: LaunchedSession | None = None
         self._given: Json = {}
         self._waiting: Json | None = None
@@ -80,7 +84,7 @@ class Adapter:
         self._known_breakpoints: Breakpoints | None = None
 
     def serve(self) -> None:
-        """Answer requests until the session ends."""
+        """Answer requests until the session ends, or there are no more."""
         while not self._ended and (request := self.connection.next()) is not None:
             self.handle(request)
 
@@ -97,6 +101,8 @@ class Adapter:
             self.connection.failure(request, str(error))
         except PausedError:
             self.connection.failure(request, "interrupted")
+        except ModuleNotFoundError as missing:
+            self.connection.failure(request, f"this needs the Python package `{missing.name}`, which is not there")
         except Exception as error:  # of ours: the session outlives it
             traceback.print_exc(file=sys.stderr)
             self.connection.failure(request, f"a bug in DistIR: {error!r}")
@@ -343,7 +349,7 @@ class Adapter:
         return self._known_breakpoints
 
     def _open(self, given: Json) -> None:
-        self._launched, self._given = launch(given), given
+        self._launched, self._given = launch(given, self._read), given
         self._known_inspector = self._known_breakpoints = None
         self._stepper.interrupted = lambda: self.connection.interrupted
         self._forget()

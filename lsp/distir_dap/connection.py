@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, cast
 
@@ -24,29 +25,26 @@ class RequestError(Exception):
     """A request that cannot be answered: `str` of it is shown to the user."""
 
 
-class Connection:
-    """One client: what it asks, in a queue, and what is sent to it."""
+class Client:
+    """One client by function calls: requests are put in, and `said` has what was sent to it meanwhile."""
 
-    def __init__(self, read: Callable[[int], bytes], output: BinaryIO) -> None:
-        self._read, self._output = read, output
+    def __init__(self) -> None:
+        self.said: list[Json] = []
+        self._waiting: deque[Json] = deque()
         self._sent = 0
-        self._requests: queue.Queue[Json | None] = queue.Queue()
-        self._urgent = 0
-        self._lock = threading.Lock()
-        threading.Thread(target=self._listen, name="distir-dap-input", daemon=True).start()
+
+    def put(self, request: Json) -> None:
+        """A request of the client's."""
+        self._waiting.append(request)
 
     def next(self) -> Json | None:
-        """The next request; None when the client has gone away."""
-        request = self._requests.get()
-        if request is not None and request.get("command") in URGENT:
-            with self._lock:
-                self._urgent -= 1
-        return request
+        """The next request; None when there is none, and nobody to wait for."""
+        return self._waiting.popleft() if self._waiting else None
 
     @property
     def interrupted(self) -> bool:
         """Whether a request waits that is to interrupt what is being done."""
-        return self._urgent > 0
+        return False
 
     def event(self, name: str, body: Json | None = None) -> None:
         """Tell the client of something."""
@@ -69,9 +67,40 @@ class Connection:
             "success": success,
         }
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Json) -> None:
         self._sent += 1
-        body = json.dumps({"seq": self._sent, **message}, ensure_ascii=False).encode()
+        self._write({"seq": self._sent, **message})
+
+    def _write(self, message: Json) -> None:
+        self.said.append(message)
+
+
+class Connection(Client):
+    """One client at the other end of a stream: what it asks, in a queue, and what is sent to it."""
+
+    def __init__(self, read: Callable[[int], bytes], output: BinaryIO) -> None:
+        super().__init__()
+        self._read, self._output = read, output
+        self._requests: queue.Queue[Json | None] = queue.Queue()
+        self._urgent = 0
+        self._lock = threading.Lock()
+        threading.Thread(target=self._listen, name="distir-dap-input", daemon=True).start()
+
+    def next(self) -> Json | None:
+        """The next request; None when the client has gone away."""
+        request = self._requests.get()
+        if request is not None and request.get("command") in URGENT:
+            with self._lock:
+                self._urgent -= 1
+        return request
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a request waits that is to interrupt what is being done."""
+        return self._urgent > 0
+
+    def _write(self, message: Json) -> None:
+        body = json.dumps(message, ensure_ascii=False).encode()
         try:
             self._output.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
             self._output.flush()

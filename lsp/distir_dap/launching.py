@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -36,14 +37,15 @@ class LaunchedSession:
     stepper: Stepper
 
 
-def launch(given: Mapping[str, Any]) -> LaunchedSession:
-    """Read, check and simulate what a launch asks for. Raises RequestError."""
-    path = os.path.abspath(text(given, "program"))
-    program = read(_source(path), path)
+def launch(given: Mapping[str, Any], read_text: Callable[[str], str]) -> LaunchedSession:
+    """Read, check and simulate what a launch asks for: a file, or what has an address. Raises RequestError."""
+    path = text(given, "program")
+    path = path if _ADDRESS.match(path) else os.path.abspath(path)
+    program = read(read_text(path), path)
     if program.errors:
         raise RequestError(_quoted(program, program.errors))
     try:
-        settings = config.find(Path(path).parent)
+        settings = config.find(Path(os.path.abspath(path)).parent)
         nodes = whole(given, "nodes") if given.get("nodes") is not None else None
         hardware = text(given, "hardware", "")
         machine = load(hardware or settings.hardware, nodes or (None if hardware else settings.nodes))
@@ -67,7 +69,11 @@ def launch(given: Mapping[str, Any]) -> LaunchedSession:
         raise RequestError(str(error)) from None
 
 
-def _source(path: str) -> str:
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:")  # a single letter is a drive
+
+
+def read_program(path: str) -> str:
+    """The text of a file. Raises RequestError."""
     try:
         found, problems = decode(reading.read_bytes(path, PROGRAM), path)
     except IsADirectoryError:

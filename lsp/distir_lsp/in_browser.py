@@ -13,12 +13,16 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from distir_lsp.protocol import Raw
 
 if TYPE_CHECKING:
     from cattrs import Converter
 
-ROOMS = ("distir.ide", "distir.simulate", "distir.transform", "distir.models", "distir_lsp")
+    from distir_lsp.server import DistirServer
+
+ROOMS = ("distir.ide", "distir.simulate", "distir.transform", "distir.models", "distir_lsp", "distir_dap")
 """The packages whose modules are imported beforehand, with all that they import in turn."""
 
 
@@ -97,9 +101,42 @@ def serve(send: Callable[[str], object], fetch: Callable[[str], Awaitable[bool]]
         return there
 
     server.obtain = obtain
+    _offer_stepping(server)
     importlib.invalidate_caches()  # a snapshot remembers no files
     import_plugins()
     return on_messages(server, send)
+
+
+def _offer_stepping(server: DistirServer) -> None:
+    """Offer debug sessions, which are processes elsewhere.
+
+    `distir/stepping` hands over a message of the Debug Adapter Protocol, and is answered with those that the session
+    sends. A launch names an open document by its address.
+    """
+    from distir_dap.adapter import Adapter
+    from distir_dap.connection import Client, Json, RequestError
+
+    sessions: dict[str, tuple[Client, Adapter]] = {}
+
+    def read(uri: str) -> str:
+        found = server.documents.get(uri)
+        if found is None:
+            raise RequestError(f"`{uri}` is not open: open the program first")
+        return found.text
+
+    @server.feature("distir/stepping")
+    def stepping(params: Any) -> Raw:  # pyright: ignore[reportUnusedFunction]
+        name, request = str(params["session"]), cast("Json", params["message"])
+        if name not in sessions:
+            client = Client()
+            sessions[name] = client, Adapter(client, read)
+        client, adapter = sessions[name]
+        client.put(request)
+        adapter.serve()
+        said, client.said = client.said, []
+        if request["command"] == "disconnect":
+            del sessions[name]
+        return Raw(json.dumps({"messages": said}))
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """The server as a browser's worker runs it: messages by function calls, one thread, numpy only where it is fetched."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -40,7 +41,18 @@ async def main():
     messages = [m["params"]["message"] for m in heard if m.get("method") == "window/showMessage"]
     say("distir/run", {{"textDocument": {{"uri": URI}}}}, id=3)
     ran = (await until(lambda m: m.get("id") == 3))["result"]
-    print(json.dumps([found.get("result", {{}}).get("latency_s"), messages, asked, ran]))
+    async def step(number, command, **arguments):
+        message = {{"seq": number, "type": "request", "command": command, "arguments": arguments}}
+        say("distir/stepping", {{"session": "s", "message": message}}, id=number)
+        return (await until(lambda m: m.get("id") == number))["result"]["messages"]
+    stepped = await step(10, "initialize", linesStartAt1=True)
+    stepped += await step(11, "launch", program=URI)
+    stepped += await step(12, "setBreakpoints", source={{"path": URI}}, breakpoints=[{{"line": 2}}])
+    stepped += await step(13, "configurationDone")
+    stepped += await step(14, "stackTrace", threadId=1)
+    stepped += await step(15, "disconnect")
+    stepped += await step(16, "launch", program="vscode-vfs://other/q.dir")
+    print(json.dumps([found.get("result", {{}}).get("latency_s"), messages, asked, ran, stepped]))
 
 missing = asyncio.run(rehearse([TEXT.replace("@f", "@g")]))
 print(json.dumps(missing))
@@ -51,6 +63,7 @@ PLAIN = "func @f(%x: Tensor[Float32, (8, 8), 1]) {\n  %y = MatMul(%x, %x)\n  ret
 HOST = "func @f(%x: Tensor[Float32, (8, 8), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  return %x\n}\n"
 
 
+@functools.cache
 def session(text, fetched=False):
     done = subprocess.run(
         [sys.executable, "-c", SESSION.format(text=text, fetched=fetched)],
@@ -65,12 +78,25 @@ def session(text, fetched=False):
 
 def test_a_session_without_threads_and_without_numpy():
     missing, answer = map(json.loads, session(PLAIN))
-    latency, messages, asked, ran = answer
+    latency, messages, asked, ran, _ = answer
     assert latency > 0
     assert messages == []
     assert asked == ["numpy"], "only a run needs it"
     assert "needs the Python package `numpy`" in ran["error"]
     assert not [name for name in missing if name.startswith(("distir.ide", "distir_lsp"))], "all of the editor is there"
+
+
+def test_a_debug_session_takes_turns_with_the_editor():
+    _, (*_, stepped) = map(json.loads, session(PLAIN))
+    by_name = {
+        message.get("event") or message["command"]: message for message in stepped if message.get("success", True)
+    }
+    assert by_name["setBreakpoints"]["body"]["breakpoints"][0]["verified"]
+    assert by_name["stopped"]["body"]["reason"] == "entry"
+    frame = by_name["stackTrace"]["body"]["stackFrames"][0]
+    assert (frame["line"], frame["source"]["path"]) == (2, "file:///playground/p.dir")
+    assert by_name["disconnect"]["success"]
+    assert stepped[-1]["message"] == "`vscode-vfs://other/q.dir` is not open: open the program first"
 
 
 def test_a_program_that_needs_numpy_is_said_to():
@@ -80,6 +106,6 @@ def test_a_program_that_needs_numpy_is_said_to():
 
 def test_what_can_be_fetched_is_fetched_when_it_is_needed():
     _, answer = session(HOST, fetched=True)
-    latency, messages, asked, ran = json.loads(answer)
+    latency, messages, asked, ran, _ = json.loads(answer)
     assert (latency is not None, messages, asked) == (True, [], ["numpy"])
     assert [(output["name"], output["shape"]) for output in ran["outputs"]] == [("x", [8, 4 * 2])]

@@ -75,7 +75,7 @@ async function eventually(what, isThere) {
 /** Wait until a word has a colour, given as `#rrggbb`. */
 function coloured(window, word, hex) {
   const colour = `rgb(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join(", ")})`;
-  return window.page.waitForFunction(
+  return window.until(
     ([text, wanted]) => [...document.querySelectorAll(".view-line span span")].some((span) => span.textContent.trim() === text && getComputedStyle(span).color === wanted),
     [word, colour],
   );
@@ -149,7 +149,7 @@ inWindow("an edit changes the latency at once; the file on disk and git's HEAD a
   await window.page.keyboard.press("Enter");
   await window.page.keyboard.insertText("%q_1: D2 = Relu(%p_1)\n%q_2: D2 = Relu(%q_1)");
   await window.page.keyboard.press("Escape");
-  await window.page.waitForFunction(
+  await window.until(
     (before) => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.includes("peak") && !a.textContent.replace(/\u00a0/g, " ").startsWith(before)),
     `${(first * 1e3).toPrecision(3)}ms`,
   );
@@ -210,7 +210,7 @@ inWindow("the advice to move an op makes the program faster", "swapped.dir", asy
   const choose = await window.action("faster");
   await window.picture("action");
   await choose();
-  await window.page.waitForFunction(() => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.replace(/\u00a0/g, " ").startsWith("12.9ms")));
+  await window.until(() => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.replace(/\u00a0/g, " ").startsWith("12.9ms")));
   assert.ok((await latency(window)) < first);
 });
 
@@ -223,7 +223,7 @@ inWindow("the timeline opens with the cursor's statement marked; keys work at on
   await window.webview("#chart canvas").waitFor();
   await window.webview("#live", { hasText: "cursor at Gemm %h, 4 bars" }).waitFor({ state: "attached" });
   await window.pixels("#chart canvas", HIT, (count) => count > 100);
-  await window.page.waitForFunction(() => document.activeElement?.classList.contains("webview"));
+  await window.until(() => document.activeElement?.classList.contains("webview"));
   await window.page.keyboard.press("Home");
   await window.page.keyboard.press("ArrowRight");
   await window.webview("#bar", { hasText: "on device 1" }).waitFor({ state: "attached" });
@@ -341,7 +341,7 @@ inWindow("the walkthrough opens, and what its steps offer works", "mlp.dir", asy
   await window.page.waitForSelector('.tab.active:has-text("Untitled-1")');
   await window.lens(/12\.9ms · peak /);
   await walkthrough();
-  await window.page.waitForFunction(() => document.querySelectorAll(".getting-started-step .codicon.complete").length === 5);
+  await window.until(() => document.querySelectorAll(".getting-started-step .codicon.complete").length === 5);
 });
 
 inWindow("a text of 50 MB opens when the user insists, is not looked at, and keeps nothing else from working", "mlp.dir", async (window, folder) => {
@@ -409,7 +409,7 @@ inWindow("other hardware is picked from the lens, and what-if is answered before
   const told = await window.message("nvlink send bandwidth 1GB/s");
   assert.match(await told.textContent(), /slower/);
   await told.locator("a, .monaco-button", { hasText: "Keep" }).first().click();
-  await window.page.waitForFunction((before) => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.includes("peak") && parseFloat(a.textContent) > before), first * 1e3);
+  await window.until((before) => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.includes("peak") && parseFloat(a.textContent) > before), first * 1e3);
 });
 
 inWindow("a transform is chosen in a form, previewed with its gain, and saved as a new file", "sequential.dir", async (window, folder) => {
@@ -468,7 +468,7 @@ inWindow("a preview and a rank are looked at for the machine that was picked", "
   const times = (side) =>
     window.page.$$eval(`.monaco-diff-editor .editor.${side} .view-line`, (lines) => lines.flatMap((line) => /\+[\d.]+[mu]?s @\S+s\b/.exec(line.textContent.replace(/[\u00a0\u2000-\u200a]/g, " "))?.[0] ?? []));
   let [left, right] = [[], []];
-  await window.page.waitForFunction(() => document.querySelector(".monaco-diff-editor"));
+  await window.until(() => document.querySelector(".monaco-diff-editor"));
   for (let waited = 0; waited < 300 && (left.length === 0 || left.join() !== right.join()); waited++) {
     [left, right] = [await times("original"), await times("modified")];
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -502,7 +502,7 @@ inWindow("the program of a rank opens beside, and its lines lead back", "mlp.dir
   await window.command("DistIR: Show the Program of a Rank");
   await window.pick("Rank 2");
   await window.page.waitForSelector('.tab:has-text("mlp.rank2.dir")');
-  await window.page.waitForFunction(() => document.querySelectorAll(".detected-link").length > 3);
+  await window.until(() => document.querySelectorAll(".detected-link").length > 3);
   await window.picture("rank");
 });
 

@@ -87,7 +87,7 @@ test("no server, one that is too old, one that always crashes: each is told once
       await window.picture("install");
       await told.locator(".monaco-button", { hasText: "Install Server" }).click();
       // Colours need no server.
-      await window.page.waitForFunction(() => new Set([...document.querySelectorAll(".view-line span span")].map((span) => span.className)).size > 3);
+      await window.until(() => new Set([...document.querySelectorAll(".view-line span span")].map((span) => span.className)).size > 3);
       await window.pick("A new .venv in the workspace");
       await window.message("Installing distir[lsp]");
       await window.lens(/· peak /, 90_000);

@@ -45,6 +45,26 @@ test("the timeline opens beside the program", options, async () => {
   await window.webview("h1", { hasText: "mlp.dir" }).waitFor({ timeout: PATIENCE_MS });
 });
 
+test("F9 and F5 step through simulated time, in the server's worker", options, async () => {
+  const { page } = window;
+  const stopped = (frame, place) => page.waitForSelector(`.debug-call-stack .monaco-list-row:has-text("${frame}"):has-text("${place}")`, { timeout: PATIENCE_MS });
+  await window.command("View: Focus First Editor Group");
+  await page.locator(".view-line", { hasText: "Gemm" }).first().click();
+  await page.keyboard.press("F9");
+  await page.waitForSelector(".codicon-debug-breakpoint");
+  await page.keyboard.press("F5");
+  await page.waitForSelector(".debug-toolbar", { timeout: PATIENCE_MS });
+  await page.waitForSelector('.debug-call-stack .monaco-list-row:has-text("device 2")', { timeout: PATIENCE_MS });
+  await page.keyboard.press("F5"); // from the first op to the breakpoint
+  await stopped("Gemm in @dense", "5:3");
+  await page.keyboard.press("F10");
+  await stopped("Relu in @dense", "6:3");
+  await page.click(".debug-toolbar .codicon-debug-step-back");
+  await stopped("Gemm in @dense", "5:3");
+  await page.keyboard.press("Shift+F5");
+  await page.waitForSelector(".debug-toolbar", { state: "hidden" });
+});
+
 test("what needs Python on this machine says so", options, async () => {
   await window.command("DistIR: Install Server");
   await window.message("it is not offered in a browser");

@@ -16,9 +16,13 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const VSIX = join(EXTENSION, "distir.vsix");
 const ENTRY = join(HERE, "node_modules/code-server/out/node/entry.js");
 const PATIENCE_MS = 60_000;
+/** How often a page is looked at while something is waited for: at each frame, as by default, it would do little else. */
+const LOOKS_EVERY_MS = 100;
 
 const EDITOR = {
   "editor.hover.delay": 100,
+  "editor.cursorBlinking": "solid", // what moves is drawn, without a graphics card
+  "workbench.reduceMotion": "on",
   "editor.minimap.enabled": false,
   "editor.fontSize": 13,
   "workbench.startupEditor": "none",
@@ -144,12 +148,17 @@ export class Workbench {
     this.text = text;
   }
 
+  /** Wait until something holds in the page, and give it. */
+  until(predicate, given, timeout = PATIENCE_MS) {
+    return this.page.waitForFunction(predicate, given, { timeout, polling: LOOKS_EVERY_MS });
+  }
+
   /** Wait until a line of an editor, its hints included, holds a text. VS Code writes spaces as U+00A0, around hints as U+200A. */
   async line(text, timeout = PATIENCE_MS) {
-    await this.page.waitForFunction(
+    await this.until(
       (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/[\u00a0\u2000-\u200a]/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "").includes(wanted)),
       text,
-      { timeout },
+      timeout,
     );
   }
 
@@ -160,10 +169,10 @@ export class Workbench {
 
   /** The text of the lens that matches, when there is one. */
   async lens(pattern, timeout = PATIENCE_MS) {
-    const handle = await this.page.waitForFunction(
+    const handle = await this.until(
       ([source]) => [...document.querySelectorAll(".codelens-decoration a, .codelens-decoration span")].map((a) => a.textContent.replace(/\u00a0/g, " ")).find((text) => new RegExp(source).test(text)),
       [pattern.source],
-      { timeout },
+      timeout,
     );
     return handle.jsonValue();
   }
@@ -224,7 +233,7 @@ export class Workbench {
     const line = this.text.findIndex((each) => each.includes(text)) + 1;
     await this.page.keyboard.press("Control+G");
     await this.enter(`:${line}:${column}`);
-    await this.page.waitForFunction((wanted) => document.querySelector("#status\\.editor\\.selection")?.textContent.startsWith(wanted), `Ln ${line}, Col ${column}`);
+    await this.until((wanted) => document.querySelector("#status\\.editor\\.selection")?.textContent.startsWith(wanted), `Ln ${line}, Col ${column}`);
   }
 
   /** Wait until the cursor is in a line. */
@@ -251,18 +260,20 @@ export class Workbench {
   /** What the hover over a word in a line says. The pointer must come to rest: one jump shows nothing. */
   async hover(word, expected) {
     const place = this.page.locator(".view-line span span", { hasText: word }).first();
-    const box = await place.boundingBox();
     for (let attempt = 0; attempt < 8; attempt++) {
+      const box = await place.boundingBox().catch(() => null); // none while the line is drawn anew
+      if (box === null) {
+        await sleep(LOOKS_EVERY_MS);
+        continue;
+      }
       await this.page.mouse.move(box.x + 6, box.y + box.height / 2);
       await sleep(60);
       await this.page.mouse.move(box.x + 9 + attempt, box.y + box.height / 2);
-      const found = await this.page
-        .waitForFunction(
-          (wanted) => [...document.querySelectorAll(".monaco-hover:not(.hidden)")].map((hover) => hover.innerText).find((text) => text.includes(wanted)),
-          expected,
-          { timeout: 3000 },
-        )
-        .catch(() => undefined);
+      const found = await this.until(
+        (wanted) => [...document.querySelectorAll(".monaco-hover:not(.hidden)")].map((hover) => hover.innerText).find((text) => text.includes(wanted)),
+        expected,
+        3000,
+      ).catch(() => undefined);
       if (found) return found.jsonValue();
     }
     throw new Error(`no hover over ${word} says ${expected}`);

@@ -4,12 +4,13 @@ import * as vscode from "vscode";
 
 import { type Api, compose, end } from "./extension";
 import { workers } from "./server/worker";
+import { inline } from "./stepping/adapter-inline";
+import * as stepping from "./stepping/stepping";
 
 /** What is missing here, by command. */
 const MISSING: Record<string, string> = {
   "distir.openInPerfetto": "Writing a trace",
   "distir.search": "Searching configurations",
-  "distir.debug": "Stepping through simulated time",
   "distir.debugInformation": "Looking for interpreters",
   "distir.install": "Installing the server",
   "distir.selectInterpreter": "Selecting an interpreter",
@@ -18,10 +19,12 @@ const MISSING: Record<string, string> = {
 export function activate(extension: vscode.ExtensionContext): Api {
   return compose(extension, {
     source: workers(extension),
-    register: () =>
-      Object.entries(MISSING).map(([command, what]) =>
+    register: (context) => [
+      ...stepping.register(context, inline),
+      ...Object.entries(MISSING).map(([command, what]) =>
         vscode.commands.registerCommand(command, () => void vscode.window.showInformationMessage(`${what} needs Python on this machine: it is not offered in a browser.`)),
       ),
+    ],
   });
 }
 

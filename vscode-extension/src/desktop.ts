@@ -10,13 +10,15 @@ import { install, selectInterpreter } from "./server/install";
 import { processes } from "./server/processes";
 import { pythonExtension } from "./server/python-extension";
 import type { Server } from "./server/server";
+import { processes as adapters } from "./stepping/adapter-process";
 import * as stepping from "./stepping/stepping";
 
 export function activate(extension: vscode.ExtensionContext): Api {
   return compose(extension, {
     source: processes,
     register: (context) => [
-      ...[perfetto, search, stepping].flatMap((each) => each.register(context)),
+      ...[perfetto, search].flatMap((each) => each.register(context)),
+      ...stepping.register(context, adapters),
       vscode.commands.registerCommand("distir.debugInformation", () => debugInformation.show(context)),
       vscode.commands.registerCommand("distir.install", () => install(context.server)),
       vscode.commands.registerCommand("distir.selectInterpreter", () => selectInterpreter(context.server)),

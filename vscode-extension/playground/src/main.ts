@@ -154,7 +154,15 @@ editor.onDidChangeCursorPosition(({ position }) => {
   if (model !== null) toView({ type: "cursor", uri: model.uri.toString(true), position: { line: position.lineNumber - 1, character: position.column - 1 } });
 });
 
-for (const method of [DIAGNOSTICS, "workspace/inlayHint/refresh"]) server.on(method, () => void refresh());
+/** After so long without news: the worker does one thing at a time, and hints come before the timeline. */
+const REST_MS = 200;
+let resting: ReturnType<typeof setTimeout> | undefined;
+
+for (const method of [DIAGNOSTICS, "workspace/inlayHint/refresh"])
+  server.on(method, () => {
+    clearTimeout(resting);
+    resting = setTimeout(() => void refresh(), REST_MS);
+  });
 
 // Commands of lenses, and of the server's code actions.
 

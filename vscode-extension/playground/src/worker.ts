@@ -5,6 +5,7 @@
 
 import type { PyodideInterface } from "pyodide";
 import { type FileSystem, place } from "./files.mjs";
+import { unpacked } from "./unpacked";
 
 const begun = performance.now();
 
@@ -14,10 +15,7 @@ const PAGE_BYTES = 65536;
 type Load = (options: object) => Promise<PyodideInterface>;
 
 async function bytes(address: URL): Promise<Uint8Array<ArrayBuffer>> {
-  const answer = await fetch(address);
-  if (!answer.ok || answer.body === null) throw new Error(`${address.pathname}: ${answer.status} ${answer.statusText}`);
-  const packed = address.pathname.endsWith(".gz") && answer.headers.get("Content-Encoding") !== "gzip"; // some servers unpack it
-  return new Uint8Array(await new Response(packed ? answer.body.pipeThrough(new DecompressionStream("gzip")) : answer.body).arrayBuffer());
+  return new Uint8Array(await new Response(unpacked(address, await fetch(address))).arrayBuffer());
 }
 
 /** What is instantiated has as much memory as the snapshot, which is larger than that of a Python that has just begun. */

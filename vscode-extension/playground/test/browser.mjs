@@ -32,6 +32,9 @@ export async function served() {
 
 export const launch = () => chromium.launch({ executablePath, args: ["--no-sandbox"] });
 
+/** The browser of a visitor who comes again: it keeps what pages have it keep, compiled code too, in a folder. */
+export const launchKept = (folder) => chromium.launchPersistentContext(folder, { executablePath, args: ["--no-sandbox"], viewport: { width: 1300, height: 900 } });
+
 /** A page of the site. `problems`: errors, and requests that went anywhere else. */
 export async function opened(context, address) {
   const page = await context.newPage();

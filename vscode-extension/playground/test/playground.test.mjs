@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 import { launch, missing, numpy, opened, served } from "./browser.mjs";
 
 const PATIENCE = { timeout: 120_000 };
+const WATCHED = { ...PATIENCE, polling: 100 }; // at each frame, as by default, the page would do little else
 let browser, context, server, page, problems;
 
 const options = { skip: missing, timeout: 300_000 };
@@ -20,10 +21,10 @@ after(async () => {
   await server?.stop();
 });
 
-const says = (pattern, at = page) => at.waitForFunction((source) => new RegExp(source).test(document.getElementById("status").value), pattern.source, PATIENCE);
+const says = (pattern, at = page) => at.waitForFunction((source) => new RegExp(source).test(document.getElementById("status").value), pattern.source, WATCHED);
 /** Waits for a text in the lines that are seen, hints included. */
 const showing = (pattern, at = page) =>
-  at.waitForFunction((source) => new RegExp(source).test(document.querySelector("#editor .view-lines").innerText.replaceAll("\u00a0", " ")), pattern.source, PATIENCE);
+  at.waitForFunction((source) => new RegExp(source).test(document.querySelector("#editor .view-lines").innerText.replaceAll("\u00a0", " ")), pattern.source, WATCHED);
 const choose = async (name) => {
   await page.locator("#examples").selectOption(name);
   await page.frameLocator("#timeline").locator("h1", { hasText: name.replace(/\.dir$/, "") }).waitFor(PATIENCE); // simulated
@@ -41,7 +42,7 @@ test("the timeline is the one of the editor, and leads to the text", options, as
   assert.match(await frame.locator("body").innerText(), /23 ops/);
   const chart = frame.locator("canvas").first();
   await chart.click({ position: { x: 180, y: 40 } }); // a bar: the first op
-  await page.waitForFunction(() => document.querySelector("#editor .current-line") !== null, null, PATIENCE);
+  await page.waitForFunction(() => document.querySelector("#editor .current-line") !== null, null, WATCHED);
 });
 
 test("an error is shown where it is, and is gone when it is mended", options, async () => {

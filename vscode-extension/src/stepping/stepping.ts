@@ -1,9 +1,10 @@
-// Stepping through simulated time: the debug adapter of the server's Python, and the command that begins.
+// Stepping through simulated time: the command that begins, and launch configurations. Where debug adapters come from is
+// the business of who registers: adapter-process.ts, or adapter-inline.ts in a browser.
 
 import * as vscode from "vscode";
 
 import { type Context, aboutProgram } from "../context";
-import { environment } from "../server/interpreters";
+import { WRITTEN } from "../programs";
 
 /** The `type` of launch configurations. */
 const TYPE = "distir";
@@ -17,47 +18,60 @@ interface Launch extends vscode.DebugConfiguration {
   bind?: Record<string, number | string>;
 }
 
-export function register(context: Context): vscode.Disposable[] {
-  const start = aboutProgram(context, (document) => debug(document));
+/** Where debug adapters come from. */
+export interface Adapters {
+  /** Whether they step through what is in the editor; else through a file, which is saved first. */
+  readonly readEditor: boolean;
+  describe(context: Context, session: vscode.DebugSession): Promise<vscode.DebugAdapterDescriptor>;
+}
+
+export function register(context: Context, adapters: Adapters): vscode.Disposable[] {
+  const start = aboutProgram(context, (document) => debug(document, adapters));
   return [
     vscode.commands.registerCommand("distir.debug", start),
-    vscode.debug.registerDebugConfigurationProvider(TYPE, { resolveDebugConfiguration: (_, given) => resolved(given) }),
+    vscode.debug.registerDebugConfigurationProvider(TYPE, { resolveDebugConfiguration: (_, given) => resolved(given, adapters) }),
     vscode.debug.registerDebugConfigurationProvider(
       TYPE,
-      { provideDebugConfigurations: offered },
+      { provideDebugConfigurations: () => offered(adapters) },
       vscode.DebugConfigurationProviderTriggerKind.Dynamic,
     ),
-    vscode.debug.registerDebugAdapterDescriptorFactory(TYPE, { createDebugAdapterDescriptor: () => adapter(context) }),
+    vscode.debug.registerDebugAdapterDescriptorFactory(TYPE, { createDebugAdapterDescriptor: (session) => adapters.describe(context, session) }),
   ];
 }
 
-/** Step through a program. It is saved first: the adapter reads the file. */
-async function debug(document: vscode.TextDocument): Promise<void> {
-  if (document.isUntitled || document.uri.scheme !== "file") {
+async function debug(document: vscode.TextDocument, adapters: Adapters): Promise<void> {
+  const program = nameOf(document, adapters);
+  if (program === undefined) {
     void vscode.window.showInformationMessage("Save the program first: what is stepped through is a file.");
     return;
   }
-  if (document.isDirty) await document.save();
+  if (document.isDirty && !adapters.readEditor) await document.save();
   const folder = vscode.workspace.getWorkspaceFolder(document.uri);
-  await vscode.debug.startDebugging(folder, { type: TYPE, request: "launch", name: "Simulated time", program: document.uri.fsPath });
+  await vscode.debug.startDebugging(folder, { type: TYPE, request: "launch", name: "Simulated time", program });
+}
+
+/** What a launch calls a program: a file's path, or any document's address. Undefined for one that cannot be read. */
+function nameOf({ languageId, uri }: vscode.TextDocument, { readEditor }: Adapters): string | undefined {
+  if (languageId !== "distir") return undefined;
+  if (readEditor) return WRITTEN.includes(uri.scheme) ? uri.toString() : undefined;
+  return uri.scheme === "file" ? uri.fsPath : undefined;
 }
 
 /** What is offered without a launch configuration: the programs that are open. */
-function offered(): Launch[] {
-  const paths = vscode.workspace.textDocuments
-    .filter(({ languageId, uri }) => languageId === "distir" && uri.scheme === "file")
-    .map(({ uri }) => uri.fsPath);
-  return paths.map((program) => ({ type: TYPE, request: "launch", name: `Simulated time of ${vscode.workspace.asRelativePath(program)}`, program }));
+function offered(adapters: Adapters): Launch[] {
+  return vscode.workspace.textDocuments.flatMap((document) => {
+    const program = nameOf(document, adapters);
+    return program === undefined ? [] : [{ type: TYPE, request: "launch", name: `Simulated time of ${vscode.workspace.asRelativePath(document.uri)}`, program }];
+  });
 }
 
 /** A configuration without a program is about the one in the editor; what it leaves open is as in the editor's settings. */
-function resolved(given: Launch): Launch {
+function resolved(given: Launch, adapters: Adapters): Launch {
   const document = vscode.window.activeTextEditor?.document;
-  const open = document?.languageId === "distir" ? document.uri.fsPath : undefined;
   const found: Launch = { ...given, type: TYPE, request: "launch", name: given.name || "Simulated time" };
-  const program = given.program ?? open;
+  const program = given.program ?? (document && nameOf(document, adapters));
   if (program !== undefined) found.program = program;
-  const settings = vscode.workspace.getConfiguration("distir", program === undefined ? undefined : vscode.Uri.file(program));
+  const settings = vscode.workspace.getConfiguration("distir", program === undefined ? undefined : adapters.readEditor ? vscode.Uri.parse(program) : vscode.Uri.file(program));
   const hardware = given.hardware ?? settings.get<string | null>("hardware");
   if (hardware) found.hardware = hardware;
   const nodes = given.nodes ?? (given.hardware === undefined ? settings.get<number | null>("nodes") : undefined);
@@ -67,13 +81,4 @@ function resolved(given: Launch): Launch {
   const bind = { ...settings.get<Launch["bind"]>("bind"), ...given.bind };
   if (Object.keys(bind).length > 0) found.bind = bind;
   return found;
-}
-
-async function adapter({ server }: Context): Promise<vscode.DebugAdapterDescriptor> {
-  await server.ensure();
-  const { state } = server;
-  const [command, ...args] = state.kind === "running" ? state.argv : [];
-  if (command === undefined) throw new Error("DistIR's Python was not found: see the command DistIR: Debug Information.");
-  const variables = Object.fromEntries(Object.entries(environment()).filter((each): each is [string, string] => each[1] !== undefined));
-  return new vscode.DebugAdapterExecutable(command, [...args, "-m", "distir_dap"], { env: variables });
 }
