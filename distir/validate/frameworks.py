@@ -46,8 +46,8 @@ class HeldMemory:
     pipeline holds a tied embedding of its own, with its gradients and its optimizer state. `workspace`: of libraries,
     as far as the allocator counts it, before Hopper and since. `copied_outputs`: the profiles of GPUs on which the
     output of attention is copied, so that its kernel and the layer behind it save one each. `fragmentation`: what the
-    allocator takes of the device and does not use, as a share of tensors. `keeps_logits`: whether those of a
-    microbatch, as the last layer gives them, are held until the next one's are there.
+    allocator takes of the device and does not use, as a share of tensors. `kept_logits`: of how many microbatches the
+    logits are held, as the last layer gives them, beside those that the program has.
     """
 
     peak: Literal["allocated", "reserved"] = "allocated"
@@ -57,7 +57,7 @@ class HeldMemory:
     workspace: tuple[int, int] = (0, 0)
     copied_outputs: tuple[str, ...] = ()
     fragmentation: float = 0.0
-    keeps_logits: bool = False
+    kept_logits: int = 0
 
 
 NO_OTHER_MEMORY: Final = HeldMemory()
@@ -100,6 +100,8 @@ class Framework:
     operators: Literal["", "products"] = ""
     """What it recomputes where a run says `selective` and its attention is one kernel: a word of `checkpoint`."""
     sharding: str = "zero0"
+    float32_sums: bool = False
+    """Whether gradients of replicas are summed whole and in Float32 where their optimizer state is sharded."""
     sequence_parallel: bool = False
     layout: str = "pdt"
     vocabulary: int = 1
@@ -234,16 +236,20 @@ ALEPH = framework(
             "Aleph-Alpha/scaling, transformer/model/layers/lm_head.py and losses/cross_entropy.py: logits of all "
             "shards are gathered, and torch's cross entropy is of float32 logits",
             "Aleph-Alpha/scaling, core/nn/parallel_module/parallel_module.py: a stage's output is read from its buffer "
-            "for the loss, and stays there",
+            "for the loss, and stays there; core/nn/pipeline_schedule/train.py: microbatches take turns at two buffers "
+            "or more",
+            "Aleph-Alpha/scaling, core/optimizer/allreduce.py: gradients are summed by all-reduces of Float32 copies, "
+            "whole on each replica, also where the optimizer's state is sharded",
         ),
         kernels="eager",
         gradients="bf16",
+        float32_sums=True,
         fused_rotary=False,
         issue=8e-6,
         sharding="zero1",
         clip=True,
         loss="gathered",
-        memory=HeldMemory(keeps_logits=True),
+        memory=HeldMemory(kept_logits=2),
     )
 )
 

@@ -321,7 +321,9 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     steps += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     steps += [f"ep={experts}", f"skew={chosen.skew:g}", "representative=true"] if experts > 1 else []
-    steps += sharding_words(chosen.sharding) if run.dp // experts * context > 1 else []
+    if run.dp // experts * context > 1:
+        steps += sharding_words(chosen.sharding)
+        steps += ["sums=float32"] if chosen.float32_sums and chosen.sharding == "zero1" else []
     steps += [f"decompose={LOSS}"] if gathers else []
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
@@ -329,5 +331,5 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     words = tuple(training), tuple(steps), chosen.overlap, kernels
     step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
-    kept = 2 * micro_batch * run.seq * model.vocabulary if chosen.memory.keeps_logits else 0
+    kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

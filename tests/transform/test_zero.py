@@ -323,7 +323,34 @@ def test_what_is_looked_at_whole_is_refused_or_right(value, returned, refused):
                 assert_same(module, steps(module, *words))
 
 
-@pytest.mark.parametrize("words", ["zero=4", "zero=-1", "zero=1 partition=halves"])
+def casts(module):
+    return sum(s.op == "Cast" for f in module for s in f.body if isinstance(s, Apply))
+
+
+@pytest.mark.parametrize("before", [("dp=2",), ("tp=2", "dp=2"), ("pp=2 microbatches=2", "dp=2")], ids=" ".join)
+def test_sums_in_float32_are_whole_on_each_replica(before):
+    module = steps(mlp(4, 8, 16, "Float32"), "grad optimizer=adam precision=mixed gradients=bf16 clip=1")
+    parts = steps(module, *before, "zero=1 partition=split")
+    whole = steps(module, *before, "zero=1 partition=split sums=float32")
+    assert_same(steps(module, *before), whole)
+    assert casts(whole) > casts(parts)
+    if before == ("dp=2",):
+        elements = held(module, "param")[1] // 2
+        assert volume(whole, 2) - volume(parts, 2) == (2 * 4 - 2) * elements  # an all-reduce of Float32
+
+
+def test_sums_of_wider_gradients_are_not_narrowed():
+    module = transform(mlp(4, 8, 16, "Float64"), "grad", optimizer="adam")
+    whole = steps(module, "dp=2", "zero=1 partition=split sums=float32")
+    assert_same(module, whole)
+    assert casts(whole) == casts(module)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["zero=4", "zero=-1", "zero=1 partition=halves", "zero=1 partition=split sums=float16", "zero=1 sums=float32"]
+    + ["zero=2 partition=split sums=float32", "zero=1 partition=split shard=2 sums=float32"],
+)
 def test_what_does_not_exist_is_refused(words):
     with pytest.raises(StepError):
         steps(mlp(2, 8, 8, "Float64", training=True), "dp=2", words)

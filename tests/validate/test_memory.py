@@ -84,7 +84,8 @@ def test_logits_that_a_framework_keeps_are_on_the_last_stage():
     whole = run(framework="aleph", gpus=2, dp=1, tp=1, pp=2)
     program = plan_of(whole)
     logits = 2 * whole.micro_batch * whole.seq * whole.vocab
-    assert program.kept == logits
+    assert program.kept == 2 * logits  # of two microbatches
+    assert plan_of(run(framework="aleph", gpus=2, dp=1, tp=1, pp=2, global_batch=whole.micro_batch)).kept == logits
     simulation = simulation_of(program)
     parts, without = (parts_by_device(p, simulation) for p in (program, replace(program, kept=0)))
-    assert [parts[d].tensors - without[d].tensors for d in sorted(parts)] == [0, logits]
+    assert [parts[d].tensors - without[d].tensors for d in sorted(parts)] == [0, 2 * logits]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
+from distir.ir import DISCARD, DTYPES, Apply, Arg, Attributes, DType, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops.group import GroupPart
 from distir.transform.operands import with_operands
@@ -18,13 +18,24 @@ from distir.transform.zero.reduce_per_microbatch import reducing
 
 
 def rewritten(
-    entry: Function, groups: Sequence[WeightGroup], partitions: Sequence[Partition], stage: int
+    entry: Function,
+    groups: Sequence[WeightGroup],
+    partitions: Sequence[Partition],
+    stage: int,
+    narrow: Mapping[str, DType] | None = None,
 ) -> list[Statement]:
-    """The statements of the entry function, all but its `return`, after a stage of ZeRO: 1, 2 or 3."""
+    """The statements of the entry function, all but its `return`, after a stage of ZeRO: 1, 2 or 3.
+
+    `narrow`: the element types of what has fewer bits than Float32; where it is given, gradients are summed whole, in
+    Float32.
+    """
     edits = _Edits(uses_of(entry), namer(entry))
     edits.made = {edits.uses.defined[name] for g in groups for name in g.gradients if name in edits.uses.defined}
     for group, partition in zip(groups, partitions, strict=True):
-        _reduce(edits, group, partition, early=stage > 1)
+        if narrow is None:
+            _reduce(edits, group, partition, early=stage > 1)
+        else:
+            _reduce_in_float32(edits, group, partition, narrow)
         if isinstance(partition, Owner):
             _update_by_owner(edits, group, partition, stage)
         else:
@@ -67,6 +78,29 @@ def _reduce(edits: _Edits, group: WeightGroup, partition: Partition, early: bool
         edits.after[_side_by_side(edits, max(made))].append(reduce)
     else:
         edits.replaced[group.reduce] = reduce
+
+
+def _reduce_in_float32(edits: _Edits, group: WeightGroup, partition: Partition, narrow: Mapping[str, DType]) -> None:
+    """Sum Float32 copies of the gradients, whole, on every replica, which takes its part; or on the owner."""
+    before, after = edits.before[group.reduce], edits.after[group.reduce]
+    reduce = edits.uses.entry.body[group.reduce]
+    assert isinstance(reduce, Apply)
+    is_owned = isinstance(partition, Owner)
+    whole = group.sums if is_owned else tuple(edits.namer.fresh(f"{name}_whole") for name in group.sums)
+    given, wide = list(group.gradients), list(whole)
+    for rank, gradient in enumerate(group.gradients):
+        dtype = narrow.get(gradient)
+        if dtype is None:
+            continue
+        given[rank], wide[rank] = (edits.namer.fresh(f"{name}_wide") for name in (gradient, whole[rank]))
+        before.append(Apply((given[rank],), "Cast", (gradient,), Attributes({"to": DTYPES["Float32"]})))
+        if not is_owned or rank == partition.rank:
+            after.append(Apply((whole[rank],), "Cast", (wide[rank],), Attributes({"to": dtype})))
+    if is_owned:
+        edits.replaced[group.reduce] = reducing(group, partition, wide, given, reduce.stream)
+        return
+    edits.replaced[group.reduce] = replace(reduce, results=tuple(wide), args=tuple(given))
+    after += [_part(name, whole[rank], group, partition, rank) for rank, name in enumerate(group.sums)]
 
 
 def _side_by_side(edits: _Edits, index: int) -> int:

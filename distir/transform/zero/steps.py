@@ -6,7 +6,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
-from distir.ir import Attributes, Call, Function, Module, Param, Return, Shape, Statement, TensorType
+from distir.ir import (
+    Attributes,
+    Call,
+    DType,
+    Function,
+    Module,
+    Param,
+    Return,
+    Shape,
+    Statement,
+    TensorType,
+)
 from distir.ir.builder import namer
 from distir.ir.calls import reachable
 from distir.ops import type_of
@@ -27,14 +38,15 @@ from distir.transform.zero.slots import Partitioned, sends
 
 KINDS = ("owner", "split")
 STAGES = ("0", "1", "2", "3")
+SUMS = ("parts", "float32")
 
 
 @step(
     after=("dp", "dtp"),
-    choices={"value": STAGES, "partition": KINDS},
+    choices={"value": STAGES, "partition": KINDS, "sums": SUMS},
     tries=always("zero=1 partition=split", "zero=2 partition=split", "zero=3 partition=split"),
 )
-def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0) -> Module:
+def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0, sums: str = "parts") -> Module:
     """ZeRO, stage `value`: partition replicated state over data-parallel devices. Apply it after `dp`.
 
     Stage 1 partitions the optimizer state: gradients are reduced to the device that updates the weight, and the new
@@ -51,6 +63,10 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     hybrid sharding (HSDP). Gradients are reduced within the groups first, and the parts summed over the groups. By
     default all replicas are one group.
 
+    `sums`: with `parts`, each replica gets the sums of the gradients that it needs. With `float32` gradients are summed
+    in Float32, by an all-reduce, and each replica takes its part of the sums: four times as much is communicated of
+    16-bit gradients. It goes with stage 1 and `partition=split`.
+
     After `dtp` with `representative=true` one replica represents all, if `partition=split` gives each as much as the
     others.
 
@@ -63,6 +79,12 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
         near = nearest(partition, KINDS)
         hint = f"did you mean `{near}`?" if near else f"it is one of {', '.join(KINDS)}"
         raise StepError(f"there is no partition `{partition}`; {hint}")
+    if sums not in SUMS:
+        near = nearest(sums, SUMS)
+        hint = f"did you mean `{near}`?" if near else f"it is one of {', '.join(SUMS)}"
+        raise StepError(f"there are no sums `{sums}`; {hint}")
+    if sums == "float32" and (value != 1 or partition != "split" or shard):
+        raise StepError("`sums=float32` goes with `zero=1 partition=split`, without `shard`")
     checked(module)
     if value == 0:
         return module
@@ -89,7 +111,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
         inside = [*weights.made.values()]
         module = Module([*module, *inside])
         groups = groups_of(module, entry)
-    body = rewritten(entry, groups, chosen, value)
+    body = rewritten(entry, groups, chosen, value, _narrow(module) if sums == "float32" else None)
     summed = groups
     if hybrid is not None:
         body, summed = summed_over_groups(body, groups, hybrid, namer(replace(entry, body=(*entry.body, *body))))
@@ -122,6 +144,13 @@ def _shapes(module: Module) -> dict[str, dict[str, Shape | None]]:
         name: {value: t.shape if isinstance(t := type_of(v), TensorType) else None for value, v in state.items()}
         for name, state in checked(module).states.items()
     }
+
+
+def _narrow(module: Module) -> dict[str, DType]:
+    """The element types of the entry function's values that are of fewer bits than Float32, by name."""
+    state = checked(module).states[entry_of(module).name]
+    found = {name: t.dtype for name, v in state.items() if isinstance(t := type_of(v), TensorType)}
+    return {name: dtype for name, dtype in found.items() if dtype is not None and dtype.bytes < 4}
 
 
 def _plain(module: Module) -> Function:
