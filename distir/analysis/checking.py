@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -73,10 +74,26 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
     return Analysis(module, tuple(diagnostics), domain)
 
 
+class _Latest(threading.local):
+    """What `analysed` found last in a thread."""
+
+    analysis: Analysis | None = None
+
+
+_latest = _Latest()
+
+
 @kept_per_thread(4)
 def analysed(module: Module) -> Analysis:
-    """The analysis of a module, found once: a search asks again and again, and so does a chain of steps."""
-    return check(module)
+    """The analysis of a module, found once: a search asks again and again, and so does a chain of steps.
+
+    A step leaves most of a program as it was: what the module shares with the one before it is taken from that.
+    """
+    before = _latest.analysis
+    shares = before is not None and any(before.module.functions.get(own.name) is own for own in module)
+    found = check(module, before if shares else None)
+    _latest.analysis = None if found.errors else found
+    return found
 
 
 def check_entry(module: Module, function: str | None = None) -> tuple[Function, Analysis]:

@@ -19,15 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distir.cost.price import Price
-    from distir.search import Log, Row, Search, Space, Subject, Table
+    from distir.search import Annealing, Log, Row, Search, Space, Subject, Table
     from distir.search.proving import ProofOfRow
 
 METHODS = ("grid", "bounded", "anneal")
-BUDGET = 64
-"""How many configurations of a training step are simulated, unless an option says."""
-
-STEPS, FEW_STEPS = 200, 8
-"""How many steps annealing takes, and behind a best-first search that no option asks for."""
+STEPS, STEP = 200, 3
+"""How many steps annealing takes; behind a best-first search that no option asks for, one for each so many plans."""
 
 PER_DEVICE = 16
 """Sequences of a step for each device, where no option says how many."""
@@ -207,13 +204,13 @@ def search(
     budget: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Simulate the N best by estimate at most. [default: all; of training 64]"
+            metavar="N", min=1, help="Simulate the N best by estimate at most. [default: all; of training 6 to 64]"
         ),
         Label("Configurations"),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="anneal: the number of steps. [default: 200; behind best-first 8]"),
+        typer.Option(metavar="N", min=1, help="anneal: the number of steps. [default: 200; behind best-first fewer]"),
         Label("Steps of anneal"),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed."), Label("Seed of anneal")] = 0,
@@ -307,6 +304,7 @@ def search(
     from dataclasses import replace
 
     from distir.search import SpaceError, Table
+    from distir.search.bounded import usual_budget
     from distir.search.log import LogError
     from distir.search.plot import PlotError, check_suffix
 
@@ -340,15 +338,18 @@ def search(
             output.tell(f"{said}; `--global-batch N` says another")
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, cp_experts, skew)
         space = Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
-        few = BUDGET if budget is None and trained and method in (None, "anneal") else budget
-        long = steps or (STEPS if few is None or method == "anneal" else FEW_STEPS)
-        chosen = _search(subject, space, method or ("anneal" if trained else "grid"), jobs, backend, long, seed)
-        chosen = replace(chosen, budget=few)
+        few = usual_budget(subject) if budget is None and trained and method in (None, "anneal") else budget
+        behind = few if method is None else None
+        annealing = _annealing(steps, seed, behind)
+        chosen = _search(subject, space, method or ("anneal" if trained else "grid"), jobs, backend, annealing)
+        explained = trained if explain is None else explain
+        chosen = replace(chosen, budget=few, explain=explained)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
             known = chosen.asked_for(there)
-            table = Table((*known, *_found(chosen, known, log, progress)))
+            chosen = replace(chosen, known=tuple(known))
+            table = Table((*known, *_found(chosen, log, progress)))
             if measure:
                 table = _measured(table, chosen, model, measure, measure_backend, measure_timeout)
                 if csv is not None:
@@ -359,7 +360,7 @@ def search(
     except (SpaceError, LogError, PlotError) as error:
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
-    wanted = wanted._replace(explain=trained if explain is None else explain, training=trained)
+    wanted = wanted._replace(explain=explained, training=trained)
     if prove:
         wanted = wanted._replace(proofs=_proofs(wanted.rows(table)[:top], chosen, prove_timeout))
     if as_json:
@@ -413,12 +414,21 @@ def _usual_batch(devices: int) -> int:
     return PER_DEVICE * devices
 
 
-def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str, steps: int, seed: int) -> Search:
-    from distir.search import Annealing, Search, Workers
+def _annealing(steps: int | None, seed: int, behind: int | None) -> Annealing:
+    """How annealing goes on; `behind`: the budget of the best-first search before it, where no option asks for it."""
+    from distir.search import Annealing
+
+    if steps is None and behind is not None:
+        return Annealing(max(1, behind // STEP), seed, pipelines=True)
+    return Annealing(steps or STEPS, seed)
+
+
+def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str, annealing: Annealing) -> Search:
+    from distir.search import Search, Workers
 
     if method not in METHODS:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
-    return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
+    return Search(subject, space, method, Workers(jobs, backend), annealing)  # type: ignore[arg-type]
 
 
 def _check_export(name: str) -> None:
@@ -467,20 +477,19 @@ def _tell_lacking(chosen: Search) -> None:
         output.complain("warning", f"{notice.message} ({LACKING_PRECISION.number})")
 
 
-def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> list[Row]:
+def _found(chosen: Search, log: Log | None, progress: str) -> list[Row]:
     """The rows that are not known yet, written to the CSV file as they come."""
     from contextlib import closing
-    from dataclasses import replace
 
-    search = replace(chosen, known=tuple(known))
+    known = [*chosen.known]
     csv = None if log is None else log.path
-    total = search.configurations if search.budget is None else min(search.budget, search.configurations)
-    total += search.annealing.steps if search.budget is not None and search.method == "anneal" else 0
+    total = chosen.configurations if chosen.budget is None else min(chosen.budget, chosen.configurations)
+    total += chosen.annealing.steps if chosen.budget is not None and chosen.method == "anneal" else 0
     found: list[Row] = []
     try:
         with (
             searching.PROGRESS[progress](chosen.subject.model, total, known) as tick,
-            closing(search.rows()) as rows,
+            closing(chosen.rows()) as rows,
         ):
             for row in rows:
                 if log is not None:

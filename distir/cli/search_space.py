@@ -15,6 +15,12 @@ DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
 ALIASES = {"ulysses": "a2a", "all-gather": "allgather", "all-to-all": "a2a"}
 """Other words for kinds of context parallelism."""
 
+ELSEWHERE = {
+    "memory": "stages by memory are cut for a stated batch: `distir transform pp=4 balance=memory bind=B=64`",
+    "selects": "a size selects for one program alone; here `--max-memory` says it, with `--checkpoint off,products,on`",
+}
+"""Where to go with what steps have and a search has not."""
+
 NUMBERS = "comma-separated numbers, such as 128,256"
 
 
@@ -127,6 +133,8 @@ def _recomputed(text: str) -> dict[str, Any]:
         else:
             known = ("off", "on", "both", *RECOMPUTED)
             hint = "of so many layers: as in full:16" if name in known else suggestion(name, known)
+            if word[:1].isdigit():
+                hint = ELSEWHERE["selects"]
             raise Refused(f"`--checkpoint` expected some of {', '.join(known)}, found `{word}`", hint)
     return {"checkpoint": tuple(whether), "recompute": tuple(what) or ("",)}
 
@@ -145,7 +153,8 @@ def _words(text: str, option: str) -> tuple[str, ...]:
             raise Refused(f"there is no schedule `{word}`", suggestion(word, known))
         if word not in known:
             some = ", ".join(known[:-1])
-            raise Refused(f"`--{option}` expected {some} or {known[-1]}, found `{word}`", suggestion(word, known))
+            hint = ELSEWHERE.get(word) or suggestion(word, known)
+            raise Refused(f"`--{option}` expected {some} or {known[-1]}, found `{word}`", hint)
     return found
 
 

@@ -196,7 +196,7 @@ def _bound(rows: Sequence[Row], chosen: Search, wanted: Wanted) -> dict[Any, Bin
     """What binds each row that is listed, where that is asked for."""
     from distir.search.binding import bindings
 
-    return bindings(chosen.subject, rows[: wanted.top], chosen.workers) if wanted.explain else {}
+    return bindings(chosen.subject, rows[: wanted.top], chosen.settled) if wanted.explain else {}
 
 
 def _explained(table: Table, chosen: Search, bound: Mapping[Any, Binding | None]) -> Iterator[str]:
@@ -209,7 +209,7 @@ def _explained(table: Table, chosen: Search, bound: Mapping[Any, Binding | None]
     yield f"its steps: {' '.join(best.plan.steps())}"
     if (found := bound.get(best.key)) is not None:
         yield f"the best is bound by: {found}"
-    others = list(changes(chosen.subject, table.rows, chosen.workers))
+    others = list(changes(chosen.subject, table.rows, chosen.settled))
     yield from map(str, others)
     if not others:
         tried = ", ".join(what for what, _ in other_machines(chosen.subject.hardware))
@@ -319,7 +319,7 @@ def _certified(chosen: Search, table: Table) -> Iterator[str]:
         if not said:
             continue
         how = "best-first"
-        if chosen.method == "anneal":
+        if any(chosen.goes_on(best) for best in table.best_by_batch if best.batch_size == found.batch_size):
             steps = _counted(chosen.annealing.steps, "step")
             how += f", then {steps} of annealing from the best (seed {chosen.annealing.seed})"
         simulated = f"{found.simulated} simulated"

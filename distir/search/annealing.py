@@ -19,6 +19,7 @@ from distir.search.plan import AXES, Plan
 from distir.search.rows import Row
 from distir.search.space import Space
 from distir.search.subject import Subject
+from distir.search.work import Work
 
 HOT, COLD = 0.1, 0.001
 """Temperatures at the start and the end, relative to the latency."""
@@ -26,10 +27,14 @@ HOT, COLD = 0.1, 0.001
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """The number of steps, and the random seed."""
+    """The number of steps, and the random seed.
+
+    `pipelines`: whether it goes on only from plans that have stages: others have nothing that a grid does not have.
+    """
 
     steps: int = 200
     seed: int = 0
+    pipelines: bool = False
 
 
 def anneal(
@@ -40,11 +45,12 @@ def anneal(
     settings: Annealing,
     known: dict[Plan, Row],
     likely: Callable[[Plan], bool] = lambda _: True,
+    work: Work = evaluate,
 ) -> Generator[Row]:
     """The rows simulated on the way, each plan once.
 
     `layers`: how many layers the program has. `known`: rows that need not be simulated again. `likely`: whether a plan
-    is worth simulating, as far as that is known without it.
+    is worth simulating, as far as that is known without it. `work`: what makes rows.
     """
     draw = random.Random(settings.seed)
     known = {**known, start.plan: start}
@@ -60,7 +66,7 @@ def anneal(
         plan = draw.choice(options)
         row = known.get(plan)
         if row is None:
-            (row,) = evaluate(subject, plan, [start.batch_size])
+            (row,) = work(subject, plan, [start.batch_size])
             known[plan] = row
             yield row
         if _accepted(here, row, temperature, draw):

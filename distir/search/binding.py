@@ -66,9 +66,17 @@ def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | N
     return Binding(1 - bubble - links, links, bubble - host, host, memory)
 
 
+def evaluated(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[Row]:
+    """The rows of a plan; those that fit say what binds them, which costs little while its program is there."""
+    for row in evaluate(subject, plan, sizes):
+        yield replace(row, binding=binding(subject, plan, row.batch_size)) if row.fits else row
+
+
 def bindings(subject: Subject, rows: Sequence[Row], workers: Workers) -> dict[Key, Binding | None]:
     """What binds rows, by `Row.key`."""
-    return dict(carry_out(subject, [(row.plan, (row.batch_size,)) for row in rows], workers, _bindings))
+    others = [(row.plan, (row.batch_size,)) for row in rows if row.binding is None]
+    found = {row.key: row.binding for row in rows if row.binding is not None}
+    return found | dict(carry_out(subject, others, workers, _bindings))
 
 
 Key = tuple[int | None, Plan]

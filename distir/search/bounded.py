@@ -13,26 +13,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.bounds import Load, PlanBounds, least_memory
+from distir.search.evaluate import evaluate
 from distir.search.plan import Plan
 from distir.search.rows import Row
 from distir.search.sequential import load_at, sequential
-from distir.search.stages import stage_bounds
+from distir.search.stages import StageBounds, at_best, stage_of
 from distir.search.subject import Subject
-from distir.search.work import Workers, carry_out
+from distir.search.work import Work, Workers, carry_out
 from distir.simulate.simulation import BindError
 
 if TYPE_CHECKING:
     from distir.search.estimate import Estimates
 
+Stages = dict[int | None, StageBounds]
+"""What a search has learnt of stages, by batch size."""
+
 BEAM = 4
-"""How many plans are simulated at a time, at least; with more workers, one each."""
+"""How many plans are simulated at a time, at least; with more workers, one each. As many stages, whatever workers."""
 
 WORTH = 4
 """A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
@@ -42,6 +46,18 @@ PATIENCE = 4
 
 FASTER = 0.001
 """By how much a row must be faster to count as such, as a share."""
+
+STATEMENTS = 24_000
+"""Of a training step, times plans: so many are simulated unless a budget is stated."""
+
+FEWEST, MOST = 6, 64
+"""How many plans that is at least, and at most."""
+
+APART = 16
+"""How many configurations of a grid, whose families share most of their work, take as long as one that is apart."""
+
+LOOKED_AT = 256
+"""Among how many plans with the least bounds stages are looked for that are simulated at the same time."""
 
 PROOFS = 64
 """How many stages are simulated by themselves at the end of a search without a budget, at most."""
@@ -79,22 +95,23 @@ def bounded(
     workers: Workers,
     known: Sequence[Row] = (),
     budget: int | None = None,
+    *,
+    stages: Stages | None = None,
+    work: Work = evaluate,
 ) -> Generator[Row]:
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
     `budget`: how many plans are simulated at each batch size at most; fewer where a quarter of them, one after the
-    other, bring nothing faster. What an earlier search of the subject learnt of stages is forgotten, since it would let
-    this one list fewer rows.
+    other, bring nothing faster. `stages`: where what is learnt of stages is left. `work`: what makes rows.
     """
     import numpy as np
 
-    stage_bounds.cache_clear()
-    workers = workers.settled(min(budget or len(plans), len(plans)), len(subject.entry.body))
+    workers = settled(workers, subject, len(plans), budget)
     beam = max(BEAM, workers.jobs)
     for size in batch_sizes:
         mine = {row.plan: row for row in known if row.batch_size == size}
         best = min((_latency(row) for row in mine.values()), default=math.inf)
-        bounds = _Limits(subject, size, plans)
+        bounds = _Limits(subject, size, plans, {} if stages is None else stages)
         open_plans = [plan for plan in plans if plan not in mine and bounds.fits(plan)]
         least = np.array([bounds.seconds(plan) for plan in open_plans])
         estimates = _estimates(subject, bounds.load, size, open_plans)
@@ -102,14 +119,14 @@ def bounded(
             estimates.learn(mine.values())
         waiting = np.ones(len(open_plans), dtype=bool)
         left = len(open_plans) if budget is None else budget
-        stages = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else budget // WORTH)
+        most = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else budget // WORTH)
         patience, in_vain, reached = math.inf if budget is None else max(beam, budget // PATIENCE), 0, best
         while left > 0 and in_vain < patience:
             waiting &= least < best
-            scores = np.where(waiting, least if estimates is None else estimates.scores(), np.inf)
+            scores = np.where(waiting, least if estimates is None else np.maximum(least, estimates.scores()), np.inf)
             first: list[int] = []
             for i in takewhile(waiting.__getitem__, (int(i) for i in np.argsort(scores, kind="stable"))):
-                least[i] = bounds.closer(open_plans[i], stages)
+                least[i] = bounds.closer(open_plans[i], most)
                 waiting[i] = least[i] < best
                 if waiting[i] and _is_apart(i, first, open_plans):
                     first.append(i)
@@ -120,7 +137,7 @@ def bounded(
             waiting[first] = False
             left -= len(first)
             rows = list[Row]()
-            for row in carry_out(subject, [(open_plans[i], (size,)) for i in first], workers):
+            for row in carry_out(subject, [(open_plans[i], (size,)) for i in first], workers, work):
                 best = min(best, _latency(row))
                 rows.append(row)
                 yield row
@@ -142,23 +159,46 @@ def _is_apart(one: int, others: Sequence[int], plans: Sequence[Plan]) -> bool:
     return all(degrees(one) != degrees(other) for other in others)
 
 
+def usual_budget(subject: Subject) -> int:
+    """How many plans a search of a training step simulates where that is not stated: fewer of longer programs."""
+    return min(max(STATEMENTS // len(subject.entry.body), FEWEST), MOST)
+
+
+def settled(workers: Workers, subject: Subject, plans: int, budget: int | None) -> Workers:
+    """The same with the number of processes for a best-first search of so many plans.
+
+    Plans that are chosen to be apart share little: each takes as long as many of a grid do.
+    """
+    configurations = plans if budget is None else APART * min(budget, plans)
+    return workers.settled(configurations, len(subject.entry.body))
+
+
 def certificate(
-    subject: Subject, plans: Sequence[Plan], size: int | None, rows: Sequence[Row], budget: int | None = None
+    subject: Subject,
+    plans: Sequence[Plan],
+    size: int | None,
+    rows: Sequence[Row],
+    budget: int | None = None,
+    *,
+    stages: Stages | None = None,
+    workers: Workers = Workers(jobs=1),  # noqa: B008 - frozen
 ) -> Certificate:
     """What rows at a batch size prove of all plans of a grid.
 
     `budget`: that of the search. As many stages are simulated by themselves at most, during the search and here.
+    `stages`: what the search learnt of them.
     """
     done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
     others = [plan for plan in plans if plan not in done]
-    bounds = _Limits(subject, size, others)
+    bounds = _Limits(subject, size, others, {} if stages is None else stages)
     fitting = [plan for plan in others if bounds.fits(plan)]
     left = [(bounds.seconds(plan), plan) for plan in fitting]
     left = [(least, plan) for least, plan in left if least < best]
     heapify(left)
-    for closer in (bounds.stages.at_best, bounds.stages.seconds):
-        _raise_least(left, best, closer, bounds, bounds.stages.simulated + PROOFS if budget is None else budget)
+    most = bounds.stages.simulated + PROOFS if budget is None else budget
+    for variant in (at_best, stage_of):
+        _raise_least(left, best, variant, bounds, most, workers)
     left = [(bounds.seconds(plan), plan) for _, plan in left]
     left = [(least, plan) for least, plan in left if least < best]
     least = min((least for least, _ in left), default=best)
@@ -169,32 +209,53 @@ def certificate(
 
 
 def _raise_least(
-    left: list[tuple[float, Plan]], best: float, closer: Callable[[Plan], float], bounds: _Limits, most: int
+    left: list[tuple[float, Plan]],
+    best: float,
+    variant: Callable[[Plan], Plan],
+    bounds: _Limits,
+    most: int,
+    workers: Workers,
 ) -> None:
     """Make the least bound of a heap of plans larger as long as it can be: it is what counts. Drops what is slower.
 
-    `most`: how many stages may have been simulated in all.
+    `variant`: the stage that bounds a plan. `most`: how many stages may have been simulated in all.
     """
-    while left and bounds.stages.simulated < most:
+    stages = bounds.stages
+    while left and stages.simulated < most:
         least, plan = left[0]
-        if (now := closer(plan)) <= least:
+        if stages.lacks(plan, variant(plan)):
+            stages.simulate(_unknown(left, variant, stages, min(BEAM, most - stages.simulated)), workers)
+        if (now := bounds.seconds(plan)) <= least:
             break
         heapreplace(left, (now, plan)) if now < best else heappop(left)
 
 
-def may_be(subject: Subject, size: int | None, most: float) -> Callable[[Plan], bool]:
+def _unknown(
+    left: Sequence[tuple[float, Plan]], variant: Callable[[Plan], Plan], stages: StageBounds, count: int
+) -> list[Plan]:
+    """Some stages that are not known of plans with the least bounds, the least first."""
+    found = dict[Plan, None]()
+    for _, plan in nsmallest(LOOKED_AT, left):
+        if stages.lacks(plan, variant(plan)):
+            found[variant(plan)] = None
+            if len(found) == count:
+                break
+    return [*found]
+
+
+def may_be(subject: Subject, size: int | None, most: float, stages: Stages) -> Callable[[Plan], bool]:
     """Whether a plan may fit into the memory and take less than so many seconds, as far as that is known."""
-    bounds = _Limits(subject, size, ())
+    bounds = _Limits(subject, size, (), stages)
     return lambda plan: bounds.fits(plan) and bounds.seconds(plan) < most
 
 
 class _Limits:
     """Lower bounds of plans at one batch size."""
 
-    def __init__(self, subject: Subject, size: int | None, plans: Sequence[Plan]) -> None:
+    def __init__(self, subject: Subject, size: int | None, plans: Sequence[Plan], stages: Stages) -> None:
         self.load = load_at(subject, size)
         self.least = PlanBounds(self.load, subject.hardware).seconds
-        self.stages = stage_bounds(subject, size)
+        self.stages = stages.setdefault(size, StageBounds(subject, size))
         self.stages.expect(plans)
         self.weights, self.state = subject.weights_bytes, subject.state_bytes
         self.capacity = max(kind.memory + kind.process.left_out for kind in subject.hardware.kinds.distinct)

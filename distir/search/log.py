@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import IO, Any
 
 from distir.files.reading import ROWS, read_bytes
 from distir.files.table import GrowingTable, TableError, as_text, rows_of
-from distir.search.rows import COLUMNS, Row
+from distir.search.rows import COLUMNS, STORED, Row
 
 
 class LogError(ValueError):
@@ -110,7 +109,7 @@ def _row(cells: list[str], path: str, number: int) -> Row:
     if len(cells) != len(COLUMNS):
         raise LogError(f"line {number} of `{path}` has {len(cells)} cells, expected {len(COLUMNS)}")
     values: dict[str, Any] = {}
-    for field, cell in zip(fields(Row), cells, strict=True):
+    for field, cell in zip(STORED, cells, strict=True):
         try:
             values[field.name] = _value(str(field.type), cell)
         except ValueError:

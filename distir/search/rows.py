@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from statistics import StatisticsError, correlation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distir.cost import show_bytes, show_seconds
 from distir.search.plan import AXES, Plan
+
+if TYPE_CHECKING:
+    from distir.search.binding import Binding
 
 NOT_MEASURED = "not measured: "
 """How the reason of a row begins that could not be run."""
@@ -72,6 +75,8 @@ class Row:
     cp_experts: bool = False
     recompute: str = ""
     """With `checkpoint`: what is recomputed, if not all."""
+    binding: Binding | None = field(default=None, compare=False, repr=False)
+    """What binds it, where a search was asked for that. No column."""
 
     @property
     def plan(self) -> Plan:
@@ -98,7 +103,10 @@ def columns_of(plan: Plan) -> dict[str, Any]:
     return {**degrees, **own, "stages": ",".join(map(str, plan.stages))}
 
 
-COLUMNS = tuple(f.name for f in fields(Row))
+STORED = tuple(f for f in fields(Row) if f.compare)
+"""What files have of a row."""
+
+COLUMNS = tuple(f.name for f in STORED)
 
 
 def _unless_none(value: float | None) -> float:

@@ -12,7 +12,9 @@ from typing import Literal, NoReturn
 from distir.cost import Hardware, load
 from distir.ir import Constant, Module
 from distir.search.annealing import HOT, Annealing, anneal
-from distir.search.bounded import Certificate, bounded, certificate, may_be
+from distir.search.binding import evaluated
+from distir.search.bounded import Certificate, Stages, bounded, certificate, may_be, settled
+from distir.search.evaluate import evaluate
 from distir.search.plan import Plan
 from distir.search.progress import watched
 from distir.search.rows import Row
@@ -20,8 +22,8 @@ from distir.search.space import Space, SpaceError, check_batch_sizes
 from distir.search.subject import Subject, batch_dimension, fixed_batch, layers_of
 from distir.search.table import Table
 from distir.search.whole import UNSHARED, admitted
-from distir.search.work import Workers, carry_out, units
-from distir.transform.pipeline import layer_count
+from distir.search.work import Work, Workers, carry_out, units
+from distir.transform.pipeline import SCHEDULES, layer_count
 from distir.transform.sharding.mesh import devices_of
 
 REACHED = 1 + 2 * HOT
@@ -45,6 +47,10 @@ class Search:
 
     `anneal` starts from the best of these.
     """
+    explain: bool = False
+    """Whether rows of a bounded search say what binds them."""
+    stages: Stages = field(default_factory=Stages, init=False, compare=False, repr=False)
+    """What the rows of this search have told of stages, for its certificates."""
 
     @property
     def is_bounded(self) -> bool:
@@ -106,14 +112,18 @@ class Search:
         Raises SpaceError before the first row if there is nothing to search.
         """
         self._check()
+        self.stages.clear()
         digest = self.digest
         for row in self._found():
             yield replace(row, search=digest)
 
     def certificates(self, rows: Sequence[Row]) -> list[Certificate]:
         """For each batch size, what the rows prove of the plans that the program admits."""
-        found = ((size, self._admitted(size)[0]) for size in self.batch_sizes)
-        return [certificate(self.subject, plans, size, rows, self.budget) for size, plans in found]
+        return [self._certificate(size, rows, self.budget) for size in self.batch_sizes]
+
+    def goes_on(self, best: Row) -> bool:
+        """Whether annealing starts from the best row of a batch size."""
+        return self.method == "anneal" and (best.plan.pipeline > 1 or not self.annealing.pipelines)
 
     @property
     def refused(self) -> Counter[str]:
@@ -145,22 +155,29 @@ class Search:
         for row in self._of_the_grid():
             found.append(row)
             yield row
-        if self.method != "anneal":
-            return
-        for best in Table(tuple(found)).best_by_batch:
+        for best in filter(self.goes_on, Table(tuple(found)).best_by_batch):
             known = {row.plan: row for row in found if row.batch_size == best.batch_size}
             if self.is_bounded and self._is_proven(best, list(known.values())):
                 continue
             layers = layer_count(self.subject.module)
-            likely = may_be(self.subject, best.batch_size, REACHED * (best.latency_s or 0.0))
-            yield from anneal(self.subject, self.grid, best, layers, self.annealing, known, likely)
+            likely = may_be(self.subject, best.batch_size, REACHED * (best.latency_s or 0.0), self.stages)
+            yield from anneal(self.subject, self.grid, best, layers, self.annealing, known, likely, self._work)
 
     def _of_the_grid(self) -> Generator[Row]:
         sizes = self.batch_sizes
         if self.is_bounded:
             for size in sizes:
                 fitting, _ = self._admitted(size)
-                yield from bounded(self.subject, fitting, [size], self.workers, self.known, self.budget)
+                yield from bounded(
+                    self.subject,
+                    fitting,
+                    [size],
+                    self.workers,
+                    self.known,
+                    self.budget,
+                    stages=self.stages,
+                    work=self._work,
+                )
             return
         plans, done = list(self.grid.plans()), {row.key for row in self.known}
         excluded = {(size, plan) for plan in plans for size in sizes if not self._allows(size, plan)}
@@ -168,8 +185,22 @@ class Search:
 
     def _is_proven(self, best: Row, rows: Sequence[Row]) -> bool:
         """Whether nothing of the grid is left, and the best has no stages that could be cut otherwise."""
-        left = certificate(self.subject, self._admitted(best.batch_size)[0], best.batch_size, rows, 0)
-        return left.proven and best.plan.pipeline == 1
+        return best.plan.pipeline == 1 and self._certificate(best.batch_size, rows, 0).proven
+
+    def _certificate(self, size: int | None, rows: Sequence[Row], budget: int | None) -> Certificate:
+        plans, _ = self._admitted(size)
+        workers = settled(self.workers, self.subject, len(plans), budget)
+        return certificate(self.subject, plans, size, rows, budget, stages=self.stages, workers=workers)
+
+    @property
+    def settled(self) -> Workers:
+        """Where programs are carried out of which each is another: with a budget, in as many processes as its rows."""
+        return settled(self.workers, self.subject, self.budget, self.budget) if self.budget else self.workers
+
+    @property
+    def _work(self) -> Work:
+        """What makes the rows of a bounded search."""
+        return evaluated if self.explain else evaluate
 
     def _allows(self, size: int | None, plan: Plan) -> bool:
         return size is None or self.space.allows(size, plan)
@@ -200,6 +231,7 @@ class Search:
             )
         self._check_groups()
         self._check_recomputation()
+        self._check_schedules()
         if self.configurations == 0:
             self._refuse()
 
@@ -221,6 +253,14 @@ class Search:
             count = int(what.partition(":")[2] or 0)
             if layers is not None and count > layers:
                 raise SpaceError(f"`{what}` recomputes {count} layers, and there are {layers}; {layers} would do")
+
+    def _check_schedules(self) -> None:
+        """Raises SpaceError for a schedule of chunks of sequences: a plan does not say how many there are."""
+        for name in self.space.schedules:
+            known = SCHEDULES.get(name)
+            if known is not None and known.cuts:
+                by_hand = f"`distir transform pp=4 schedule={name} chunks=2` cuts them"
+                raise SpaceError(f"`{name}` cuts sequences into chunks, which a search does not try; {by_hand}")
 
     def _refuse(self) -> NoReturn:
         """Raises SpaceError: says why nothing is left, and where it is the batch, which one would do."""

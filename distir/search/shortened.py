@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ class _Run:
     carried: Mapping[int, int]
 
 
+@lru_cache(maxsize=8)
 def parts(module: Module) -> tuple[PartOf, ...]:
     """Short programs of which the sum is the program; the program itself where its layers are not found."""
     entry = module.entry()

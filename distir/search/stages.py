@@ -35,6 +35,7 @@ from distir.search.shortened import PartOf, parts
 from distir.search.space import SpaceError
 from distir.search.subject import Subject
 from distir.search.symmetry import interchangeable
+from distir.search.work import Workers, carry_out
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import BindError, Simulation
@@ -45,6 +46,10 @@ UNKNOWN = (ProgramError, StepError, BindError, Reject, SpaceError)
 
 PROBES = tuple(1 << n for n in range(16, 41, 2))
 """Sizes of messages in bytes, of which the fastest per byte bounds all."""
+
+
+Stage = tuple[Plan, int]
+"""The program of one stage, and the examples of its microbatch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class StageBounds:
         """How many stages were simulated."""
         self.parts = parts(subject.module)
         """Programs that add up to that of the subject."""
-        self._found: dict[tuple[Plan, int], float] = {}
+        self._found: dict[Stage, float] = {}
         self._gradients: int | None = None
 
     def expect(self, plans: Iterable[Plan]) -> None:
@@ -89,25 +94,20 @@ class StageBounds:
 
     def at_best(self, plan: Plan) -> float:
         """The same of all variants of its stage."""
-        return self._bound(plan, stage_of(_at_best(plan)))
+        return self._bound(plan, at_best(plan))
 
     def known(self, plan: Plan) -> float:
         """The largest bound for which no stage is simulated."""
         if not self._found:
             return 0.0
-        stages, micro = {stage_of(plan), stage_of(_at_best(plan))}, self._micro_batch(plan)
+        stages, micro = {stage_of(plan), at_best(plan)}, self._micro_batch(plan)
         return max((self._bound(plan, stage) for stage in stages if (stage, micro) in self._found), default=0.0)
 
     def _bound(self, plan: Plan, stage: Plan) -> float:
         """The bound of a plan from what its stage, or a faster variant of it, takes for a microbatch."""
-        if self.kind is None or not (micro := self._micro_batch(plan)):
-            return 0.0
-        hardware = self.subject.hardware
-        if not interchangeable(hardware, plan.data, plan.tensor, plan.pipeline, plan.experts, plan.context):
-            return 0.0
-        if (stage, micro) not in self._found:
-            self._simulate(stage, {*self.micro_batches, micro})
-        each = self._found[stage, micro]
+        if self.lacks(plan, stage):
+            self.simulate([stage], Workers(jobs=1), self._micro_batch(plan))
+        each = self._found.get((stage, self._micro_batch(plan)), 0.0) if self._tells(plan) else 0.0
         if each in (0.0, math.inf):
             return each
         working = plan.microbatches * each / plan.pipeline
@@ -118,25 +118,46 @@ class StageBounds:
         size, rest = divmod(self.size or 0, plan.data * plan.microbatches)
         return 0 if rest else size
 
-    def _simulate(self, stage: Plan, micro_batches: set[int]) -> None:
-        """Find what a device spends on a microbatch in the program of one stage; 0 where it has none."""
-        self.simulated += 1
-        self._found |= {(stage, micro): 0.0 for micro in micro_batches}
+    def lacks(self, plan: Plan, stage: Plan) -> bool:
+        """Whether this stage, a variant of the plan's, is yet to be simulated to bound it."""
+        return (stage, self._micro_batch(plan)) not in self._found and self._tells(plan)
+
+    def _tells(self, plan: Plan) -> bool:
+        """Whether a stage bounds the plan: all of its devices do the same."""
+        degrees = plan.data, plan.tensor, plan.pipeline, plan.experts, plan.context
+        known = self.kind is not None and self._micro_batch(plan) > 0
+        return known and interchangeable(self.subject.hardware, *degrees)
+
+    def simulate(self, stages: Sequence[Plan], workers: Workers, micro: int = 0) -> None:
+        """Find what a device spends on a microbatch in each of these, for those of the plans that may be asked for."""
+        self.simulated += len(stages)
+        sizes = tuple(sorted(self.micro_batches | ({micro} if micro else set())))
+        if workers.jobs > 1 and len(stages) > 1:
+            self._found |= dict(carry_out(self.subject, [(stage, sizes) for stage in stages], workers, _each))
+        else:
+            for stage in stages:
+                self._found |= self.each(stage, {*sizes})
+
+    def each(self, stage: Plan, micro_batches: set[int]) -> dict[Stage, float]:
+        """What a device spends at least on microbatches of these sizes in the program of one stage.
+
+        0 where nothing is known, infinite where there is no such program.
+        """
         sizes = sorted({n * micro * stage.data * stage.microbatches for micro in micro_batches for n in (1, 2)})
         try:
             spent = self.spent(stage, sizes, self.parts) or self.spent(stage, sizes, [PartOf(1, self.subject.module)])
         except UNKNOWN:
-            self._found |= {(stage, micro): math.inf for micro in micro_batches}
-            return
+            return {(stage, micro): math.inf for micro in micro_batches}
+        found = {(stage, micro): 0.0 for micro in micro_batches}
         kind = self.kind
-        if spent is None:
-            return
-        assert kind is not None
+        if spent is None or kind is None:
+            return found
         for micro in micro_batches:
             size = micro * stage.data * stage.microbatches
             twice = spent[2 * size]
-            found = sum(times * _least(kind, each) for each, times in spent[size].items() if each not in twice)
-            self._found[stage, micro] = found / stage.microbatches
+            least = sum(times * _least(kind, each) for each, times in spent[size].items() if each not in twice)
+            found[stage, micro] = least / stage.microbatches
+        return found
 
     def spent(self, stage: Plan, sizes: Sequence[int], parts: Sequence[PartOf]) -> dict[int, Counter[_Spent]] | None:
         """By batch size, what the first device of a stage does, and how often: the sum of what it does in `parts`.
@@ -190,10 +211,10 @@ class StageBounds:
         return found
 
 
-@lru_cache(maxsize=8)
-def stage_bounds(subject: Subject, size: int | None) -> StageBounds:
-    """The bounds of plans at a batch size, with the stages that have been simulated."""
-    return StageBounds(subject, size)
+def _each(subject: Subject, stage: Plan, micro_batches: Sequence[int | None]) -> Iterator[tuple[Stage, float]]:
+    """In a worker: by stage and microbatch, what a device spends on it at least."""
+    bounds = StageBounds(subject, None)
+    yield from bounds.each(stage, {micro for micro in micro_batches if micro}).items()
 
 
 def stage_of(plan: Plan) -> Plan:
@@ -213,9 +234,9 @@ def stage_of(plan: Plan) -> Plan:
     )
 
 
-def _at_best(plan: Plan) -> Plan:
+def at_best(plan: Plan) -> Plan:
     """The variant of its stage that takes the least time."""
-    return replace(plan, checkpoint=False, recompute="", fuse=True)
+    return replace(stage_of(plan), checkpoint=False, recompute="", fuse=True)
 
 
 def _on_first(simulation: Simulation) -> Iterator[tuple[Effect, str, int]]:

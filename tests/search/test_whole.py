@@ -13,7 +13,9 @@ from thorough import ALL
 
 from distir.cost import load
 from distir.models import gpt2, named
-from distir.search import Annealing, Plan, Search, Space, SpaceError, Subject, Workers
+from distir.search import COLUMNS, Annealing, Plan, Search, Space, SpaceError, Subject, Workers
+from distir.search.binding import binding, bindings
+from distir.search.bounded import usual_budget
 from distir.search.bounds import least_memory
 from distir.search.economy import economy, model_flops
 from distir.search.evaluate import evaluate
@@ -150,6 +152,52 @@ def test_annealing_goes_on_where_a_best_first_search_ends():
     assert certificate.beyond == len({row.plan for row in rows} - {*plans})
     rest = certificate.slower + certificate.over + certificate.refused + certificate.left
     assert certificate.simulated - certificate.beyond + rest == len(plans)
+
+
+def test_a_search_is_the_same_whatever_was_searched_before():
+    """What another search of the same program learnt of stages is not known to it: not to its rows, nor its proof."""
+    it = subject("mlp", "dgx-h100")
+    space = replace(whole(it, 4, (16,)), schedules=("1f1b",), micro_batches=(1, 4), zero=(0, 1))
+    first = Search(it, space, "bounded", HERE, budget=4)
+    rows = list(first.rows())
+    alone = first.certificates(rows)
+    other = replace(first, budget=16)
+    other.certificates(list(other.rows()))
+    again = replace(first)
+    assert list(again.rows()) == rows
+    assert again.certificates(rows) == alone
+    assert replace(first).certificates(rows) == replace(first).certificates(rows)
+
+
+def test_annealing_goes_on_only_where_stages_can_be_cut_otherwise():
+    """Behind a best-first search that nobody asked to anneal: a best without stages has been among all its like."""
+    it = subject("mlp", "dgx-h100")
+    space = replace(whole(it, 2, (16,)), schedules=("1f1b",), micro_batches=(1, 4), zero=(0,), overlap=(False,))
+    for degree in (1, 2):
+        search = Search(it, replace(space, fixed={"P": (degree,)}), "bounded", HERE, budget=4)
+        few = list(search.rows())
+        annealed = replace(search, method="anneal", annealing=Annealing(steps=6, pipelines=True))
+        more = list(annealed.rows())
+        assert more[: len(few)] == few
+        assert (len(more) > len(few)) == (degree > 1) == any(map(annealed.goes_on, few))
+
+
+def test_fewer_plans_of_longer_programs_are_simulated():
+    counts = [usual_budget(subject(model)) for model in ("mlp", "llama")]
+    deep = Subject("", transform(named("llama3-8b", None, 128, layers=60), "grad"), load("dgx-h100"))
+    assert counts == [64, 64]
+    assert 6 <= usual_budget(deep) < 64
+
+
+def test_rows_of_a_search_that_explains_say_what_binds_them():
+    it = subject("mlp", "dgx-h100")
+    search = Search(it, replace(whole(it, 2, (16,)), micro_batches=(4,)), "bounded", HERE, budget=4, explain=True)
+    rows = [row for row in search.rows() if row.fits]
+    assert rows
+    for row in rows:
+        assert row.binding == binding(it, row.plan, 16)
+    assert bindings(it, rows, HERE) == {row.key: row.binding for row in rows}
+    assert "binding" not in COLUMNS
 
 
 def test_the_bound_knows_the_bubble():
@@ -297,6 +345,9 @@ def test_bad_words_are_refused_before_anything_runs(distir):
             "--devices",
             "8",
         ): "a multiple of 3, to partition state among\n  help: 2, 4 would do",
+        ("--schedule", "1f1b,seq1f1b"): "`seq1f1b` cuts sequences into chunks, which a search does not try",
+        ("--balance", "memory"): "`distir transform pp=4 balance=memory bind=B=64`",
+        ("--checkpoint", "16GB"): "here `--max-memory` says it",
         ("--checkpoint", "full:9"): "`full:9` recomputes 9 layers, and there are 2\n  help: 2 would do",
     }.items():
         found = distir("search", *SMALL, "--global-batch", "8", *words)
