@@ -243,8 +243,7 @@ class Resharding:
         return self.new(f"{hint}_part", "Concat", parts, value, state, axis=state.axis)
 
     def lessened(self, arg: Arg, split: Split) -> str:
-        """A value with its shared blocks divided by the number of devices, so that a sum over these counts them
-        once."""
+        """A value with its shared blocks divided by the number of devices, so that a sum over them is right."""
         key = (arg, split)
         if key not in self._lessened:
             hint = arg if isinstance(arg, str) else "constant"
