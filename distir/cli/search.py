@@ -27,7 +27,7 @@ BUDGET = 64
 """How many configurations of a training step are simulated, unless an option says."""
 
 STEPS, FEW_STEPS = 200, 8
-"""How many steps annealing takes, and behind a best-first search that no option asks for."""
+"""The steps of annealing, and those after a best-first search if no option states them."""
 
 PER_DEVICE = 16
 """Sequences of a step for each device, where no option says how many."""
@@ -462,7 +462,7 @@ def _tell_lacking(chosen: Search) -> None:
     try:
         notices = simulate(subject.module, subject.hardware, subject.entry.name, bind).lacking()
     except (ProgramError, BindError):
-        return  # which the search says of its rows
+        return  # reported with the rows
     for notice in notices:
         output.complain("warning", f"{notice.message} ({LACKING_PRECISION.number})")
 

@@ -25,7 +25,7 @@ class RequestError(Exception):
 
 
 class Connection:
-    """One client: what it asks, in a queue, and what is sent to it."""
+    """One client: the queue of its requests, and the messages sent to it."""
 
     def __init__(self, read: Callable[[int], bytes], output: BinaryIO) -> None:
         self._read, self._output = read, output

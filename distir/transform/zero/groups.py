@@ -127,7 +127,8 @@ def uses_of(entry: Function) -> Uses:
 def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
     """The weights that data-parallel devices replicate, in the order of the parameters.
 
-    `entry` is the module's entry function, or an equivalent one. If one device represents all replicas, its weights represent theirs. Raises ProgramError if there are none, or every device needs a whole gradient.
+    `entry` is the module's entry function, or an equivalent one. If one device represents all replicas, its weights
+    represent theirs. Raises ProgramError if there are none, or if every device needs a whole gradient.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")
     if any("replicas" in p.roles for p in entry.params):
