@@ -1,4 +1,4 @@
-"""From words to a call of a command: what typer is asked to do, and what its complaints become.
+"""Parses command lines with typer, and converts its errors to messages in our style.
 
 Knows no commands. A command is a function whose annotated parameters are its arguments and options, and whose docstring
 is its help.
@@ -14,7 +14,7 @@ from typing import Any, cast
 import typer
 
 UsageError = cast("type[Exception]", typer.BadParameter.__base__)
-"""What typer raises for words that it cannot make sense of."""
+"""typer's exception for invalid arguments."""
 
 
 def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callable[..., None]) -> int:
@@ -35,7 +35,7 @@ def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callab
 
 
 def complaint(error: Exception) -> tuple[str, str]:
-    """What a UsageError says, in our style, and what to do."""
+    """A UsageError as a message in our style, with help."""
     message: str = getattr(error, "format_message", error.__str__)().rstrip(".")
     message = re.sub(r"'([^']*)'", r"`\1`", message)
     message, _, meant = message.partition(". Did you mean ")
@@ -58,7 +58,7 @@ def _nothing(ctx: object) -> None:
 
 
 class _AsGiven:
-    """What typer asks for a parameter's value: this one takes it as it was given, where it is of the type already."""
+    """A parameter type for typer that accepts values of its type unchanged."""
 
     def __init__(self, annotation: Any, validated: Callable[[], Any]) -> None:
         self.plain = annotation in (bool, str, list[str])

@@ -84,7 +84,7 @@ def bisect(
 
 @dataclass(frozen=True, slots=True)
 class MeasuredVersion:
-    """What a version takes; where it cannot be simulated, `why`."""
+    """The costs of a version; `why` it cannot be simulated, otherwise."""
 
     side: Side | None
     simulation: Simulation | None = None
@@ -118,7 +118,7 @@ class _Versions:
         self._by_text: dict[bytes | None, MeasuredVersion] = {}
 
     def measured(self, number: int) -> MeasuredVersion:
-        """What a version takes."""
+        """Simulate a version."""
         if number not in self.known:
             text = self._history.text(self.commits[number])
             if text not in self._by_text:
@@ -187,7 +187,7 @@ def _first_that(versions: _Versions, asked: Sequence[Condition]) -> FirstMeeting
 
 
 def _rows(versions: _Versions) -> list[tuple[Commit, MeasuredVersion, Side | None]]:
-    """What was simulated, oldest first: the commit, what it takes, and what the version before it takes."""
+    """The simulated versions, oldest first: the commit, its costs, and those of the version before it."""
     rows: list[tuple[Commit, MeasuredVersion, Side | None]] = []
     before: Side | None = None
     for number in sorted(versions.known):

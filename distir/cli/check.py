@@ -93,7 +93,7 @@ def check(
 
 
 def _reports(path: str, demands: Demands, earlier: list[Report]) -> list[Report]:
-    """What is found in a program, and what is wrong with its settings if that is not known yet."""
+    """The findings in a program, and those in its settings if not yet reported."""
     from distir.config import ConfigError
 
     try:

@@ -68,7 +68,7 @@ MONEY = Unit(_money, lambda amount: f"{amount:.3g}", "0.05")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What can be asked of a program. `of` is None where it is not known of one, for want of what `needs` says."""
+    """A figure that a condition can test. `of` is None if a program lacks what `needs` says."""
 
     unit: Unit
     of: Callable[[Side], float | None]
@@ -171,7 +171,7 @@ def as_document(found: Sequence[Judged]) -> list[dict[str, object]]:
 
 
 def as_markdown(found: Sequence[Judged]) -> str:
-    """What became of conditions, as a table of Markdown; nothing where there are none."""
+    """The results of conditions as a Markdown table; empty without conditions."""
     if not found:
         return ""
     rows = [("fails if", "A → B", ""), ("---", "---", "---")]

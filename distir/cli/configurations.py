@@ -34,7 +34,7 @@ def known_format(name: str) -> Format:
 
 
 def given_of(gpus: int | None, model: str | None, seq: int | None, node: int = 8) -> Supplied:
-    """What is said beside a configuration. Raises Refused for a model that is not known."""
+    """The options given beside a configuration. Raises Refused for an unknown model."""
     from distir.configurations import Supplied
     from distir.configurations.models import published_decoder
     from distir.models import PUBLISHED
@@ -48,7 +48,7 @@ def given_of(gpus: int | None, model: str | None, seq: int | None, node: int = 8
 
 
 def read_configuration(kind: str, path: str, given: Supplied) -> ReadJob:
-    """What a file says. Raises Refused."""
+    """The configuration in a file. Raises Refused."""
     from distir.configurations import ConfigurationError, read
 
     known_format(kind)
@@ -107,7 +107,7 @@ def _told(reading: ReadJob, found: RunProgram, said: Answer, path: str) -> list[
 
 
 def describe(job: Job, found: RunProgram) -> str:
-    """What is trained, on what, distributed how, in one line."""
+    """Describes model, machine and parallelism in one line."""
     degrees = {"dp": job.dp, "tp": job.tp, "pp": job.pp, "cp": job.cp, "ep": job.ep}
     used = " ".join(f"{name}={degree}" for name, degree in degrees.items() if degree > 1) or "one device"
     zero = f" zero={job.zero}" if job.zero else ""

@@ -1,4 +1,4 @@
-"""What `distir diff` says of two simulations, as text, as Markdown and as JSON.
+"""The output of `distir diff`: two simulations compared, as text, Markdown and JSON.
 
 Times are in seconds, memory in bytes. Lines are those of the programs' texts, from 1.
 """
@@ -101,7 +101,7 @@ def as_markdown(compared: ProgramComparison, machine: ChosenHardware) -> str:
 
 
 def timelines(compared: ProgramComparison, titles: Sequence[str], parts: int) -> list[DrawnTimeline] | None:
-    """Both timelines on one scale, in so many parts; None where a program has too many ops."""
+    """Both timelines on one scale, in `parts` columns; None if a program has too many ops."""
     until = max(side.simulation.latency_s for side in compared.sides)
     found = [
         drawn(side.simulation, visible(title), parts, until) for title, side in zip(titles, compared.sides, strict=True)
@@ -183,7 +183,7 @@ def _totals(a: Side, b: Side) -> list[tuple[str, ...]]:
 
 
 def _costs(a: StepCost | None, b: StepCost | None) -> list[tuple[str, ...]]:
-    """What both cost; they are of one machine, so of one currency."""
+    """The costs of both, on one machine, and so in one currency."""
     if a is None or b is None:
         return []
     rows = [("cost per step", a.step, b.step)]
@@ -215,7 +215,7 @@ def _memory(a: Side, b: Side, device: int) -> tuple[str, str]:
 
 
 def _parting(compared: ProgramComparison) -> Sequence[str]:
-    """Where the critical paths go different ways, in words."""
+    """Describes where the critical paths diverge."""
     found = compared.difference
     if found.shared is None:
         return [f"not computed for programs of more than {MOST_FOLLOWED:,} ops"]

@@ -46,5 +46,5 @@ def judged(program: Program) -> Generator[None]:
 
 
 def of_hardware(error: HardwareError) -> list[tuple[str, str | None]]:
-    """What is wrong with hardware: messages with their places, and what to do."""
+    """Errors in hardware as messages with locations and help."""
     return [(problem.text, problem.help) for problem in error.problems]

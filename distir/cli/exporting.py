@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for of a program: the options, of which each format takes some."""
+    """The options of an export, of which each format takes some."""
 
     file: str
     program: Program

@@ -43,7 +43,7 @@ def expand(paths: Iterable[str]) -> list[str]:
 
 
 def read_bytes(path: str, kind: FileKind = PROGRAM) -> bytes:
-    """What a file, or standard input, holds; also what a shell hands over as `<(…)`. Raises Refused."""
+    """The bytes of a file, of standard input, or of a shell's `<(…)`. Raises Refused."""
     try:
         if path == STDIN:
             return reading.bounded(sys.stdin.buffer, kind, shown(path))

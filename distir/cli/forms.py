@@ -1,4 +1,4 @@
-"""The options of a command as fields of a form, such as an editor shows: what the command line itself is made of.
+"""The options of a command as fields of a form, for editors; derived from the command itself.
 
 An option that a form is to ask for has a `Label` beside what typer says of it:
 
@@ -22,7 +22,7 @@ KINDS: dict[str, Kind] = {"N": "number", "X": "factor", "WATT": "factor", "N,N,â
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a form calls an option."""
+    """An option's label in a form."""
 
     text: str
 

@@ -97,7 +97,7 @@ def goodput(
 
 @dataclass(frozen=True, slots=True)
 class _Training:
-    """What is known of a run: seconds of a step, bytes that are saved, devices, tokens of a step."""
+    """A training run: seconds of a step, bytes of a checkpoint, devices, tokens of a step."""
 
     step_s: float | None
     nbytes: int | None
@@ -118,7 +118,7 @@ def _stated(step: str | None, size: str | None, devices: int | None, tokens: int
 def _simulated(
     stated: _Training, file: str, machine: tuple[str | None, str | None], function: str | None, bind: list[str]
 ) -> _Training:
-    """What a program says of what is not stated. Raises Refused for a program of representatives, which does not."""
+    """Figures not given by options, from the program's simulation. Raises Refused for a program of representatives."""
     from distir.ops import type_of
     from distir.simulate.saved import saved_bytes
     from distir.simulate.tokens import tokens

@@ -88,9 +88,9 @@ class History:
         return said.decode("utf-8", "replace")
 
     def _answer(self, *words: str) -> bytes | None:
-        """What git says, from the top of the repository; None where it refuses."""
+        """The output of git at the top of the repository; None if it fails."""
         folder = getattr(self, "_top", self._folder)
-        # what the environment says of another repository, or of how to page and colour, is not meant for this
+        # ignore settings for another repository, for paging and for colours
         clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         environment = {**clean, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_PAGER": "cat"}
         try:

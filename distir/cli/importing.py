@@ -230,7 +230,7 @@ def _of_configuration(source: str, weights: bool, shape: tuple[Any, ...], outlin
 
 
 def _told(kind: str, make: Callable[[], Imported]) -> Imported:
-    """What is made; what goes wrong as a message."""
+    """The result of an import; errors become messages."""
     from distir.importers import ImportRefused
 
     try:

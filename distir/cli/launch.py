@@ -212,7 +212,7 @@ def _written(values: Mapping[str, Any], entry: Function, path: Path) -> Path:
 
 
 def _compared(program: Program, entry: Function, values: Mapping[str, Any], results: Path, home: Path) -> list[Verdict]:
-    """What the reference executor says of each result."""
+    """The comparison of each result with the reference executor."""
     from distir.cli.verifying import verdicts
     from distir.lower import tensorfile
 

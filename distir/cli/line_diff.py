@@ -1,4 +1,4 @@
-"""What differs between two texts, as `diff -u` shows it, in time that grows about with their length.
+"""A diff of two texts as by `diff -u`, in about linear time.
 
 `difflib` takes the square of it where every second line of a long text has changed. So lines that occur once in both
 texts are matched first (Bram Cohen's patience diff), and what lies between them likewise, down to pieces that are
@@ -22,7 +22,7 @@ DEEPEST = 30
 """How often the pieces between matched lines are matched again."""
 
 Block = tuple[int, int, int]
-"""Lines that are equal: from one line of the first text and from one of the second on, so many."""
+"""Equal lines: a start in each text, and a count."""
 
 
 def unified(first: Sequence[str], second: Sequence[str], name: str, new_name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What `distir lower` and `distir launch` share: a program lowered as the flags say."""
+"""Lowering by flags, for `distir lower` and `distir launch`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def bound_entry(
     program: Program, file: str, function: str | None, bind: Sequence[str] | None
 ) -> tuple[Function, dict[str, Constant]]:
-    """The entry function, and what its named dimensions and host parameters are. Raises Refused."""
+    """The entry function, and the values of its named dimensions and host parameters. Raises Refused."""
     config = settings(file)
     entry = simulating.entry(program, function, config)
     return entry, simulating.binding(bind or (), config, entry)

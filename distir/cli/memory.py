@@ -93,7 +93,7 @@ def available_bytes() -> int | None:
 
 
 def _data_bytes() -> int:
-    """What this process has already of what RLIMIT_DATA counts."""
+    """The memory of this process, as RLIMIT_DATA counts it."""
     try:
         for line in read_text("/proc/self/status", OURS).splitlines():
             if line.startswith("VmData:"):

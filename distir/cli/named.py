@@ -78,7 +78,7 @@ OPTIONS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """What was given of `OPTIONS`."""
+    """The values given for `OPTIONS`."""
 
     sizes: Mapping[str, int]
     dtype: str | None
@@ -173,5 +173,5 @@ def _refuse(name: str, given: Any, known: Any) -> None:
 
 
 def _as_options(message: str) -> str:
-    """What a ModelError says, with sizes as options are spelled."""
+    """A ModelError's message, with sizes spelled as options."""
     return re.sub(r"`(\w+_\w+)`", lambda found: f"`{found[1].replace('_', '-')}`", message)

@@ -73,7 +73,7 @@ def _bridged() -> Any:
 
 
 def _instead(name: str) -> str:
-    """What to do about a name that is no op."""
+    """Help for an unknown op."""
     from distir.diagnostics import nearest
     from distir.ops import OPS, bridge
 

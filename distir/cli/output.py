@@ -1,4 +1,4 @@
-"""Where output goes: standard output and standard error, tables, progress. Knows nothing of programs.
+"""Standard output and standard error, tables, progress. Independent of programs.
 
 Colour is for terminals, unless `NO_COLOR` is set. rich is loaded only when something is laid out or takes long.
 """

@@ -50,7 +50,7 @@ def fold_on_one_core() -> None:
 
 
 def folder_of(path: str) -> Path:
-    """Where a program is at home: its folder; the current one for standard input."""
+    """The folder of a program; the current one for standard input."""
     return Path() if path == STDIN else Path(os.path.abspath(path)).parent
 
 

@@ -79,7 +79,7 @@ def prove(
 
 
 def proof(distributed: Module, sequential: Module, sizes: Mapping[str, int], stated: Stated | None = None) -> Proof:
-    """What proving finds. Raises Refused for programs that cannot be compared, Wrong for placements that cannot be."""
+    """The result of a proof. Raises Refused for programs that cannot be compared, Wrong for impossible placements."""
     from distir.prove import ProveError, StatedError
     from distir.prove import prove as find
 

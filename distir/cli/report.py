@@ -1,4 +1,4 @@
-"""What `distir simulate` says of a simulation, as text and as JSON.
+"""The output of `distir simulate`, as text and as JSON.
 
 Times are in seconds, memory in bytes; bubble and exposed communication are shares from 0 to 1. Lines are those of the
 program's text, from 1; null where there is none.
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 MOST_OF_LONG = 1_000
-"""So many ops at the end of the critical path are listed of programs that are too long to follow it all."""
+"""How many ops at the end of the critical path are listed for programs too long to follow all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one kind of op in one function costs, over all its runs. `occupied_s` counts each device it occupies."""
+    """The cost of one kind of op in one function, over all its runs. `occupied_s` counts each device it occupies."""
 
     op: str
     function: str
@@ -142,7 +142,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
 
 
 def as_cost(cost: StepCost | None) -> dict[str, Any] | None:
-    """What a step costs, as JSON; null where the machine has no prices."""
+    """The cost of a step as JSON; null if the machine has no prices."""
     if cost is None:
         return None
     per_tokens = cost.per_million_tokens
@@ -213,7 +213,7 @@ def _devices(simulation: Simulation) -> Any:
 
 
 def _streams(simulation: Simulation) -> Any:
-    """What of the streams that statements name runs while their devices compute."""
+    """How much of the named streams overlaps with computation of their devices."""
     from rich.text import Text
 
     listed = table("stream", "devices", "busy", "hidden", "hidden %", right="1234")
@@ -225,7 +225,7 @@ def _streams(simulation: Simulation) -> Any:
 
 
 def _memory(simulation: Simulation) -> Any:
-    """What each device's peak is made of."""
+    """The composition of each device's peak."""
     made_of = compositions(simulation)
     kinds = [kind for kind in KINDS if any(kind in own for own in made_of.values())]
     beside = any(use.overhead.total for use in simulation.devices.values())
@@ -239,7 +239,7 @@ def _memory(simulation: Simulation) -> Any:
 
 
 def _overhead_of(overhead: Overhead) -> dict[str, int]:
-    """What a process holds beside tensors, by what it is for; what is nothing is left out."""
+    """The memory of a process beside tensors, by purpose, without zeros."""
     found = {
         "context": overhead.context,
         "workspace": overhead.workspace,

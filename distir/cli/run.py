@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from distir.ir import Constant, Function, Type
 
 VALUES_SHOWN = 8
-"""Results of at most so many elements are printed with their values."""
+"""The most elements of a result that is printed with its values."""
 
 
 def run(
@@ -166,7 +166,7 @@ def _measure(stated: Type, value: Any, sizes: dict[str, int]) -> None:
 
 
 def _device(type: Type) -> int | None:
-    """Where a result lives; None for a host value."""
+    """The device of a result; None for a host value."""
     from distir.ir import HOST, types
 
     device = types.device_of(type)

@@ -472,7 +472,7 @@ def _tell_lacking(chosen: Search) -> None:
     try:
         notices = simulate(subject.module, subject.hardware, subject.entry.name, bind).lacking()
     except (ProgramError, BindError):
-        return  # which the search says of its rows
+        return  # reported with the rows
     for notice in notices:
         output.complain("warning", f"{notice.message} ({LACKING_PRECISION.number})")
 

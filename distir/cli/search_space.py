@@ -1,4 +1,4 @@
-"""What the options of `distir search` say is tried, as a `Space`. All mistakes in them are refused here."""
+"""The options of `distir search` as a `Space`. Refuses all invalid options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBERS = "comma-separated numbers, such as 128,256"
 
 
 class Tries(NamedTuple):
-    """What the options say is tried; None where one says nothing."""
+    """The values to try, by option; None if an option is not given."""
 
     sizes: dict[str, tuple[int, ...]]
     schedule: str | None

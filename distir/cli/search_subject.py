@@ -1,4 +1,4 @@
-"""What `distir search` distributes: a program or a model by its name, steps that come first, and the machine."""
+"""The subject of `distir search`: a program or a named model, steps applied first, and the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRAINING = "grad optimizer=adamw precision=mixed"
 
 
 class SearchedModel(NamedTuple):
-    """What is searched for: a program or a model, with its options, and steps that come first."""
+    """The program or model, with its options, and the steps applied first."""
 
     name: str
     options: named.ModelOptions
@@ -34,7 +34,7 @@ class SearchedModel(NamedTuple):
 
 
 class SearchedOn(NamedTuple):
-    """On what it runs: hardware, its number of nodes, the most memory to use, and whether it is busy for minutes."""
+    """The machine: hardware, number of nodes, memory limit, and whether it runs at sustained power."""
 
     hardware: str | None
     nodes: str | None

@@ -1,4 +1,4 @@
-"""What `distir search` shows: progress while it searches, and what it found, as text or JSON."""
+"""The output of `distir search`: progress, and results as text or JSON."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ PROGRESS: dict[str, type[ProgressBar]] = {"text": ProgressBar, "json": ProgressL
 
 
 def interrupted(rows: list[Row], total: int, csv: str | None) -> str:
-    """What an interrupted search leaves."""
+    """The message for an interrupted search."""
     from distir.search.rows import show_rate
     from distir.search.table import Table
 
@@ -101,7 +101,7 @@ def interrupted(rows: list[Row], total: int, csv: str | None) -> str:
 
 
 class Wanted(NamedTuple):
-    """What is shown: so many rows, or the Pareto front of two measures; figures for a budget of tokens, at a price.
+    """The output requested: a number of rows, or a Pareto front; figures for a budget of tokens, at a price.
 
     `power`: watts of a device. `explain`: what binds the best row, and what would change it. `training`: tokens per
     second and MFU are columns. `proofs`: of the rows that are listed, if they were asked for.
@@ -175,7 +175,7 @@ def _proved(row: Row, wanted: Wanted) -> dict[str, Any]:
 
 
 def _said_of_proofs(wanted: Wanted) -> Iterator[str]:
-    """What is proved of the rows that are listed, and why others are not."""
+    """The proofs of the rows listed, and why others failed."""
     if not wanted.proofs:
         return
     proved = [proof for proof in wanted.proofs if proof.reason is None]
@@ -193,7 +193,7 @@ def _certificates(chosen: Search, table: Table) -> list[Certificate]:
 
 
 def _bound(rows: Sequence[Row], chosen: Search, wanted: Wanted) -> dict[Any, Binding | None]:
-    """What binds each row that is listed, where that is asked for."""
+    """The binding resource of each row listed, if requested."""
     from distir.search.binding import bindings
 
     return bindings(chosen.subject, rows[: wanted.top], chosen.settled) if wanted.explain else {}
@@ -307,7 +307,7 @@ def _are(count: int) -> str:
 
 
 def _certified(chosen: Search, table: Table) -> Iterator[str]:
-    """Where not all configurations were simulated: what is known of the others."""
+    """If not all configurations were simulated: what is proved about the others."""
     for found in _certificates(chosen, table):
         others = {
             "no faster, by their lower bounds": found.slower,

@@ -57,7 +57,7 @@ def machine(flag: str | None, config: Config, nodes: str | None = None) -> Chose
 
 
 def number_of_nodes(flag: str | None) -> int | None:
-    """What `--nodes` says. Raises Refused."""
+    """The value of `--nodes`. Raises Refused."""
     try:
         return None if flag is None else int(flag)
     except ValueError:
@@ -100,7 +100,7 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
 
 
 def bindable(function: Function) -> frozenset[str]:
-    """What can be bound: named dimensions, and parameters that are host values."""
+    """The names that can be bound: named dimensions, and parameters with host values."""
     from distir.simulate import setup
 
     return setup.bindable(function)
@@ -129,18 +129,18 @@ def simulation(program: Program, machine: ChosenHardware, function: Function, bi
 
 
 def findings(program: Program, simulation: Simulation, limits: Limits) -> tuple[Diagnostic, ...]:
-    """What is wrong with how a program runs, with places in the text."""
+    """Problems in how a program runs, located in the text."""
     return program.located(simulation.findings(limits.latency_s, limits.memory_bytes))
 
 
 def notices(program: Program, simulation: Simulation) -> tuple[Diagnostic, ...]:
-    """What is worth knowing of how a program runs, though it makes none wrong, with places in the text."""
+    """Observations about how a program runs, located in the text; they are no errors."""
     return program.located(simulation.notices())
 
 
 @contextmanager
 def _asked() -> Generator[None]:
-    """What cannot be had, as a refusal."""
+    """An error about the request as a refusal."""
     from distir.simulate.setup import SetupError
 
     try:

@@ -1,4 +1,4 @@
-"""What `distir simulate --spread` says: how long steps take where devices and links are late by chance."""
+"""The output of `distir simulate --spread`: the distribution of step times if devices and links are randomly slow."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Answer = dict[str, Any]
 
 
 class ToolRefusal(Exception):  # noqa: N818 - an answer, not a failure of ours
-    """What was asked for cannot be had; the text says why, and what would do."""
+    """A refused request; the text says why, and what is possible."""
 
 
 def check(file: str) -> Answer:
@@ -197,12 +197,12 @@ def compare(first: str, second: str, hardware: str | None = None, bind: dict[str
 
 
 TOOLS: tuple[Callable[..., Answer], ...] = (check, simulate, explain, transform, search, compare)
-"""What agents may call. `transform` alone writes, and only to `out`."""
+"""The tools for agents. Only `transform` writes, and only to `out`."""
 
 
 @contextmanager
 def answering() -> Generator[None]:
-    """What goes wrong in a tool is raised as ToolRefusal, with all that the command line would say."""
+    """Raises errors of a tool as ToolRefusal, with the command line's messages."""
     from distir.config import ConfigError
     from distir.cost import HardwareError, UnitError
     from distir.diagnostics import ProgramError, terminal
@@ -290,7 +290,7 @@ def _longest(simulation: Simulation) -> list[Answer]:
 
 
 def _lateness(simulation: Simulation, device: int) -> Answer:
-    """What a device does with its time, and for whom it waits."""
+    """How a device spends its time, and for which devices it waits."""
     timeline, use = _followed(simulation), simulation.devices[device]
     waits = [wait for wait in timeline.waits if wait.device == device]
     awaited: dict[str, list[float]] = {}
@@ -350,7 +350,7 @@ def _diagnostic(program: Any, diagnostic: Diagnostic) -> Answer:
 
 
 def _documentation(topic: str) -> str:
-    """What a diagnostic, a step, an op or a machine is."""
+    """The documentation of a diagnostic, a step, an op or a machine."""
     from distir.cost import HardwareError, load
     from distir.diagnostics.explain import explain
     from distir.diagnostics.spelling import nearest

@@ -92,7 +92,7 @@ class Beside:
 
     @property
     def titles(self) -> tuple[str, str]:
-        """What the runs are called."""
+        """The names of the runs."""
         if self.first.measured == self.second.measured:
             return "A", "B"
         return "simulated", "measured"

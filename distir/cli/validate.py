@@ -92,7 +92,7 @@ def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun
 
 
 def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
-    """What-ifs of a run. Raises Refused for one that is not there, or cannot be predicted."""
+    """The what-ifs of a run. Raises Refused for an unknown run, or one that cannot be predicted."""
     from dataclasses import asdict
 
     from rich.text import Text

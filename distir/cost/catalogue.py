@@ -114,7 +114,7 @@ def parse(text: str, name: str = "hardware", nodes: int = 1) -> Hardware:
 
 
 def tables_of(name: str) -> Mapping[str, Any]:
-    """What the profile of a machine says, together with those that it extends. Raises HardwareError."""
+    """The tables of a machine's profile, merged with those that it extends. Raises HardwareError."""
     _, files, _ = _chain(_find(_several(name)[0], Path()))
     return document(files).root.table
 
@@ -140,7 +140,7 @@ def most_memory(name: str) -> int | None:
 
 
 def with_nodes(name: str, nodes: int | None) -> str:
-    """The name, or the path, of so many nodes of the hardware of this name. Raises HardwareError where it says some."""
+    """The name, or path, of several nodes of this hardware. Raises HardwareError if the name has a number already."""
     if nodes is None:
         return name
     match = _FRAMEWORK.fullmatch(name)
@@ -151,7 +151,7 @@ def with_nodes(name: str, nodes: int | None) -> str:
 
 
 def node_of(hardware: Hardware) -> tuple[str, int] | None:
-    """What a machine's nodes are called, and how many devices each has, where machines of any number are known."""
+    """The name of a machine's nodes and the devices of each, if machines of any number of nodes exist."""
     match = _FRAMEWORK.fullmatch(hardware.name)
     name = _several(match[1] if match else hardware.name)[0]
     before = _MANY_BEFORE.fullmatch(name)
@@ -163,7 +163,7 @@ def node_of(hardware: Hardware) -> tuple[str, int] | None:
 
 
 def _several(name: str) -> tuple[str, int | None]:
-    """What one node is called, and how many there are; None where the name does not say."""
+    """The name of one node, and the number of nodes; None if the name states none."""
     known = {*profiles(), *ALIASES}
     if name in known:
         return name, None
@@ -238,7 +238,7 @@ def _chain(path: Path) -> tuple[_Stamps, list[File], int]:
 
 
 def _stamp(path: Path) -> _Stamp:
-    """What changes when a file does; None where there is no file."""
+    """A stamp that changes when a file does; None if there is no file."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -268,7 +268,7 @@ def _at_extends(file: File, problem: Problem) -> Problem:
 
 
 def _find(name: str, folder: Path) -> Path:
-    """Where a profile is; a path counts from `folder`. Raises HardwareError for an unknown name."""
+    """The location of a profile; paths are relative to `folder`. Raises HardwareError for an unknown name."""
     if name.endswith(".toml") or "/" in name or os.sep in name:
         return (folder / Path(name).expanduser()).absolute()
     name = ALIASES.get(name, name)

@@ -47,7 +47,7 @@ class Rate:
     peak: float
     points: tuple[tuple[float, float], ...]
     instead: str = ""
-    """Where the device lacks the element type: the one that it computes in instead."""
+    """The element type used instead, if the device lacks this one."""
 
     def achieved(self, flops: float) -> float:
         """FLOP/s (bytes/s) that an op of this size achieves."""
@@ -63,7 +63,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class OpFigures:
-    """What one op was measured to take: `launch` in seconds, and rates of its arithmetic and of its traffic.
+    """The measured figures of one op: `launch` in seconds, and rates of its arithmetic and of its traffic.
 
     `uncertainty`: how far an op may be off, as a share of its time; `warm`: what it takes where caches hold its
     operands and its code.
@@ -82,7 +82,7 @@ class OpFigures:
         return arithmetic, traffic
 
     def spent(self, flops: float, nbytes: float, warmth: float = 0.0) -> OpSeconds:
-        """What the op takes where a share `warmth` of its references is served by caches."""
+        """The seconds of the op if caches serve a share `warmth` of its references."""
         arithmetic, traffic = self.seconds(flops, nbytes)
         found = OpSeconds(self.launch, arithmetic, traffic, self.uncertainty)
         if self.warm is None or not warmth:
@@ -173,7 +173,7 @@ class DeviceKind:
         return own or self.ops.get((op, "other"))
 
     def by_shape(self, dtype: DType | None, contraction: Contraction, nbytes: float) -> ContractionSeconds | None:
-        """What a contraction that moves `nbytes` takes; None where there are no figures for it.
+        """The seconds of a contraction that moves `nbytes`; None if there are no figures for it.
 
         Experts' products may have their own. Figures of attention are of as many queries as a block has, at least.
         """
@@ -193,7 +193,7 @@ class DeviceKind:
 
 
 def contracting(kind: DeviceKind, work: Work) -> ContractionSeconds | None:
-    """What a kernel takes whose contractions have figures by shape; None where one of them has none, or there is none.
+    """The seconds of a kernel whose contractions all have figures by shape; None for other kernels.
 
     Its contractions are made one after the other, and so is the rest of its arithmetic, at the rates of the roofline.
     """

@@ -82,7 +82,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class ProductFigures:
-    """What products of one element type take. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
+    """Figures for products of one element type. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
 
     `thin` holds for products of at most `thin_to` rows or columns. Two tables correct the form: `filling` by how many
     numbers the result has and how many terms a sum, since these say how a kernel fills the device; `correction` by the
@@ -113,13 +113,13 @@ class ProductFigures:
         return max(tile.rate for tile in self.tiles)
 
     def at_least(self, flops: float) -> float:
-        """Seconds that no product of so many FLOPs goes below."""
+        """A lower bound, in seconds, for products of this many FLOPs."""
         alone = flops / self.rate
         least = math.prod(table.least for table in (self.correction, self.filling) if table is not None)
         return max(alone, (min(self.usual.launch, self.thin.launch) + alone) * least)
 
     def spent(self, product: MatrixProduct, size: int, nbytes: float) -> ContractionSeconds:
-        """What a product takes whose elements have `size` bytes and that moves `nbytes`."""
+        """The seconds of a product whose elements have `size` bytes and that moves `nbytes`."""
         key = product, size, nbytes
         if key not in self._known:
             self._known[key] = self._found(product, size, nbytes / self.memory)
@@ -138,7 +138,7 @@ class ProductFigures:
         return found if self.correction is None and self.filling is None else self._corrected(found, product)
 
     def _corrected(self, form: ContractionSeconds, product: MatrixProduct) -> ContractionSeconds:
-        """What the tables say of the form's time; never below arithmetic and memory at their best."""
+        """The form's time corrected by the tables; never below arithmetic and memory at their best."""
         alone = 2 * product.m * product.n * product.k * product.batch / self.rate
         short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
         factor = 1.0 if self.correction is None else self.correction.factor(short, long, product.k)
@@ -170,7 +170,7 @@ class ProductFigures:
 
 @dataclass(frozen=True)
 class AttentionFigures:
-    """What fused attention of one element type takes whose heads have `size` elements. `rate` in FLOP/s.
+    """Figures for fused attention of one element type, with heads of `size` elements. `rate` in FLOP/s.
 
     `backward`: the share of the rate that the backward pass reaches. The axes of `correction`, which is of the forward
     pass: heads of all sequences, queries, and heads that share keys.
@@ -194,7 +194,7 @@ class AttentionFigures:
     )
 
     def spent(self, scores: Scores, nbytes: float) -> ContractionSeconds:
-        """What attention takes that moves `nbytes`. Heads of another size than `size` take in proportion."""
+        """The seconds of attention that moves `nbytes`, in proportion for heads of another size than `size`."""
         key = scores, nbytes
         if key not in self._known:
             self._known[key] = self._found(scores, nbytes / self.memory)

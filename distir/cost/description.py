@@ -9,7 +9,7 @@ from distir.cost.hardware import Hardware
 
 
 class ProfileFigure(NamedTuple):
-    """A figure: what it is, its value and unit as the profile states them, and where it comes from."""
+    """A figure: its meaning, its value and unit as the profile states them, and its source."""
 
     figure: str
     value: str
@@ -18,7 +18,7 @@ class ProfileFigure(NamedTuple):
 
 
 def describe(hardware: Hardware) -> list[ProfileFigure]:
-    """What a machine consists of, then every figure of its profile. The sources' keys are in `hardware.sources`."""
+    """The components of a machine, then every figure of its profile. Keys of sources are in `hardware.sources`."""
     rows = [ProfileFigure("devices", str(hardware.devices), "", "")]
     rows += [ProfileFigure(f"{name} devices", str(count), "", "") for name, count in _kinds(hardware).items()]
     for level in hardware.levels:

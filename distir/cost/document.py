@@ -255,7 +255,7 @@ def _merge(
 
 
 def _kind(value: object) -> str:
-    """What a TOML value is, for messages."""
+    """The kind of a TOML value, for messages."""
     match value:
         case bool():
             return f"`{str(value).lower()}`"

@@ -1,4 +1,4 @@
-"""What can be wrong with hardware: an unknown name, a faulty profile, a program too large for the machine."""
+"""Errors about hardware: an unknown name, a faulty profile, a program too large for the machine."""
 
 from __future__ import annotations
 

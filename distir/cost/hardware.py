@@ -34,7 +34,7 @@ class Cost:
     uncertainty: float = 0.0
 
     def times(self, factor: float) -> Cost:
-        """What takes so many times as long."""
+        """The same with all times multiplied by `factor`."""
         return self if factor == 1 else Cost(self.seconds * factor, self.bound, self.uncertainty)
 
 
@@ -59,7 +59,7 @@ PUBLISHED_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class PublishedErrors:
-    """How far off a machine's times are, by training runs that others published: what 8 of 10 lie within.
+    """The errors of a machine's simulated times for published training runs: the band of 8 in 10.
 
     `low`, `high`: measured over simulated times. `apart`: of two layouts of the same work on equal machines, the ratio
     of their times is off by less than this share.
@@ -70,7 +70,7 @@ class PublishedErrors:
     apart: float
 
     def band(self, seconds: float) -> tuple[float, float]:
-        """Between what seconds a step probably takes that is simulated to take so many."""
+        """The probable range of a step's time, in seconds, given the simulated time."""
         return self.low * seconds, self.high * seconds
 
     def alike(self, seconds: float, others: float) -> bool:
@@ -79,12 +79,12 @@ class PublishedErrors:
 
 
 DeviceLink = tuple[int, int]
-"""What joins a device to the others of a level: its position, and the level's place among those of the machine."""
+"""A device's link in a level: its position, and the level's index in the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What an op takes on a machine, in seconds: its communication, and what each position computes meanwhile."""
+    """The cost of an op, in seconds: its communication, and concurrent computation at each position."""
 
     communication: float
     computing: Mapping[int, float]
@@ -210,7 +210,7 @@ class Hardware:
         return self.kind(position).memory
 
     def with_memory(self, most: int) -> Hardware:
-        """The machine of which a program may use at most so many bytes of each device."""
+        """The machine with at most this many bytes usable on each device."""
 
         def limited(kind: DeviceKind) -> DeviceKind:
             if most >= kind.memory:
@@ -237,7 +237,7 @@ class Hardware:
         return {number: number - base for number in numbers}
 
     def shape(self, positions: tuple[int, ...]) -> tuple[object, ...]:
-        """What costs depend on: positions of equal shape are of the same kinds and linked alike, one by one.
+        """What costs depend on: positions of equal shape have equal kinds and links, one by one.
 
         So `cost(work, a) == cost(work, b)` where `shape(a) == shape(b)`, with the root at the same place in both.
         """
@@ -288,7 +288,7 @@ class Hardware:
         return cost
 
     def seconds(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Spending:
-        """What the cost of an op consists of: the longest of these seconds. Raises ValueError as `cost` does."""
+        """The components of an op's cost, of which it is the greatest. Raises ValueError as `cost` does."""
         computing = positions if self._computes(work, positions, op) else ()
         return Spending(
             0.0 if work.communication is None else self._communication(work.communication, positions).seconds,
@@ -316,7 +316,7 @@ class Hardware:
         return cost.times(max((self.slow_links.get(link, 1.0) for link in self.crossed(positions)), default=1.0))
 
     def _at_pace(self, communication: Communication, positions: tuple[int, ...]) -> Cost:
-        """What it costs where no link is slower than others."""
+        """The cost if no link is slower than others."""
         root = positions[0] if communication.root is None else communication.root
         if root not in positions:
             raise ValueError(f"the root {root} is not among the positions {positions}")
@@ -364,7 +364,7 @@ class Hardware:
         return None if block is None or ranks is None or len(ranks.tiers) > 1 else self.levels[block.level]
 
     def _measured(self, communication: Communication, positions: tuple[int, ...]) -> Cost | None:
-        """What the pattern itself was measured to take, where the devices meet in one level that has such figures."""
+        """The measured time of the pattern, if the devices are in one level that has such figures."""
         if not any(level.times for level in self.levels):
             return None
         level = self.meeting(positions)

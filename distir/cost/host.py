@@ -13,7 +13,7 @@ FRAMEWORKS = ("eager", "compiled", "graphs")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What issuing an op takes on the host, in seconds. The host does not wait for the op, unless it is `blocking`.
+    """The host's time to issue an op, in seconds. The host does not wait for the op, unless it is `blocking`.
 
     `waits_for_sends`: it waits until what it sends or receives has arrived, as Megatron-LM does, which synchronizes
     with the device behind each transfer. `communication`: what it takes to issue a collective or a transfer, where that

@@ -10,7 +10,7 @@ from distir.cost.hardware import Hardware
 from distir.diagnostics.quantities import show_bytes
 
 ENOUGH = "is large enough"
-"""What helps say of a machine, behind its name in backticks."""
+"""The words of a help after a machine's name."""
 
 
 def devices_in_words(hardware: Hardware, devices: int) -> str | None:

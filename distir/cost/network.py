@@ -43,7 +43,7 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What a group of devices gets in a torus, in links of one device.
+    """The bandwidth of a group of devices in a torus, in links of one device.
 
     `ring`: links that a device sends over at once; `exchange`: the same in an all-to-all, as the narrowest cut allows;
     `direct`: its share of a link while one device sends to another; `hops`: links in one pass along the longest axes;
@@ -73,7 +73,7 @@ class Torus:
         return math.prod(self.sizes)
 
     def grid(self, members: Sequence[int]) -> Grid:
-        """What at least two devices get, counted within the torus.
+        """The links of two or more devices, numbered within the torus.
 
         Groups that lie evenly along axes do a ring along each axis at once, each with a part of the payload, in both
         directions where the axis is whole and wraps around. Siblings between their members share the links. Others get
@@ -92,7 +92,7 @@ class Torus:
         return Grid(1 / apart, 1 / (apart * len(members)), 1 / apart, distance * (len(members) - 1), distance)
 
     def coordinates(self, member: int) -> tuple[int, ...]:
-        """Where a device is along each axis."""
+        """The coordinates of a device."""
         found: list[int] = []
         for size in reversed(self.sizes):
             member, at = divmod(member, size)

@@ -1,4 +1,4 @@
-"""What a step costs: the price per hour of the devices that it runs on, for as long as it takes.
+"""The cost of a step: the hourly price of its devices times its duration.
 
 Prices are of one currency: which others they are worth changes daily, so nothing here converts or adds two of them.
 """
@@ -35,7 +35,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """What one run of a program costs: a training or inference step. `tokens`: how many it takes in, if known."""
+    """The cost of one run of a program: a training or inference step. `tokens`: its input tokens, if known."""
 
     step: Price
     tokens: int | None = None
@@ -52,7 +52,7 @@ class StepCost:
 
 
 def step_cost(per_hour: Iterable[Price | None], seconds: float, tokens: int | None = None) -> StepCost | None:
-    """What devices of these prices cost for so long; None where one has no price, or there are none."""
+    """The cost of devices with these prices for a time; None if one has no price, or there are none."""
     total: Price | None = None
     for price in per_hour:
         if price is None:

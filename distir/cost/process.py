@@ -1,4 +1,4 @@
-"""What a process holds of a device's memory beside the tensors of its program. Knows no programs.
+"""The device memory of a process beside its program's tensors. Independent of programs.
 
 A process that trains on a GPU holds the driver's context with the code of kernels, the workspaces of libraries, the
 buffers of each communicator that it is a member of, and what the caching allocator has reserved and does not use: it
@@ -27,7 +27,7 @@ class Process:
     """Whether a program is to leave alone what the profile's memory leaves out."""
 
     def overhead(self, tensors: int, communicators: int) -> Overhead:
-        """What it holds beside `tensors` bytes at their peak, as a member of so many communicators."""
+        """The memory held beside `tensors` bytes at their peak, with a number of communicators."""
         fragments = round(self.fragmentation * tensors)
         return Overhead(
             self.context, self.workspace, communicators * self.communicator, fragments, self.left_out, self.limited
@@ -57,7 +57,7 @@ class Overhead:
 
     @property
     def spare(self) -> int:
-        """What is left for tensors beyond the memory that the profile states."""
+        """The memory available to tensors beyond that which the profile states."""
         return 0 if self.limited else max(0, self.left_out - self.total)
 
 

@@ -104,7 +104,7 @@ def document(files: Sequence[File]) -> ProfileDocument:
 
 
 class _Profile:
-    """What is gathered while reading: the sources that may be cited, and the figures."""
+    """The state of reading: the sources that may be cited, and the figures."""
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self.sources = sources
@@ -242,7 +242,7 @@ def _streams(kind: DocumentTable, profile: _Profile) -> int | None:
 
 
 def _host(kind: DocumentTable, profile: _Profile) -> Host:
-    """What issuing an op takes: of one figure, always; of a table, under each framework."""
+    """The host's issue time: one figure, or a table by framework."""
     value = kind.get("issue")
     if value is None:
         return FREE_HOST

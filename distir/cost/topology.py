@@ -147,7 +147,7 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class TopologyBlock:
-    """Devices that one level joins directly. `height`: 1 where no block lies inside."""
+    """Devices that one level joins directly. `height`: 1 for blocks without inner blocks."""
 
     level: int
     devices: range

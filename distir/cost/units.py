@@ -107,7 +107,7 @@ def parse_price(text: str) -> Price:
 
 
 _SOME_DIGIT = re.compile(r"^[^eE]*[1-9]")
-"""What `1e-400` has and `0` has not, though both are the same number to a computer."""
+"""A non-zero digit: it distinguishes `1e-400`, which underflows to 0, from `0`."""
 _QUANTITY = re.compile(r"(?P<number>[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\d\s].*|)")
 
 

@@ -1,1 +1,1 @@
-"""What an editor asks of a program, in its terms: offsets of a text, markdown, edits. Knows no protocol."""
+"""Editor features in terms of text offsets, Markdown and edits. Independent of any protocol."""

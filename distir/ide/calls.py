@@ -1,4 +1,4 @@
-"""Who calls whom, and how long the calls take."""
+"""The call hierarchy, with times of calls."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _item(written: FunctionSyntax, detail: str) -> CallItem:
 
 
 def _sites(document: Document, caller: FunctionSyntax, at: list[int]) -> tuple[Span, ...]:
-    """Where the calls name the function."""
+    """The spans of the callee's name in calls."""
     pieces = (piece(document.program.syntax, caller, index) for index in at)
     return tuple(found.tokens[min(found.callee, len(found.tokens) - 1)].span for found in pieces)
 

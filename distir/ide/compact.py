@@ -58,7 +58,7 @@ def says_something(type: Type) -> bool:
 
 
 def _tuple(type: TupleType, device: int | None) -> str:
-    """A tuple; `device`: the one that is shown behind the outermost brackets."""
+    """A tuple; `device`: the one shown after the outermost brackets."""
     runs = [(item, len(list(run))) for item, run in groupby(type.items)]
     shown = [_item(item, count, device) for item, count in runs[:WIDEST_TUPLE]]
     more = sum(count for _, count in runs[WIDEST_TUPLE:])

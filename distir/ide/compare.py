@@ -15,7 +15,7 @@ from distir.transform import Side, difference
 
 @dataclass(frozen=True, slots=True)
 class SideCosts:
-    """What one side costs, in seconds and bytes; by device, and by pattern of communication."""
+    """The costs of one side, in seconds and bytes, by device and by communication pattern."""
 
     name: str
     function: str

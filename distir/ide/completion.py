@@ -1,4 +1,4 @@
-"""What can be written at the cursor: ops, functions, attributes with defaults, types, devices, templates.
+"""Completion: ops, functions, attributes with defaults, types, devices, templates.
 
 Works in statements that are still broken: only what stands before the cursor counts. Values are `completion_values`'s.
 """
@@ -21,7 +21,7 @@ from distir.syntax.tokens import KERNEL, STREAM_WORD
 
 
 def completions(document: Document, offset: int) -> Completions:
-    """What can be written at an offset; never fails, whatever the text."""
+    """The completions at an offset. Never fails, for any text."""
     document = document.seen_from(offset)
     context = context_at(document.program.syntax, offset)
     match context.role:
@@ -60,7 +60,7 @@ def completions(document: Document, offset: int) -> Completions:
 
 
 def documentation(op: str) -> str | None:
-    """What an op does, in markdown, with its signatures and examples; None for a name that is no op."""
+    """The documentation of an op as Markdown, with signatures and examples; None for an unknown op."""
     if op not in OPS:
         return None
     found = OPS[op]

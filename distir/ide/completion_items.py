@@ -1,4 +1,4 @@
-"""What a completion is, whatever is completed."""
+"""The data types of completions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distir.ide.edits import Edit
 
 
 class CompletionKind(Enum):
-    """What a completion inserts. A template is nothing without the places in its snippet."""
+    """The kind of a completion. A template needs the client to support snippets."""
 
     VALUE = "value"
     FUNCTION = "function"
@@ -41,7 +41,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """What can be written, the likeliest first. `word` gives way to it. `complete`: more letters find nothing else."""
+    """Completions, the likeliest first. They replace `word`. `complete`: further letters only filter the list."""
 
     word: Span
     items: tuple[Completion, ...]

@@ -168,7 +168,7 @@ class _Writer:
         self._names: FunctionBuilder | None = None
 
     def item(self, name: str, value: Value, verdict: _Verdict) -> Completion:
-        """A value as it is offered, with what it takes to bring it here."""
+        """The completion of a value, with the edits that send it to this device."""
         label, found = f"%{name}", type_of(value)
         detail = "" if found == UNKNOWN else str(found)
         match verdict:

@@ -22,7 +22,7 @@ from distir.syntax.tokens import BAD, FUNCTION, IDENT, ON, VALUE, spans
 
 
 class CursorRole(Enum):
-    """What may be at the cursor."""
+    """The syntactic role of the cursor."""
 
     FUNCTION = "a function, outside of all functions"
     STATEMENT = "the beginning of a statement"
@@ -43,7 +43,7 @@ class CursorRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartialOperation:
-    """What is written of an op or call: operands and attributes before the cursor, and which operand is at the cursor.
+    """A partially written op or call: operands and attributes before the cursor, and the operand at the cursor.
 
     In the attributes' brackets, the operands are those that follow these already.
     """
@@ -57,7 +57,7 @@ class PartialOperation:
 
 @dataclass(frozen=True, slots=True)
 class CursorContext:
-    """Where a cursor stands. `word`: the beginning of the name or number at the cursor, `typed` its text.
+    """The context of a cursor. `word`: the start of the name or number at the cursor, `typed` its text.
 
     `index`: the statement that is being written, or the one that would follow; `start`: where it begins.
     """
@@ -83,7 +83,7 @@ class _Open:
 
 
 def context_at(syntax: Syntax, offset: int) -> CursorContext:
-    """Where an offset stands; never fails, whatever the text."""
+    """The context at an offset. Never fails, for any text."""
     text = syntax.source.text
     nothing = CursorContext(CursorRole.NOTHING, Span(offset, offset), "")
     function = syntax.function_at(offset)
@@ -119,7 +119,7 @@ def context_at(syntax: Syntax, offset: int) -> CursorContext:
 
 
 def _behind(text: str, function: FunctionSyntax, index: int, offset: int) -> tuple[Arg, ...]:
-    """The operands that follow the attributes that an offset is in."""
+    """The operands after the attributes in which an offset is."""
     if index >= len(function.ends) or not function.starts[index] <= offset < function.ends[index]:
         return ()
     inside = [c for c in function.comments if offset <= c[0] < function.ends[index]]
@@ -138,7 +138,7 @@ def expected(rule: str, kinds: Sequence[str]) -> frozenset[str] | None:
 
 
 def _start(text: str, function: FunctionSyntax, offset: int) -> tuple[int, int]:
-    """Where the piece that an offset is in begins, and which statement it is; -1 for the head."""
+    """The start of the piece around an offset, and its statement's number; -1 for the head."""
     opens_later = not function.starts or "{" in text[offset : function.starts[0]]
     if offset <= function.head.end or (opens_later and "{" not in text[function.head.end : offset]):
         return function.span.start, -1
@@ -248,7 +248,7 @@ def _stack(tokens: Sequence[str]) -> list[_Open]:
 
 
 def _equals(tokens: Sequence[str]) -> int | None:
-    """The number of the `=` behind the results."""
+    """The number of the `=` token after the results."""
     depth = 0
     for number, token in enumerate(tokens):
         depth += (token in ("[", "(")) - (token in ("]", ")"))
@@ -312,7 +312,7 @@ def _listed(name: str, item: list[str]) -> list[Arg]:
 
 
 def _items(tokens: list[str], opening: int) -> tuple[list[list[str]], int, bool]:
-    """The items of a bracket, the number of the token behind it, and whether it is closed."""
+    """The items of a bracket, the number of the token after it, and whether it is closed."""
     items: list[list[str]] = [[]]
     depth = 0
     for number in range(opening + 1, len(tokens)):

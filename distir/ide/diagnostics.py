@@ -1,4 +1,4 @@
-"""What is wrong with a document, as an editor shows it: the findings of `distir check`, and those of simulation.
+"""Diagnostics of a document for an editor: the findings of `distir check`, and those of simulation.
 
 Simulation comes later than types. Until it does, what it found of an earlier version is kept with the statements that
 it was found of, so that it does not flicker while the user types. Where errors prevent it, findings are marked as old.
@@ -24,7 +24,7 @@ FADED = {lints.UNUSED_VALUE.number}
 NOT_WRONG = {
     code.number for code in (codes.MOSTLY_IDLE, codes.UNBOUND, codes.UNPLACED, codes.UNKNOWN_COST, codes.FASTER)
 }
-"""What `distir check` does not complain of: facts about performance, and why a program cannot be simulated alone."""
+"""Codes that `distir check` does not report: performance, and reasons why a program cannot be simulated."""
 
 
 class FindingSeverity(StrEnum):

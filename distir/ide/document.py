@@ -1,4 +1,4 @@
-"""One version of one text in the editor, with what is known of it. Everything is found once, when first asked for."""
+"""One version of one text in the editor, with its analyses, each computed once on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distir.syntax import parse
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a text is simulated for: a machine, an entry function, sizes and host values, budgets in seconds and bytes.
+    """The setup of a simulation: a machine, an entry function, sizes and host values, budgets in seconds and bytes.
 
     `picked`: by function, which of its call sites is shown (as a number, first to last); the first if it is not there.
     """
@@ -56,7 +56,7 @@ class Document:
     _outcome: RevisionPlan | Exception | None = field(default=None, init=False)
     _arguments: Arguments | None = field(default=None, init=False)
     _other: Document | None = field(default=None, init=False)
-    """What `seen_from` gave last for a function that shares its name with an earlier one."""
+    """The last result of `seen_from` for a function that shares its name with an earlier one."""
 
     @property
     def text(self) -> str:
@@ -103,14 +103,14 @@ class Document:
 
     @cached_property
     def unlocated(self) -> tuple[Diagnostic, ...]:
-        """What simulation finds wrong, by sites of the program."""
+        """The problems found by simulation, by sites of the program."""
         if self.simulation is not None:
             return self.simulation.findings(self.setup.max_latency_s, self.setup.max_memory_bytes)
         return self.unsimulated.diagnostics if isinstance(self.unsimulated, ProgramError) else ()
 
     @cached_property
     def findings(self) -> tuple[Diagnostic, ...]:
-        """What simulation finds wrong, located in the text."""
+        """The problems found by simulation, located in the text."""
         return self.program.located(self.unlocated)
 
     @cached_property

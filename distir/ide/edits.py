@@ -59,7 +59,7 @@ def rewritten(syntax: Syntax, written: FunctionSyntax, body: Sequence[Statement]
 
 
 def statement_line(syntax: Syntax, written: FunctionSyntax, index: int) -> Span:
-    """A statement with its indentation and the comment behind it, up to before the line's end."""
+    """A statement with its indentation and trailing comment, without the line's end."""
     text = syntax.source.text
     whole = written.statement(index)
     start = whole.start
@@ -69,7 +69,7 @@ def statement_line(syntax: Syntax, written: FunctionSyntax, index: int) -> Span:
 
 
 def whole_line(syntax: Syntax, written: FunctionSyntax, index: int) -> Span:
-    """What to cut so that a statement is gone: its line with its end; itself alone where it shares the line."""
+    """The span to delete for removing a statement: its line with its end; the statement alone if it shares the line."""
     text, line = syntax.source.text, statement_line(syntax, written, index)
     at_start = line.start == 0 or text[line.start - 1] in "\r\n"
     if not at_start or (line.end < len(text) and text[line.end] not in "\r\n"):
@@ -98,7 +98,7 @@ def before_statement(
 
 
 def _behind(text: str, written: FunctionSyntax, end: int) -> int:
-    """The end of what follows `end` on its line and belongs to it: comments that end on this line."""
+    """The end of trailing comments after `end` on its line."""
     while True:
         at = end
         while at < len(text) and text[at] in " \t\f":

@@ -1,4 +1,4 @@
-"""What can be folded: functions, heads and statements over several lines, comments, sections, stages, microbatches."""
+"""Folding ranges: functions, heads and statements over several lines, comments, sections, stages, microbatches."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from distir.syntax import format as canonical_text
 from distir.syntax.printing import INDENT
 
 ON_TYPE = ("\n", "}")
-"""What, once typed, formats what it ends: a line, a function."""
+"""The characters that trigger formatting when typed: of the line or function that they end."""
 
 LOOKED_AHEAD = 60
 """How many lines are looked through for the next one that stays."""

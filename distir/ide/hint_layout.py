@@ -33,7 +33,7 @@ class Hint:
 
 
 def shown_type(types: str, is_claimed: bool) -> str:
-    """The label of a type: behind a name, or behind an annotation that says less."""
+    """The label of a type: after a name, or after a less precise annotation."""
     return f" {types}" if is_claimed else f": {types}"
 
 
@@ -57,7 +57,7 @@ def fitted(found: Sequence[Hint], room: int) -> list[Hint]:
 def placed(hints: Sequence[Hint], text: str, first: Callable[[], int], columns: int) -> list[Hint]:
     """Hints of a statement, those of its times at its end, or at `first` where the end is beyond `columns`.
 
-    `first` gives the offset behind the first result.
+    `first` gives the offset after the first result.
     """
     timed = [hint for hint in hints if hint.kind in ("time", "wait")]
     others = [hint for hint in hints if hint.kind not in ("time", "wait")]

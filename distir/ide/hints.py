@@ -91,7 +91,7 @@ def tooltip(view: View, function_name: str, kind: HintKind, index: int, part: in
 
 
 def inserted(view: View, function_name: str, index: int, part: int, count: int = 1) -> tuple[Edit, ...]:
-    """What accepting a type hint writes behind the names: types in full; nothing where they must not be written."""
+    """The text that accepting a type hint inserts after names: full types; empty if they must not be written."""
     function = view.document.program.module.functions.get(function_name)
     written = view.document.program.syntax.by_name.get(function_name)
     if function is None or written is None or not 0 <= index < len(function.body):
@@ -223,7 +223,7 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
 
 
 def _placements(view: View, function: Function, index: int, statement: Apply | Call, end: int) -> Iterator[Hint]:
-    """What results are of the sequential program, each placement once."""
+    """The placements of results with respect to the sequential program, each once."""
     said = [view.placement(function.name, name) for name in statement.results if name != DISCARD]
     found = list(dict.fromkeys(each.replace("`", "") for each in said if each))
     if found:
@@ -296,7 +296,7 @@ class _Run:
         return same and self.part + self.count == part
 
     def hint(self, function: str, index: int) -> Hint:
-        """The hint of all of them, behind the last one."""
+        """One hint for all of them, after the last one."""
         mark = MARK if self.is_known_then else ""
         short = shortened(self.found) if self.count == 1 else f"{self.count}×{shortened(self.found)}"
         forms = [shown_type(mark + form, self.claim is not None) for form in (counted(self.found, self.count), short)]
@@ -356,7 +356,7 @@ def _says_all(found: Type) -> bool:
 
 
 def _after_first(view: View, written: FunctionSyntax, index: int) -> int:
-    """The offset behind a statement's first result and what is written of its type."""
+    """The offset after a statement's first result and its annotation."""
     statement, start = written.function.body[index], written.starts[index]
     if not isinstance(statement, (Apply, Call)) or not statement.results:
         return start

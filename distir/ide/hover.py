@@ -1,4 +1,4 @@
-"""What is said of the word under the cursor, in markdown."""
+"""Hover: information about the word under the cursor, as Markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Hover:
 
 
 def hover(view: View, offset: int) -> Hover | None:
-    """What is known of the word at an offset; None where there is nothing to say."""
+    """Information about the word at an offset; None if there is none."""
     view = view.seen_from(offset)
     target = target_at(view.document.program.syntax, offset)
     said = about(view, target) if target is not None else None
@@ -38,12 +38,12 @@ def hover(view: View, offset: int) -> Hover | None:
 
 
 def stale_note(view: View, function: str) -> str:
-    """What to say where figures of an earlier version may be above; empty where there are none."""
+    """The note for figures of an earlier version; empty if there are none."""
     return f"*{view.stale}*" if view.stale is not None and view.shown(function) is not None else ""
 
 
 def about(view: View, target: Target) -> str | None:
-    """What is known of a word."""
+    """Information about a word."""
     function = target.written.function
     match target.kind:
         case "value":

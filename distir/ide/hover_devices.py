@@ -1,4 +1,4 @@
-"""What is said of a device: how long it works, communicates and idles, and what its memory holds at its peak."""
+"""Hover on a device: how long it works, communicates and idles, and what its memory holds at its peak."""
 
 from __future__ import annotations
 

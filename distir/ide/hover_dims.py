@@ -1,4 +1,4 @@
-"""Where the dimensions of a value come from: op by op back to a parameter, or to the op that made the dimension.
+"""Traces the dimensions of a value, op by op, back to a parameter or to the op that created the dimension.
 
 An op's layout (`ops/splitting`) maps dimensions of operands to those of results.
 """
@@ -21,7 +21,7 @@ LONGEST_TRAIL = 200
 
 @dataclass(frozen=True, slots=True)
 class DimensionOrigin:
-    """Where one dimension was fixed: dimension `axis` of a value of a function, or by the op that made that value.
+    """The origin of a dimension: dimension `axis` of a value of a function, or the op that created that value.
 
     `passed`: through how many ops and calls it came from there; `is_end` is False where the search was given up.
     """
@@ -44,7 +44,7 @@ MOST_TRAILS = 20_000
 
 
 def origin(facts: Facts, occurrence: Occurrence, name: str, axis: int, before: int) -> DimensionOrigin:
-    """Where dimension `axis` of a tensor of an occurrence comes from. `before`: the statement that uses the value."""
+    """The origin of dimension `axis` of a tensor of an occurrence. `before`: the statement that uses the value."""
     size = _dim(occurrence.instance.state[name], axis)
     trail = Trail(facts, occurrence, name, before)
     inside: tuple[int, ...] = ()  # of a value that is a tuple: the path to the item, outermost first

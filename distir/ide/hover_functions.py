@@ -1,4 +1,4 @@
-"""What is said of a function: its latency, its memory on each device, and each place that calls it."""
+"""Hover on a function: its latency, its memory on each device, and its callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEVICES_SHOWN = 8
 
 
 def about_function(view: View, name: str, asked_at: tuple[Function, int] | None) -> str | None:
-    """What is known of a function. `asked_at`: the caller and its statement, if the question comes from a call."""
+    """Information about a function. `asked_at`: the caller and its statement, if the cursor is on a call."""
     function = view.document.program.module.functions.get(name)
     if function is None:
         return None
@@ -67,7 +67,7 @@ def peaks_in_words(simulation: Simulation) -> list[str]:
 
 
 def composition_in_words(kinds: Mapping[str, int], overhead: int) -> str:
-    """What a peak is made of: `weights 2.1GB, activations 30GB`; and what the process holds beside it."""
+    """The composition of a peak, `weights 2.1GB, activations 30GB`, and the memory of the process beside tensors."""
     said = [f"{kind} {show_bytes(nbytes)}" for kind, nbytes in kinds.items()]
     return ", ".join([*said, *([f"and overhead {show_bytes(overhead)}"] if overhead else [])]) or "nothing"
 
@@ -93,7 +93,7 @@ def call_in_words(view: View, site: CallSite) -> str | None:
 
 
 def rises_in_words(view: View, occurrence: Occurrence, index: int) -> list[str]:
-    """By how much the memory in use rises above what it is before a call, where it does."""
+    """By how much memory in use rises during a call, if it does."""
     simulation = view.simulation
     step = occurrence.body.steps[index] if occurrence.body is not None else None
     memory = getattr(step, "memory", None)

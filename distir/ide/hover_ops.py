@@ -1,4 +1,4 @@
-"""What is said of an op: when it runs and why then, what bounds it, what it moves, and its documentation."""
+"""Hover on an op: when it runs and why, what bounds it, what it moves, and its documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOUNDS = {
 
 
 def about_op(view: View, function: Function, index: int) -> str | None:
-    """What is known of the op of a statement: this run of it, then its documentation."""
+    """Information about the op of a statement: this run of it, then its documentation."""
     statement = function.body[index]
     if not isinstance(statement, Apply):
         return None
@@ -74,7 +74,7 @@ def run(view: View, function: Function, index: int) -> list[str]:
 
 
 def documentation(op: Op) -> str:
-    """An op's documentation: what it does, its signatures and attributes, one example."""
+    """An op's documentation: description, signatures, attributes, one example."""
     attributes = [about_spec(op, name) for name in op.attributes]
     example = block(op.examples[0]) if op.examples else ""
     signatures = block("\n".join(op.signature_texts))
@@ -83,7 +83,7 @@ def documentation(op: Op) -> str:
 
 
 def about_attribute(statement: Apply, name: str) -> str | None:
-    """What is known of an attribute, by its name or another spelling of it."""
+    """Information about an attribute, by its name or another spelling of it."""
     if statement.op not in OPS:
         return None
     op = OPS[statement.op]

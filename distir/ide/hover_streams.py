@@ -1,4 +1,4 @@
-"""What is said of a stream: its devices, and the other statements on it."""
+"""Hover on a stream: its devices, and the other statements on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_SHOWN = 6
 
 
 def about_stream(view: View, function: Function, index: int, name: str) -> str:
-    """What the stream that a statement names is, and what else runs on it."""
+    """Information about the stream of a statement, and what else runs on it."""
     if name == COMPUTE:
         return f"the stream {code(COMPUTE)}, on which every statement runs that names none"
     statement = function.body[index]

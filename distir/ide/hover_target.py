@@ -1,4 +1,4 @@
-"""What is at an offset of a text: a value, an op, a function, an attribute, a named dimension. Reads words only."""
+"""Finds the target at an offset: a value, an op, a function, an attribute, a named dimension. Lexical only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A word and what it is there.
+    """A word and its meaning there.
 
     `name`: without `%` and `@`, of a device its number; `index`: the statement, None in a function's head. `before`: of
     a value, the statement that uses it, or for a result the one after that which makes it.
@@ -36,7 +36,7 @@ class Target:
 
 
 def target_at(syntax: Syntax, offset: int) -> Target | None:
-    """What is at an offset, or ends there; None between words and in comments."""
+    """The target at an offset, or ending there; None between words and in comments."""
     written = syntax.function_at(offset)
     if written is None or _in_comment(written, offset):
         return None

@@ -1,4 +1,4 @@
-"""What is said of a value: type, device, bytes, who made and uses it, what it is, and where its shape is from."""
+"""Hover on a value: type, device, bytes, producer and users, known value, and the origin of its shape."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ WORTH_TELLING = 8
 
 
 def about_value(view: View, function: Function, name: str, before: int) -> str | None:
-    """What is known of a value of a function. `before`: the statement that uses it, after its definition.
+    """Information about a value of a function. `before`: the statement that uses it, after its definition.
 
-    Where nothing defines it before that, it is what is defined later.
+    If there is no earlier definition, a later one is meant.
     """
     value = view.value(function.name, name)
     made = defining_statement(view.facts, function, name, before)
@@ -108,7 +108,7 @@ class LineNumbers:
 
 
 def _placement(view: View, function: Function, name: str) -> str:
-    """What it is of the sequential program."""
+    """Its relation to the sequential program."""
     said = view.placement(function.name, name)
     return f"of the sequential program: {said}" if said else ""
 

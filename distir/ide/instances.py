@@ -44,7 +44,7 @@ class CallSite:
 
 
 class Facts:
-    """What is derived from one version of a text, lazily and once."""
+    """Analyses of one version of a text, each computed once on first use."""
 
     def __init__(self, document: Document) -> None:
         self.program = document.program
@@ -179,7 +179,7 @@ _FACTS: WeakKeyDictionary[Document, Facts] = WeakKeyDictionary()
 
 
 def facts(document: Document) -> Facts:
-    """What is worked out of a document: the same object each time."""
+    """The facts of a document: the same object each time."""
     known = _FACTS.get(document)
     if known is None:
         known = _FACTS[document] = Facts(document)
@@ -262,7 +262,7 @@ class View:
         return occurrence.instance.state.get(name, own)
 
     def placement(self, function: str, name: str) -> str | None:
-        """What a value is of the sequential program, as the last version that was compared with it had it."""
+        """A value's relation to the sequential program, from the last version that was compared with it."""
         placements = self._proved.placements if self._proved is not None else None
         said = placements.of(function, name) if placements is not None else None
         return f"{MARK}{said}" if said and self.is_proved_then else said
@@ -331,7 +331,7 @@ class View:
         return self.index.idle(occurrence, then)
 
     def effect(self, function: Function, index: int) -> Effect | None:
-        """What an op does to its devices and their memories, in the call shown."""
+        """The effect of an op on its devices and their memories, in the call shown."""
         then, occurrence = self.then(function, index), self.shown(function.name)
         if then is None or occurrence is None or occurrence.body is None:
             return None

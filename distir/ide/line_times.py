@@ -79,7 +79,7 @@ def line_times(document: Document, starts: Sequence[int]) -> LineTimes | None:
 
 
 def line_changes(document: Document, starts: Sequence[int], other: Document) -> LineChanges | None:
-    """Where the time of a document's lines differs from that in another version of it; None without simulations.
+    """The lines of a document whose time differs from another version's; None without simulations.
 
     A statement of the other version is the same where it is equal, wherever it stands, or else has the same results.
     """

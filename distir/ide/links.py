@@ -1,4 +1,4 @@
-"""What a text refers to outside of it: files of tensors, and addresses and files that comments name."""
+"""Links of a text: files of tensors, and addresses and files in comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of a simulated text over time, and what it holds at its peak, with places in the text."""
+"""The memory of a simulated text over time, and its contents at the peak, located in the text."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from distir.syntax.tokens import FUNCTION, IDENT, ON, VALUE, spans
 
 
 class WordKind(Enum):
-    """What a word names."""
+    """The kind of thing that a word names."""
 
     VALUE = "value"
     FUNCTION = "function"
@@ -121,7 +121,7 @@ def _tokens(text: str, start: int) -> tuple[Token, ...]:
 
 
 def word_at(syntax: Syntax, offset: int) -> Word | None:
-    """The word that an offset is in or directly behind."""
+    """The word around, or directly before, an offset."""
     found = piece_at(syntax, offset)
     if found is None:
         return None
@@ -134,7 +134,7 @@ def word_at(syntax: Syntax, offset: int) -> Word | None:
 
 
 def values_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> list[Mention]:
-    """Where a function mentions a value, in the order of the text."""
+    """The occurrences of a value in a function, in the order of the text."""
     return list(_mentions(syntax, "%", name, function.span, function))
 
 
@@ -145,7 +145,7 @@ def last_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> int |
 
 
 def functions_mentioned(syntax: Syntax, name: str) -> list[Mention]:
-    """Where the text mentions a function: the heads of that name, and the calls."""
+    """The occurrences of a function's name in the text: its heads and calls."""
     return list(_mentions(syntax, "@", name, Span(0, len(syntax.source.text)), None))
 
 
@@ -200,7 +200,7 @@ _LEADS_ON = _GOES_ON | {"%", "@"}
 
 
 def _places(text: str, word: str, within: Span, backwards: bool) -> Iterator[int]:
-    """Where a word stands that is no part of a longer one. Plain search is many times as fast as an expression."""
+    """The occurrences of a whole word. Plain search is many times faster than a regular expression."""
     start, end = within.start, within.end
     while word:
         at = text.rfind(word, start, end) if backwards else text.find(word, start, end)

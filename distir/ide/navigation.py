@@ -1,4 +1,4 @@
-"""Where names lead: definitions, references, highlights, and the op that fixed a value's shape."""
+"""Navigation: definitions, references, highlights, and the op that determined a value's shape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Highlight:
 
 
 def definition(document: Document, offset: int) -> list[Span]:
-    """Where the value or function under the cursor is defined; nowhere for other words."""
+    """The definition of the value or function under the cursor; empty for other words."""
     return [m.span for m in _mentioned(document, offset) if m.defines]
 
 
@@ -52,7 +52,7 @@ LONGEST_TRAIL = 5_000
 
 
 def type_definition(document: Document, offset: int) -> list[Span]:
-    """Where the shape of the value under the cursor was fixed: an op, a parameter's type, or an annotation.
+    """The origin of the shape of the value under the cursor: an op, a parameter's type, or an annotation.
 
     Ops that hand the shape of an operand on unchanged (`Relu`, `Send`, a broadcast that it survives) are passed, into
     the functions that are called and out of them again.

@@ -1,4 +1,4 @@
-"""What an op or function asks of its operands, given those that are known: what fits, and how that is written."""
+"""The types that an op or function expects of its operands, given the known ones, and how they are written."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from distir.ops.unify import Bindings
 
 
 def values_of(document: Document, function: str, args: Sequence[Arg]) -> list[Value]:
-    """What is known of arguments that are written in a function; nothing of names that it does not define."""
+    """The values of arguments written in a function; unknown for names that it does not define."""
     state = document.program.analysis.states.get(function)
     return [_value(state, arg) for arg in args]
 
 
 def fits(op: Op, attrs: Attributes, known: Sequence[Value], index: int, candidate: Value) -> bool:
-    """Whether a value can be the operand `index`, for the operands before it and those behind it that are known."""
+    """Whether a value can be the operand `index`, given the operands before it and the known ones after it."""
     args = list(known[:index]) + [candidate, *known[index + 1 :]]
     args += [UNKNOWN] * (sum(not o.optional for o in op.operands) - len(args))
     bound = bound_so_far(op, attrs)
@@ -111,7 +111,7 @@ def results_of(op: Op, attrs: Attributes, known: Sequence[Value], count: int) ->
 
 
 def show_pattern(operand: OperandPattern, bindings: Bindings) -> str:
-    """What a place of a signature asks for, with what is known in the place of its letters."""
+    """An operand's pattern in a signature, with its letters replaced by known values."""
     pattern = operand.pattern
     if isinstance(pattern, AnyPattern):
         device = None if pattern.device is None else _device(pattern.device, bindings)

@@ -17,7 +17,7 @@ from distir.simulate.simulation import Simulation
 
 
 class PartView(View):
-    """What device `rank` runs of a program: `document`; `whole`, the program, as it was simulated, if it was."""
+    """The program of device `rank`: `document`; `whole`: the simulated whole program, if there is one."""
 
     def __init__(self, document: Document, timed: Document | None, whole: Document | None, rank: int) -> None:
         super().__init__(document, timed)
@@ -28,7 +28,7 @@ class PartView(View):
 
     @property
     def simulation(self) -> Simulation | None:
-        """That of the whole program."""
+        """The simulation of the whole program."""
         return self._whole.simulation if self._whole is not None else None
 
     @property
@@ -59,7 +59,7 @@ class PartView(View):
         return tuple(idle for idle in found if idle.device == self.rank)
 
     def effect(self, function: Function, index: int) -> Effect | None:
-        """What an op does to its devices and their memories."""
+        """The effect of an op on its devices and their memories."""
         there = self._at(function, index)
         if there is None or there[0].body is None:
             return None

@@ -1,4 +1,4 @@
-"""What one device runs of a program, as text, with the places that its statements come from."""
+"""The program of one device, as text, with the origins of its statements."""
 
 from __future__ import annotations
 

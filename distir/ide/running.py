@@ -16,7 +16,7 @@ from distir.ir import HOST, Function, TensorType, types
 from distir.simulate.setup import SetupError, fitting
 
 VALUES_SHOWN = 8
-"""Results of at most so many elements are given with their values."""
+"""The most elements of a result that is given with its values."""
 
 
 class CannotRun(Exception):  # noqa: N818 - an answer, not a failure of ours
@@ -43,7 +43,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """What a run gave. `random`: the parameters whose values are random, determined by `seed`."""
+    """The results of a run. `random`: the parameters whose values are random, determined by `seed`."""
 
     function: str
     seed: int

@@ -47,7 +47,7 @@ def _within(piece: TokenizedPiece, offset: int) -> list[Span]:
 
 
 def _bracketed(piece: TokenizedPiece, start: int, end: int, offset: int) -> list[Span]:
-    """The item of a bracket that holds an offset, all items, the bracket, and what it belongs to."""
+    """The bracket's item around an offset, all items, the bracket, and the expression before it."""
     tokens = piece.tokens
     depth, item = 0, start + 1
     found: list[Span] = []
@@ -69,7 +69,7 @@ def _bracketed(piece: TokenizedPiece, start: int, end: int, offset: int) -> list
 
 
 def _before(piece: TokenizedPiece, start: int) -> int:
-    """The first token of what a bracket belongs to: a name, and perhaps other brackets behind it."""
+    """The first token of the expression before a bracket: a name, possibly followed by other brackets."""
     tokens = piece.tokens
     at, depth = start - 1, 0
     while at >= 0 and (depth or tokens[at].text == "]"):

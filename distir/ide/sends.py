@@ -12,10 +12,10 @@ def sent_before(function: Function, index: int, name: str, device: int) -> str |
 
 
 def send(name: str, device: int, sent: str) -> Apply:
-    """The statement that sends a value; `sent` is what it is called there."""
+    """The statement that sends a value; `sent` is its name on the other device."""
     return Apply((sent,), "Send", (name,), Attributes({"device": device}))
 
 
 def name_there(name: str, device: int) -> str:
-    """What a value is called on another device, if the name is free."""
+    """The preferred name of a value on another device."""
     return f"{name}.{device}"

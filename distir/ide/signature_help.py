@@ -1,4 +1,4 @@
-"""What an op or function takes, while its operands are being written: with the shapes that are known so far put in."""
+"""Signature help for an op or function whose operands are being written, with the shapes known so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text consists of: functions, in them stages and microbatches, in these ops; and functions by name.
+"""Document symbols: functions, in them stages and microbatches, in these ops; and functions by name.
 
 Stages and microbatches are read off the program: a statement belongs to the microbatch whose part of a `{batch}`
 parameter it works on, and to the stage of the devices that it runs on. Statements in a row that share both are a group.
@@ -32,7 +32,7 @@ SMALLEST_GROUP = 2
 
 
 class SymbolKind(Enum):
-    """What a symbol names."""
+    """The kind of a symbol."""
 
     FUNCTION = "function"
     SECTION = "section"
@@ -148,7 +148,7 @@ def sections(syntax: Syntax, written: FunctionSyntax) -> list[StatementGroup]:
 
 
 def next_statement(written: FunctionSyntax, offset: int) -> int | None:
-    """The first statement that begins at an offset or behind it."""
+    """The first statement that begins at an offset or after it."""
     index = bisect.bisect_left(written.starts, offset)
     return index if index < len(written.starts) else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What is typed for it, what it is, and its text with places as `${1:name}`."""
+    """A template: its prefix, its description, and its text with placeholders such as `${1:name}`."""
 
     word: str
     detail: str

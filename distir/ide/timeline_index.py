@@ -1,4 +1,4 @@
-"""What is asked of a timeline about one statement: when it runs, what its devices wait for, how much slack it has.
+"""Queries of a timeline about one statement: when it runs, what its devices wait for, how much slack it has.
 
 Each answer costs the calls that lead to the statement, not the events of the program: calls are passed over by their
 summaries (`simulate/descent`). Owns no text and no document. Seconds count from the start of the entry function.

@@ -1,4 +1,4 @@
-"""Semantic tokens: what each word is, on which device a value lives, what lies on the critical path, what is unused.
+"""Semantic tokens: kinds of words, devices of values, the critical path, unused values.
 
 A text is encoded piece by piece, a statement or a comment each. The text between names of values is split into
 words once per distinct text, since generated programs repeat theirs. Columns are counted by the caller's `units`.
@@ -32,7 +32,7 @@ DECLARATION, UNUSED, CRITICAL, MULTI_DEVICE = 1, 2, 4, 8
 _VARIABLE, _PARAMETER, _FUNCTION, _METHOD, _TYPE, _PROPERTY, _NUMBER, _STRING, _KEYWORD, _COMMENT, _DIM = range(11)
 
 LONGEST_STATEMENT = 20_000
-"""Only so many first characters of a longer statement (large constants) are coloured."""
+"""How many characters of a long statement (large constants) are coloured."""
 
 Units = Callable[[str], int]
 """How many units of the client's columns a piece of a line takes."""
@@ -155,12 +155,12 @@ def _of_type(found: Type) -> int:
 _NAME = re.compile(rf"%({NAME})")
 _WORD = re.compile(rf'(@{NAME})|("(?:[^"\\\n]|\\.)*"?)|([A-Za-z_][A-Za-z0-9_]*)|([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?)')
 _OPAQUE = re.compile(r'"[^"\n]*%|//|/\*')
-"""What may hold a `%` that begins no name."""
+"""Tokens in which `%` does not begin a name."""
 
 _KEYWORDS = frozenset(["func", "return", "dense", "external", "inf", "nan", "true", "false"])
 _TYPE_NAMES = frozenset(["Tensor", "Tuple", "host", *DTYPES])
 _STREAM = re.compile(rf"\)\s*({STREAM_WORD}\s+)?$")
-"""What is in front of the word `on`, or of a stream's name."""
+"""Tokens before the word `on`, or before a stream's name."""
 _DEVICE = re.compile(r"D[0-9]+")
 
 

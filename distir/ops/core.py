@@ -76,7 +76,7 @@ class Op:
     whole: tuple[str, ...] = ()
     """Letters of the signature whose dimensions must be replicated, besides those that an attribute names."""
     saved: int = 0
-    """How many results the gradient reads, of an op that gives some of them only when asked: it is asked for them."""
+    """For ops with optional results: how many of them the gradient uses, which `grad` then requests."""
     non_differentiable: str | None = None
     """The reason why the op has no gradient, for an op without a `grad` rule: it follows "has no gradient: "."""
     foldable: bool = True

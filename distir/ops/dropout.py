@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 RATIO = 0.5
-"""What is dropped where no ratio is given, as in ONNX."""
+"""The default ratio, as in ONNX."""
 
 FLOPS = 27
 """Of an element: ten rounds of ten operations on integers give four numbers; a comparison and a product."""
@@ -104,7 +104,7 @@ def least_kept(ratio: float) -> int:
 
 
 def kept_scale(ratio: float) -> float:
-    """What kept elements are multiplied with."""
+    """The factor of retained elements."""
     return 0.0 if ratio >= 1 else 1 / (1 - ratio)
 
 
@@ -120,7 +120,7 @@ def runs_of(start: Sequence[int], rank: int) -> list[tuple[int, ...]]:
 
 
 def coordinates(start: Array | None, shape: tuple[int, ...]) -> list[Array]:
-    """Where elements are along each dimension of the whole tensor."""
+    """The indices of elements along each dimension of the whole tensor."""
     begin: list[int] = [0] * len(shape) if start is None else cast("list[int]", start.tolist())
     return [
         np.concatenate([np.arange(first, first + size // len(runs)) for first in runs])

@@ -27,7 +27,7 @@ def by_head(x: Array, heads: int | None) -> Array:
 
 
 def joined(x: Array) -> Array:
-    """From (batch, heads, sequence, size) to (batch, sequence, heads * size)."""
+    """Merge heads: (batch, heads, sequence, size) to (batch, sequence, heads * size)."""
     batch, heads, length, size = x.shape
     return x.swapaxes(1, 2).reshape(batch, length, heads * size)
 

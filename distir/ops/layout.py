@@ -90,7 +90,7 @@ class Layout:
     parted: frozenset[str] = frozenset()
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
     instead: str | None = None
-    """What a user can do where microbatches would split such a letter."""
+    """The hint for users if microbatches would split such a letter."""
     positions: int | None = None
     """The operand with positions along such a letter, as of rows or classes."""
     whole: frozenset[int] = frozenset()
@@ -98,7 +98,7 @@ class Layout:
     greatest: frozenset[int] = frozenset()
     """Results that are partial maxima then: the greatest over the devices, element by element, is the result."""
     owned: str | None = None
-    """The letter of weights that stay where they are: if it is split, the op is split along it, whatever else is."""
+    """The letter of weights that are not moved: if it is split, the op is split along it, regardless of others."""
     sequence: str | None = None
     """The letter of places in a sequence, along which context parallelism splits."""
     exchanged: Exchange | None = None
@@ -120,7 +120,7 @@ class Parts(Protocol):
         ...
 
     def several(self, op: str, count: int, *args: Arg, **attrs: Constant) -> tuple[Arg, ...]:
-        """Write an op with so many results on each device. Returns them."""
+        """Write an op with `count` results on each device. Returns them."""
         ...
 
     def sum(self, x: Arg) -> Arg:
@@ -140,15 +140,15 @@ class Parts(Protocol):
         ...
 
     def places(self, length: int) -> tuple[int, ...]:
-        """Where runs of equal length begin, in an axis of `length` in the order of the devices; (0,) if in order."""
+        """The starts of runs of equal length in an axis of `length`, in order of the devices; (0,) if contiguous."""
         ...
 
     def own_places(self, length: int, behind: int = 0) -> Arg:
-        """Where the runs of this device's part of such an axis begin; of the device so many `behind` it in a ring."""
+        """The starts of the runs of this device's part of such an axis, or of a device `behind` it in a ring."""
         ...
 
     def shifted(self, x: Arg) -> Arg:
-        """What the device before this one in a ring has."""
+        """The value of the previous device in a ring."""
         ...
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
@@ -165,7 +165,7 @@ MOST_BLOCKS = 8
 
 
 def equal_blocks(block: Dim, count: int) -> Blocks:
-    """So many blocks of one size; none that can be stated where the size is not a number, and they are too many."""
+    """`count` blocks of equal size; none if the size is unknown, or there are too many to list."""
     if count <= MOST_BLOCKS:
         return (block,) * count
     return (Repeated(block),) if isinstance(block, int) else ()

@@ -1,4 +1,4 @@
-"""What an op's loops run over: its elements, rows that it reduces, or something of its own.
+"""The loops of an op: over its elements, over rows that it reduces, or of another kind.
 
 As in the scheduler of torch.compile (`torch/_inductor/scheduler.py`). Most follows from signatures: an op of one shape
 throughout is pointwise, one that names a dimension by `axis` and keeps its shape goes by rows.
@@ -31,12 +31,12 @@ KEEP_PLACES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity
 
 SUMS = frozenset({"ReduceTo", "SquaredNorm"})
 SCANS = frozenset({"CumSum", "TopK", "ArgMax", "ArgMin", "ScatterElements"})
-"""What no loop over independent elements or rows computes."""
+"""Ops that no loop over independent elements or rows computes."""
 
 
 @lru_cache(maxsize=1 << 10)
 def kind_of(op: Op) -> Kind | None:
-    """What an op may be to a kernel; None for one that is a kernel of its own."""
+    """The kind of an op in a fused kernel; None if it cannot be fused."""
     if op.communication is not None or op.name in SCANS:
         return None
     if op.name in PRODUCTS:
@@ -68,7 +68,7 @@ def place_by_place(op: Op, size: Dim, of: TensorType | None, result: TensorType)
     `result`: of the first result.
     """
     kind = "view" if op.name in KEEP_PLACES else kind_of(op)
-    if size is None or op.name == "RotaryEmbedding":  # it turns pairs that lie apart
+    if size is None or op.name == "RotaryEmbedding":  # it rotates pairs that are not adjacent
         return False
     if kind in ("rows", "reduction"):
         return of is not None and size == of.elements

@@ -1,4 +1,4 @@
-"""Order that no data flow says: what waits for a value without using it."""
+"""Ordering without data flow: waiting for a value without using it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from distir.ir import Constant, DType, Literal
 
 Piece = Any
-"""What a value of the distributed program is of values of the sequential one."""
+"""The relation of a distributed value to values of the sequential program."""
 
 
 class PositionsOfPart(Protocol):
@@ -35,7 +35,7 @@ class PositionsOfPart(Protocol):
 
     @property
     def size(self) -> int:
-        """That of the dimension."""
+        """The size of the dimension."""
         ...
 
 
@@ -49,17 +49,17 @@ class PiecesOfOwners(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows there are without room, for all owners together."""
+        """The number of rows without room, for all owners together."""
         ...
 
     @property
     def owners(self) -> int:
-        """How many there are."""
+        """The number of owners."""
         ...
 
     @property
     def room(self) -> int:
-        """How many rows each owner has."""
+        """The number of rows of each owner, its room included."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class PiecesOfOwners(Protocol):
 
 
 class Pieces(Protocol):
-    """What `pieces` rules are written with. Raises where nothing can be said, with the reason."""
+    """The interface for rules `@Op.pieces`. Methods raise, with the reason, if a relation is unknown."""
 
     count: int
     """The number of the statement's results."""
@@ -101,7 +101,7 @@ class Pieces(Protocol):
         ...
 
     def split(self, x: Piece, axis: int, count: int) -> list[Piece]:
-        """So many equal parts along an axis."""
+        """`count` equal parts along an axis."""
         ...
 
     def shape(self, x: Piece) -> tuple[int, ...]:
@@ -145,7 +145,7 @@ class Pieces(Protocol):
         ...
 
     def whole(self, x: Piece, axis: int) -> Piece:
-        """What `x` is a part of, with all of an axis; `x` where it has all of it."""
+        """The value of which `x` is a part along an axis; `x` itself if it has the whole axis."""
         ...
 
     def own(self, indices: Piece) -> PositionsOfPart | None:

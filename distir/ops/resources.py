@@ -27,7 +27,7 @@ class Routed:
     limit: int = 1
 
     def reached(self, units: int) -> float:
-        """To how many of so many equal runs of devices a token goes in the mean, where experts are chosen evenly.
+        """The mean number of equal runs of devices, of `units`, to which a token goes, if experts are chosen evenly.
 
         Where runs and groups do not divide one another, as without groups, which is no less.
         """
@@ -97,7 +97,7 @@ class Scores:
 
 
 Contraction = MatrixProduct | Scores
-"""What a cost by shape depends on, where a profile has figures for it."""
+"""The shapes on which a cost depends, if a profile has figures by shape."""
 
 
 @dataclass(frozen=True, slots=True)

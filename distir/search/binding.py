@@ -1,4 +1,4 @@
-"""What binds rows, and what would change the winner: contenders are simulated again on other machines."""
+"""The binding resource of rows, and what would change the winner: contenders are simulated on other machines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Binding:
 
 
 def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | None:
-    """What binds a plan; None where it cannot be simulated, or has more ops than are followed one by one."""
+    """The binding resource of a plan; None if it cannot be simulated, or has too many ops to follow one by one."""
     try:
         simulation = carried_out(subject, plan).simulation(batch_size)
         bubble, links, host = simulation.bubble, simulation.exposed_communication, simulation.host_bound or 0.0
@@ -106,7 +106,7 @@ class Alternative:
 
 
 def difference(one: Plan, other: Plan) -> str:
-    """What the other plan has that this one has not: its degrees, as `T 4, D 8`; where they are equal, as `zero 3`."""
+    """How the other plan differs from this one: degrees, as `T 4, D 8`; if they are equal, options, as `zero 3`."""
     degrees = {"T": "tensor", "D": "data", "P": "pipeline", "CP": "context", "EP": "experts"}
     found = [name for name, field in degrees.items() if getattr(one, field) != getattr(other, field)]
     if found:
@@ -120,7 +120,7 @@ def _shown(value: object) -> str:
 
 
 def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator[Alternative]:
-    """What would make another row the fastest than the one that fits: more memory, other cards, links or devices."""
+    """Changes of the machine that would make another row the fastest: more memory, other cards, links or devices."""
     fitting = sorted((row for row in rows if row.fits and row.latency_s), key=lambda row: row.latency_s or 0.0)
     if not fitting:
         return
@@ -160,7 +160,7 @@ def _on_others(
 
 
 def other_machines(machine: Hardware) -> Iterator[tuple[str, Hardware]]:
-    """Machines like this one, each with what it has in the place of what: other cards, faster links, faster devices."""
+    """Variants of this machine, each with a description of the change: other cards, faster links, faster devices."""
     for at, level in enumerate(machine.levels):
         cards = level.cards
         if cards is None:
@@ -176,7 +176,7 @@ def other_machines(machine: Hardware) -> Iterator[tuple[str, Hardware]]:
 
 
 def _with_level(machine: Hardware, at: int, factor: float) -> Hardware:
-    """The machine where the links of a level, and its cards, have so many times the bandwidth."""
+    """The machine with the bandwidth of a level's links and cards multiplied by `factor`."""
     level = machine.levels[at]
     links = {
         use: replace(
@@ -194,6 +194,6 @@ def _with_level(machine: Hardware, at: int, factor: float) -> Hardware:
 
 
 def _carrying(times: Times, factor: float) -> Times:
-    """The same times for so many times as many bytes."""
+    """The same times for `factor` times as many bytes."""
     scaled = {n: tuple((factor * nbytes, s) for nbytes, s in points) for n, points in times.by_devices.items()}
     return replace(times, by_devices=scaled)

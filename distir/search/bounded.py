@@ -39,10 +39,10 @@ BEAM = 4
 """How many plans are simulated at a time, at least; with more workers, one each. As many stages, whatever workers."""
 
 WORTH = 4
-"""A stage is simulated by itself for each so many plans that may be simulated, to pass some of them over."""
+"""One stage may be simulated by itself for this many plans of the budget, to exclude plans by its bound."""
 
 PATIENCE = 4
-"""A search ends when one part in so many of its budget, in a row, brought nothing faster."""
+"""A search ends after this fraction (one in `PATIENCE`) of its budget without a faster plan."""
 
 FASTER = 0.001
 """By how much a row must be faster to count as such, as a share."""
@@ -65,7 +65,7 @@ PROOFS = 64
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is known of the plans of a grid at one batch size that were not simulated.
+    """What is proved about the plans of a grid at one batch size that were not simulated.
 
     `simulated`: how many were, `beyond` of them others than those of the grid. `slower`: by their bounds, no faster
     than the best. `over`: weights and optimizer state alone need more memory than there is. `refused`: a stage of them
@@ -183,7 +183,7 @@ def certificate(
     stages: Stages | None = None,
     workers: Workers = Workers(jobs=1),  # noqa: B008 - frozen
 ) -> Certificate:
-    """What rows at a batch size prove of all plans of a grid.
+    """What rows at a batch size prove about all plans of a grid.
 
     `budget`: that of the search. As many stages are simulated by themselves at most, during the search and here.
     `stages`: what the search learnt of them.
@@ -264,11 +264,11 @@ class _Limits:
         return least_memory(plan, self.weights, self.state) <= self.capacity
 
     def seconds(self, plan: Plan) -> float:
-        """What is known without simulating a stage."""
+        """The bound without simulating a stage."""
         return max(self.least(plan), self.stages.known(plan))
 
     def closer(self, plan: Plan, most: int) -> float:
-        """The same with its stage, as long as no more than so many have been simulated."""
+        """The bound with a simulated stage, within the limit of simulated stages."""
         if self.stages.simulated >= most:
             return self.seconds(plan)
         return max(self.least(plan), self.stages.at_best(plan))

@@ -50,7 +50,7 @@ class Load:
         return PlanBounds(self, hardware).seconds(plan)
 
     def beside(self, layers: int) -> float:
-        """The share of FLOPs that is in none of so many equal layers: of ops that are fewer, or no multiple of them."""
+        """The share of FLOPs outside of equal layers: of ops that are fewer than layers, or no multiple of them."""
         own = sum(flops * count for flops, _, count in self.ops if count % layers)
         return own / (sum(flops * count for flops, _, count in self.ops) or 1.0)
 
@@ -71,7 +71,7 @@ class PlanBounds:
         return self._each[key] * rounds(plan) * (1 - ROUNDING)
 
     def _at_best(self, parts: int, fuse: bool, cut: bool) -> float:
-        """Seconds of all ops of the load, each divided into so many parts."""
+        """The seconds of all ops of the load, each divided into equal parts."""
         kinds = {(kind.name, kind.slowdown): kind for kind in self.hardware.kinds.distinct}.values()
         ops = (*sorted(HEAVY), *(["a kernel"] if fuse else []))
         edge = self.hardware.edge

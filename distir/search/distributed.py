@@ -89,7 +89,7 @@ class Distributed:
         return self._read[0]
 
     def bind(self, batch_size: int | None) -> Mapping[str, Constant]:
-        """What the entry function's sizes and host values are for a batch size."""
+        """The sizes and host values of the entry function for a batch size."""
         sizes = {} if self.dimension is None or batch_size is None else {self.dimension: batch_size}
         return dict(self.subject.bind) | sizes
 
@@ -139,7 +139,7 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
 
 @kept_per_thread(16)  # contenders are simulated on several machines
 def _by_steps(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
-    """What the steps of a plan make of a program. Raises as they do."""
+    """Apply the steps of a plan to a program. Raises as they do."""
     first = replace(plan, zero=0, shard=0, fuse=False, overlap=False)
     made = _over_devices(_before(module, plan), first, options)
     for application in parse_steps(_distributing(plan), dict(options))[1:]:
@@ -149,7 +149,7 @@ def _by_steps(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...])
 
 @kept_per_thread(16)  # plans that differ in ZeRO, fusion or overlap begin alike
 def _over_devices(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
-    """What the step `dtp` makes of a program. Raises as it does."""
+    """Apply the step `dtp` to a program. Raises as it does."""
     (application,) = parse_steps(_distributing(plan), dict(options))
     return application.unchecked(module)
 

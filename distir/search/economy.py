@@ -1,4 +1,4 @@
-"""What a training run costs by a row: tokens per second, MFU, money and energy per million tokens, days.
+"""The economy of a training run by a row: tokens per second, MFU, money and energy per million tokens, days.
 
 Model FLOPs are those of the published formula (Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B): of products,
 6 for each weight and token, and of attention 12·L·H·Q·T for each token, as if no score were left out; nothing that is
@@ -41,7 +41,7 @@ class Economy:
 def economy(
     subject: Subject, row: Row, budget: float | None = None, price: Price | None = None, watts: float | None = None
 ) -> Economy:
-    """What a row costs. `price` per device and hour, in the place of the profile's; `watts` of a device."""
+    """The economy of a row. `price` per device and hour, instead of the profile's; `watts` of a device."""
     if not row.latency_s:
         return Economy(None, None, None, None, None)
     tokens, devices = subject.tokens(row.batch_size), row.plan.devices

@@ -1,4 +1,4 @@
-"""What plans probably take, from what few of them took: which ones a best-first search simulates next.
+"""Estimates the times of plans from a few simulated ones, to choose those that a best-first search simulates next.
 
 Seconds and bytes are sums of terms that physics gives: arithmetic, what the busiest stage has more of it than the mean,
 the bubble, each kind of communication by the bytes it carries and the links it goes over; weights and state,
@@ -69,7 +69,7 @@ class Estimates:
 
 
 def _group(plan: Plan) -> tuple[object, ...]:
-    """What mostly decides whether a plan can be: those of a group are set back together."""
+    """A group of plans that are likely feasible or infeasible together: they lose priority together."""
     return plan.tensor, plan.context, plan.kind, plan.experts, plan.pipeline * plan.stages_per_device, plan.zero > 1
 
 
@@ -187,7 +187,7 @@ class _Terms:
         )
 
     def rate(self, sizes: Any, strides: Any) -> Any:
-        """Seconds for a byte of an all-reduce over so many devices, one in `strides`."""
+        """The seconds per byte of an all-reduce over `size` devices, one in `strides`."""
         pairs = list(zip(sizes.tolist(), strides.tolist(), strict=True))
         known = {pair: _rate(self.hardware, *pair) for pair in set(pairs)}
         return np.array([known[pair] for pair in pairs])
@@ -204,7 +204,7 @@ def _in_flight(plan: Plan) -> float:
 
 
 def _cut(plan: Plan) -> tuple[int, int, bool, bool, tuple[int, ...]]:
-    """What decides how many layers each device has."""
+    """The properties of a plan that determine the number of layers per device."""
     known = SCHEDULES.get(plan.schedule)
     turns = known is not None and known.stages > 1 and not known.virtual
     return plan.pipeline, plan.stages_per_device, turns, plan.balance == "uniform", plan.stages

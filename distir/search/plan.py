@@ -22,7 +22,7 @@ BALANCES = ("uniform", "cost")
 """By what layers are dealt out to the stages of a pipeline: equally many, or as many as take as long."""
 
 RECOMPUTED = ("full", "selective", "products")
-"""What the step `checkpoint` may recompute."""
+"""The values of the step `checkpoint` that a search tries."""
 
 
 class PipelineOptions(TypedDict, total=False):
@@ -129,7 +129,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a space tries on each axis, by default the paper's. `Space` says more of each."""
+    """The values that a space tries on each axis, by default the paper's. See `Space`."""
 
     devices: int
     batch_sizes: tuple[int, ...] = ()
@@ -171,10 +171,10 @@ class Choices:
     cp_experts: tuple[bool, ...] = (False,)
     """Of a model with experts, whether devices that share sequences share the experts."""
     recompute: tuple[str, ...] = ("",)
-    """What is recomputed where something is, as `Plan.recompute`."""
+    """The kinds of recomputation to try, as `Plan.recompute`."""
 
     def counts(self, pipeline: int) -> tuple[int, ...]:
-        """K to try for so many stages."""
+        """The numbers of microbatches to try, for a number of stages."""
         return self.microbatches if pipeline > 1 else self.accumulate
 
 
@@ -183,7 +183,7 @@ Place = Literal["before", "dtp", "after"]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What plans of equal degrees may differ in. `field` of `Plan` has its value, `column` of rows shows it.
+    """A property in which plans of equal degrees may differ: `field` of `Plan`, shown in the rows' `column`.
 
     `tried`: the values that a space tries for a plan, of which this axis and those after it have their defaults.
     `words`: what it adds to the steps, at its `place`: before the step `dtp`, among its options, or after it.
@@ -198,7 +198,7 @@ class Axis:
 
 
 def _virtual(space: Choices, plan: Plan) -> Sequence[int]:
-    """Where the schedule leaves them open. As many as it has by default are 0: then equal plans are equal."""
+    """Stages per device, if the schedule supports several. Its default is 0, so that equal plans compare equal."""
     known = SCHEDULES.get(plan.schedule) if plan.pipeline > 1 else None
     if known is None or not known.virtual:
         return (0,)

@@ -16,7 +16,7 @@ from distir.transform.steps import StepError
 
 @dataclass(frozen=True, slots=True)
 class ProofOfRow:
-    """What proving the program of a row found. `reason`: why it is not proved, None where it is."""
+    """The proof of a row's program. `reason`: why it is not proved; None if it is."""
 
     row: Row
     reason: str | None

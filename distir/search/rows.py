@@ -97,7 +97,7 @@ class Row:
 
 
 def columns_of(plan: Plan) -> dict[str, Any]:
-    """What a row of the plan has in the columns of its degrees and axes."""
+    """The values of a plan in the columns of its degrees and axes."""
     own = {axis.column: getattr(plan, axis.field) for axis in AXES}
     degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
     return {**degrees, **own, "stages": ",".join(map(str, plan.stages))}
@@ -121,7 +121,7 @@ MEASURES: dict[str, Callable[[Row], float]] = {
     "devices": lambda row: row.plan.devices,
     "batch": lambda row: _unless_none(row.batch_size),
 }
-"""What rows may be weighed by, by name: less is better."""
+"""The measures by which rows are compared, by name: less is better."""
 
 
 def pareto(rows: Iterable[Row], first: str = "memory", second: str = "throughput") -> list[Row]:
@@ -176,5 +176,5 @@ def show_rate(throughput: float | None) -> str:
 
 
 def rank(row: Row) -> tuple[float, int, Plan]:
-    """Where a row comes among others: the fastest first, then the one with the least memory."""
+    """The sort key of rows: the fastest first, then the one with the least memory."""
     return -(row.throughput or 0.0), row.peak_memory_bytes or 0, row.plan

@@ -27,14 +27,14 @@ from distir.transform.pipeline import SCHEDULES, layer_count
 from distir.transform.sharding.mesh import devices_of
 
 REACHED = 1 + 2 * HOT
-"""Annealing hardly accepts a plan that takes so many times as long as the best of the grid."""
+"""The slow-down, relative to the grid's best plan, at which annealing hardly accepts a plan."""
 
 Method = Literal["grid", "bounded", "anneal"]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What to search and how. `known`: rows of this search that need not be simulated again."""
+    """A search: subject and settings. `known`: rows that need not be simulated again."""
 
     subject: Subject
     space: Space
@@ -59,7 +59,7 @@ class Search:
 
     @property
     def grid(self) -> Space:
-        """The space, with what it leaves to the program."""
+        """The space, completed with values from the program."""
         return self.space.for_experts(self.subject.experts)
 
     @property

@@ -1,4 +1,4 @@
-"""What the sequential program says of all plans: its weights, its activations, how much it does beside its products."""
+"""Figures of the sequential program for bounds of all plans: weights, activations, work beside products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAYER_INPUTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Sequential:
-    """What an example more costs, and what there is without any: bytes and seconds."""
+    """Bytes and seconds: a constant, and per example."""
 
     weights: int
     state: int
@@ -53,7 +53,7 @@ def load_at(subject: Subject, batch_size: int | None) -> Load:
 
 
 def sequential(subject: Subject, load: Load, batch_size: int) -> Sequential:
-    """What the program says, of which `load` is that of a batch. Raises ProgramError, BindError, Reject."""
+    """The figures of a program whose `load` is for a batch. Raises ProgramError, BindError, Reject."""
     alone = _alone(subject)
     one, two = alone.simulation(1), alone.simulation(2)
     saved = _peak(two.peaks) - _peak(one.peaks)

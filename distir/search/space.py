@@ -22,7 +22,7 @@ class Space(Choices):
     """
 
     def for_experts(self, count: int | None) -> Space:
-        """The space for a model whose layers have so many experts, or numbers of experts with this common divisor."""
+        """The space for a model with `experts` per layer, or with numbers of experts with this common divisor."""
         if self.experts is not None:
             return self
         return replace(self, experts=(1,) if count is None else self._sharing(count))
@@ -91,7 +91,7 @@ class Space(Choices):
         return f"; {name} = {least} would do"
 
     def _sharing(self, count: int) -> tuple[int, ...]:
-        """How many replicas may share so many experts."""
+        """The numbers of replicas that may share the experts."""
         tried = (n for n in divisors(count) if self.all_divisors or n & (n - 1) == 0)
         return tuple(n for n in tried if n <= self.devices)
 

@@ -42,7 +42,7 @@ from distir.simulate.simulation import BindError, Simulation
 from distir.transform.steps import StepError
 
 UNKNOWN = (ProgramError, StepError, BindError, Reject, SpaceError)
-"""What says that a stage by itself cannot be made, or simulated."""
+"""The exceptions for a stage that cannot be built, or simulated, by itself."""
 
 PROBES = tuple(1 << n for n in range(16, 41, 2))
 """Sizes of messages in bytes, of which the fastest per byte bounds all."""
@@ -160,10 +160,10 @@ class StageBounds:
         return found
 
     def spent(self, stage: Plan, sizes: Sequence[int], parts: Sequence[PartOf]) -> dict[int, Counter[_Spent]] | None:
-        """By batch size, what the first device of a stage does, and how often: the sum of what it does in `parts`.
+        """By batch size: the ops of a stage's first device, and their counts, as the sum over `parts`.
 
-        None where the stage cannot be simulated, or its parts are no sum: a layer changes what the others do. Raises
-        what is `UNKNOWN` where the program of the stage cannot be made.
+        None if the stage cannot be simulated, or is not the sum of its parts, because layers affect each other. Raises
+        an exception in `UNKNOWN` if the stage's program cannot be built.
         """
         found = {size: Counter[_Spent]() for size in sizes}
         for factor, module in parts:
@@ -240,7 +240,7 @@ def at_best(plan: Plan) -> Plan:
 
 
 def _on_first(simulation: Simulation) -> Iterator[tuple[Effect, str, int]]:
-    """What the first device does: ops with their streams, and how often each runs."""
+    """The ops of the first device, with their streams and counts."""
     first = min(simulation.devices)
     for body, times in runs(simulation.body):
         for statement, step in zip(body.instance.function.body, body.steps, strict=True):
@@ -249,7 +249,7 @@ def _on_first(simulation: Simulation) -> Iterator[tuple[Effect, str, int]]:
 
 
 def _spent(simulation: Simulation) -> Counter[_Spent]:
-    """What the first device does in the order of the stream that computes."""
+    """The ops of the first device, in the order of its compute stream."""
     found = Counter[_Spent]()
     for effect, stream, times in _on_first(simulation):
         if not stream and effect.cost.seconds:

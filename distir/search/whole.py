@@ -23,7 +23,7 @@ MOST_SHARING_A_SEQUENCE = 16
 
 
 def whole(subject: Subject, devices: int, batch_sizes: tuple[int, ...]) -> Space:
-    """Every plan for so many devices, of each axis with what the model and the machine admit.
+    """Every plan for a number of devices, with all values of each axis that model and machine admit.
 
     Shards of one group are in one node, as their communication is on the critical path of each layer; a stage has a
     layer at least.
@@ -90,7 +90,7 @@ def admitted(subject: Subject, space: Space, size: int | None, model: bool) -> t
 
 
 def _why_no_shards(subject: Subject, degree: int) -> str | None:
-    """Why the program cannot be split into so many shards; None where it can be."""
+    """Why the program cannot be split into this number of shards; None if it can."""
     try:
         if degree > 1:
             tensor_shares(subject.module, degree)

@@ -41,7 +41,7 @@ Unit = tuple[Plan, tuple[int | None, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Where the work runs. `jobs`: processes, 0 for as many as there are cores (one for small searches).
+    """The workers. `jobs`: processes, 0 for as many as there are cores (one for small searches).
 
     `backend`: `processes`, or a cluster: `dask://host:port` or `ray://host:port`; `dask` or `ray` for one that is
     started here.
@@ -64,7 +64,7 @@ class Workers:
 
 
 Work = Callable[[Subject, Plan, Sequence[int | None]], Iterator[Any]]
-"""What is done with a unit. A function of a module, so that other processes find it."""
+"""The function applied to a unit: module-level, so that other processes can import it."""
 
 
 def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers, work: Work = evaluate) -> Generator[Any]:

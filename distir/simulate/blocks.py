@@ -104,7 +104,7 @@ def outlined(function: Function) -> BlockedFunction | None:
 
 
 def size_of_blocks(statements: int) -> int:
-    """How many statements a block has: so many that an edit costs as much in its block as for the number of blocks."""
+    """The number of statements in a block: balances the costs of an edit inside it and over all blocks."""
     return max(LEAST, 2 * math.isqrt(statements))
 
 
@@ -134,9 +134,9 @@ def instance_of(block: Block, call: Call, caller: Instance) -> Instance:
 
 
 def joined(calls: Body, instance: Instance) -> Body:
-    """The body of a function as it is written, from that of calls of its blocks.
+    """The body of a function as written, from the body of its blocks' calls.
 
-    What is known of it as a whole is known from its blocks; by statement, it is found on demand.
+    Properties of the whole body are those of its blocks; properties of statements are computed on demand.
     """
     storages = Late(lambda: (_Numbered(calls),))
     streamed = calls.streamed or any(isinstance(block, Body) and block.streamed for block in calls.steps)
@@ -172,7 +172,7 @@ def _steps(calls: Body) -> list[Effect | Body | None]:
 
 
 class _Numbered:
-    """What each statement of a body does to its storages: those of the calls of blocks, then those inside blocks."""
+    """The effects of a body's statements on its storages: first those of the blocks' calls, then those inside."""
 
     def __init__(self, calls: Body) -> None:
         self.sizes = [*calls.sizes]

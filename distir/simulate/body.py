@@ -42,13 +42,13 @@ class Fate(Enum):
 
 
 FATES = (Fate.KEPT, Fate.FREED)
-"""That of a value that is used again, and of one that is not."""
+"""The fate of a value that is used again, and of one that is not."""
 
 NOTHING: Leaves = ()
 
 
 class Edge(NamedTuple):
-    """How values that get ready by clocks of their own come into a body, and leave it.
+    """The parameters and results of a body whose values get ready at times with separate clocks.
 
     `awaited`: storages of parameters; `behind`: of each, the streams that are behind its making as it comes, of those
     that use it; `made`: storages that are made here.
@@ -162,7 +162,7 @@ class Body:
 
     @cached_property
     def moves(self) -> list[Step | None]:
-        """By statement: what it does to clocks; None where nothing."""
+        """By statement: its effect on clocks; None if it has none."""
         return [self._move(index, step) for index, step in enumerate(self.steps)]
 
     @cached_property
@@ -174,7 +174,7 @@ class Body:
 
     @cached_property
     def summary(self) -> Summary:
-        """What a call of this body does to the clocks of its devices."""
+        """The effect of a call of this body on the clocks of its devices."""
         return clocks.compose(self.summaries, self._inner)
 
     @cached_property
@@ -343,8 +343,8 @@ def runs(entry: Body) -> list[tuple[Body, int]]:
 
 
 Key = tuple[int, tuple[Fate, ...], tuple[bool, ...], Edge]
-"""What a body depends on: its storages by identity, the fate of its parameters' memory, which results are wanted, and
-which values get ready by clocks of their own."""
+"""The cache key of a body: storages by identity, the fate of its parameters' memory, the results used, and the values
+with separate ready times."""
 
 
 @dataclass(slots=True)
@@ -449,7 +449,7 @@ class Builder:
         return body
 
     def statement(self, index: int) -> Deep[tuple[Effect | Body | None, Leaves, Leaves]]:
-        """What a statement does, and the storages that it takes as it starts and that are freed as it ends."""
+        """The effect of a statement, and the storages allocated at its start and freed at its end."""
         statement = self.found.statements[index]
         if isinstance(statement, Called):
             return (yield from self._call(index, statement)), NOTHING, NOTHING

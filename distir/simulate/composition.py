@@ -21,7 +21,7 @@ from distir.simulate.simulation import Simulation
 WEIGHTS, BUFFERS, STATE, CACHES, INPUTS = "weights", "buffers", "optimizer state", "caches", "inputs"
 GRADIENTS, ACTIVATIONS, TEMPORARY = "gradients", "activations", "temporary"
 KINDS: tuple[str, ...] = (WEIGHTS, BUFFERS, STATE, CACHES, INPUTS, GRADIENTS, ACTIVATIONS, TEMPORARY)
-"""What values are, in the order in which they are listed; `temporary`: what an op takes while it runs."""
+"""The kinds of values, in the order of listings; `temporary`: memory of an op while it runs."""
 
 ROLES = {"param": WEIGHTS, "buffer": BUFFERS, "state": STATE}
 
@@ -75,7 +75,7 @@ def _courses(simulation: Simulation, run: Run | None, tolerance: int | None) -> 
 
 
 def kind_of(param: Param) -> str:
-    """What a parameter of the entry function is, by its role. State with a batch is a cache, as of keys and values."""
+    """The kind of an entry function's parameter, by its role. State with a batch is a cache, as of keys and values."""
     if "state" in param.roles and "batch" in param.roles:
         return CACHES
     return next((kind for role, kind in ROLES.items() if role in param.roles), INPUTS)
@@ -83,7 +83,7 @@ def kind_of(param: Param) -> str:
 
 @dataclass
 class ValueKinds:
-    """What each value of a program is, whatever the call."""
+    """The kind of each value of a program, in any call."""
 
     module: Module
     entry: Function
@@ -107,18 +107,18 @@ class ValueKinds:
         self._backward()
 
     def of_parameter(self, name: str) -> str:
-        """What a parameter of the entry function is."""
+        """The kind of a parameter of the entry function."""
         return self.held.get((self.entry.name, name), INPUTS)
 
     def of(self, function: str, name: str) -> str:
-        """What a value is that a statement of a function makes."""
+        """The kind of a value that a statement of a function defines."""
         place = function, name
         return GRADIENTS if place in self.gradients else self.held.get(place, ACTIVATIONS)
 
     def _forward(
         self, function: Function, given: dict[str, list[str | None]], callers: Mapping[str, set[str]]
     ) -> set[str]:
-        """What the values of a function are, as far as it is known; gives the functions for which that tells more."""
+        """Propagate kinds through a function. Returns the functions for which kinds changed."""
         params = [p.name for p in function.params]
         rho: dict[str, str | None] = dict(zip(params, given[function.name], strict=True))
         changed: set[str] = set()
@@ -189,7 +189,7 @@ def _kinds(arg: Arg, rho: Mapping[str, str | None]) -> set[str | None]:
 
 
 def _joined(kinds: Collection[str | None]) -> str | None:
-    """What a value is that is one or the other of these; None where none is known."""
+    """The common kind of several values; None if none is known."""
     return next(iter(kinds), None) if len(kinds) < 2 else ACTIVATIONS
 
 
@@ -209,7 +209,7 @@ def _updates(statement: Apply) -> bool:
 
 
 def _updated(statement: Apply, name: str) -> str:
-    """What a result of an optimizer is."""
+    """The kind of an optimizer's result."""
     if statement.op == "MovingAverage":
         return BUFFERS
     return WEIGHTS if name == statement.results[0] else STATE

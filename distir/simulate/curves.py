@@ -41,7 +41,7 @@ class TooManyRuns(Exception):  # noqa: N818 - a verdict on a program, not a fail
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """What storages are, by number. `temporary`: that of what ops take while they run."""
+    """The kinds of storages, by number. `temporary`: the kind of ops' temporary memory."""
 
     count: int
     temporary: int
@@ -51,7 +51,7 @@ class Kinds:
 
 @dataclass(slots=True)
 class Course:
-    """What happens in one memory. `now`: what is in use after it."""
+    """The changes in one memory. `now`: the bytes in use after them."""
 
     now: Levels
     total: int = 0
@@ -77,7 +77,7 @@ class Course:
             moments[self.group + 1 :] = [(at, total, levels)]
 
     def lay(self, course: Course, at: int, tolerance: int | None) -> None:
-        """What a call does, from a time on."""
+        """Append a call's changes, from a time on."""
         levels, total = self.now, self.total
         for when, more, added in course.moments:
             moment = when if when == AS_BEFORE else when + at
@@ -86,7 +86,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class RunCourses:
-    """What a body does: by memory of the body that it follows from; the kinds of the storages that it makes."""
+    """The courses of a body's memories, by memory of the original body, and the kinds of its storages."""
 
     courses: Mapping[int, Course]
     made: Mapping[int, int]
@@ -123,7 +123,7 @@ class _Walk:
         self._visited = 0
 
     def body(self, body: Body, run: Run | None, given: bytes, base: int, into: dict[int, Course]) -> Deep[list[int]]:
-        """What a body does, into courses with times from `base` on; gives the kinds of its storages."""
+        """Write a body's changes into courses, with times from `base` on. Returns the kinds of its storages."""
         function, tolerance = body.instance.function.name, self._tolerance
         kinds = [*given, *[0] * (len(body.sizes) + 1 - len(given))]
         self._visited += len(body.steps)
@@ -184,7 +184,7 @@ class _Walk:
     def _called(
         self, body: Body, run: Run | None, index: int, given: bytes
     ) -> Deep[tuple[RunCourses, Mapping[int, int], int]]:
-        """What a call does, what its memories are called here, and when it begins."""
+        """The courses of a call, its memories' numbers in the caller, and its start."""
         root, devices, memories = self._root(body)
         begin, relative, entered = 0, None, None
         if run is not None and run.groups[index]:

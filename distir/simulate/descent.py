@@ -1,7 +1,7 @@
-"""Entering calls that were passed over by their summaries: the clocks inside one call, and what follows from them.
+"""Enters calls that were applied as summaries: the clocks inside one call, and what follows from them.
 
-A call is run again, from the clocks that it begins with, when something inside it is asked for; what it calls is passed
-over in turn. Times are in ticks. Knows bodies and events by number, no names.
+When something inside a call is requested, the call runs again from its initial clocks, with its own calls as summaries.
+Times are in ticks. Bodies and events are numbered; names are unknown here.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Run:
         return tuple(reversed(found))
 
     def holds(self, index: int) -> bool:
-        """Whether the event of a number is in this run, or in what it calls."""
+        """Whether an event's number is in this run, or in its calls."""
         return 0 <= index - self.first < self.body.events
 
     def span(self, statement: int) -> tuple[int, int]:
@@ -221,12 +221,12 @@ class EventPlace:
 
     @property
     def effect(self) -> Effect:
-        """What the op does: devices, ticks, memory."""
+        """The effect of the op: devices, ticks, memory."""
         return cast("Effect", self.run.body.steps[self.statement])
 
     @property
     def move(self) -> Step:
-        """What the op does to clocks."""
+        """The effect of the op on clocks."""
         return cast("Step", self.run.body.moves[self.statement])
 
     @property
@@ -299,7 +299,7 @@ class Descent:
         self._current = self.root
 
     def reach(self, index: int, body: Body, depth: int) -> Run | None:
-        """The run of a body, so many calls deep, that the event of a number is in; None if there is none."""
+        """The run of a body, at a depth of calls, that contains an event's number; None if there is none."""
         current = self._current
         while current.caller is not None and not (current.depth <= depth and current.holds(index)):
             current = current.caller[0]

@@ -31,7 +31,7 @@ TICKS_PER_SECOND = 1 << 80
 
 @dataclass(slots=True, eq=False)  # not frozen, although never changed: that makes them three times as slow to make
 class Effect:
-    """What an op does to its devices and their memories. One object per distinct op and operands."""
+    """The effect of an op on its devices and their memories. One object per distinct op and operands."""
 
     op: str
     work: Work
@@ -87,7 +87,7 @@ class Effect:
         )
 
     def move(self, flow: DataFlow | None) -> Step:
-        """What it does to clocks: by itself, if nothing counts but its devices."""
+        """Its effect on clocks: itself, if only its devices matter."""
         if flow is None:
             if not self.issue:
                 return self
@@ -124,7 +124,7 @@ class Relocation:
     memories: Mapping[int, int]
 
     def effect(self, effect: Effect) -> Effect:
-        """What an op does there."""
+        """The effect of an op on these devices."""
         devices, memories = self.devices, self.memories
         return Effect(
             effect.op,
@@ -155,12 +155,12 @@ def to_ticks(seconds: float) -> int:
 
 
 def to_seconds(ticks: int) -> float:
-    """The double next to so many ticks."""
+    """Ticks in seconds, as the nearest double."""
     return ticks / TICKS_PER_SECOND
 
 
 class Launched(Protocol):
-    """What a device does at once although it is no op: a kernel (`kernels`)."""
+    """A call that a device executes at once: a kernel (`kernels`)."""
 
     @property
     def name(self) -> str:
@@ -182,7 +182,7 @@ class Launched(Protocol):
         ...
 
     def found(self, effects: Effects, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
-        """What it does. Raises Reject where that cannot be determined."""
+        """Its effect. Raises Reject if that cannot be determined."""
         ...
 
 
@@ -207,7 +207,7 @@ class Effects:
         return tuple(sorted(group for group in stated if group is not None))
 
     def shape(self, devices: Devices) -> tuple[object, ...]:
-        """What costs depend on, of the devices and of those that they represent; they fit on the machine."""
+        """The shape (see `Hardware.shape`) of the devices and of those that they represent, all on the machine."""
         known = self.shapes.get(devices)
         if known is None:
             positions = [self.place[device] for device in devices]
@@ -268,7 +268,7 @@ class Effects:
         return effect if there == devices else self.between(there, devices).effect(effect)
 
     def kin(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> tuple[object, Devices]:
-        """What ops have in common that differ only in devices of the same kinds and links, and the devices."""
+        """A key, equal for ops that differ only in devices of equal kinds and links, and the devices."""
         devices = devices_of((*vs, *ws))
         there = canonical_devices(devices)
         if not isinstance(op, Apply):
@@ -354,7 +354,7 @@ class Effects:
         return tuple([(self.memory(device), done.temporary) for device in devices])
 
     def cost(self, done: Work, devices: tuple[int, ...], op: str) -> Cost:
-        """What the work of an op costs on devices of the program."""
+        """The cost of an op's work on devices of the program."""
         return self.hardware.cost(*self.placed(done, devices, op), op) if devices else FREE
 
     def placed(self, done: Work, devices: tuple[int, ...], op: str) -> tuple[Work, tuple[int, ...]]:

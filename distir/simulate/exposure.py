@@ -26,7 +26,7 @@ from distir.simulate.descent import EventPlace, Run
 
 
 class StreamActivity(IntEnum):
-    """What a device does; of what it does at once, the first counts."""
+    """The activities of a device; of simultaneous ones, the first counts."""
 
     COMPUTES, COMMUNICATES, WAITS_FOR_HOST = range(3)
 
@@ -86,7 +86,7 @@ def by_device(busy: Collection[Clock], devices: Collection[int]) -> dict[int, li
 
 
 def laid_beside(streams: Iterable[list[Piece]]) -> Laid:
-    """What a device does whose streams do this."""
+    """The activity of a device, given those of its streams."""
     moments = [(at, by, kind) for pieces in streams for a, b, kind in pieces for at, by in ((a, 1), (b, -1))]
     moments.sort()
     doing, total, before = [0] * len(StreamActivity), [0] * len(StreamActivity), 0
@@ -115,7 +115,7 @@ def hidden(stream: Iterable[Piece], others: Iterable[list[Piece]]) -> int:
 
 
 def pieces_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Pieces:
-    """What occupies these streams, and where `hosts`, what waits for them."""
+    """The events that occupy these streams, and with `hosts` those that wait for hosts."""
     found: dict[Clock, list[Piece]] = {stream: [] for stream in streams}
     for stream, start, end, kind in _occupied(body, streams, hosts):
         own = found[stream]
@@ -162,7 +162,7 @@ def _occupied(body: Body, streams: Collection[Clock], hosts: bool) -> Iterator[t
 
 
 def _kind(body: Body) -> StreamActivity | None:
-    """What all that a body does is; None where it does several things, or where it may wait."""
+    """The single kind of all ops of a body; None if there are several kinds, or waits."""
     summary = body.summary
     if len(summary.devices) != 1:
         return None

@@ -16,14 +16,14 @@ from distir.simulate.leaves import NO_STORAGE, Leaves
 
 
 class Pending(NamedTuple):
-    """An op that is pending: since which statement (-1: since before the function began), and what it uses."""
+    """A pending op: the statement that issued it (-1: before the call), and the storages that it uses."""
 
     since: int
     uses: Leaves
 
 
 class Given(NamedTuple):
-    """What is pending when a function is called, as far as its arguments depend on that.
+    """The pending ops at a call on which its arguments depend.
 
     `hidden`: memory and bytes of storages that pending ops use and that are no arguments; they come after those of the
     parameters. `uses`: by pending op, storages. `depends`: storages, each with the pending ops that it depends on.
@@ -96,7 +96,7 @@ class PendingOps:
             self.depends.update(dict.fromkeys(made, frozenset(found)))
 
     def give(self, arguments: Sequence[int], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
-        """What a call is given: it, the pending ops by number, and the storages that are no arguments."""
+        """The pending state of a call, the pending ops by number, and the storages that are no arguments."""
         numbers = self.unsettled(arguments)
         if not numbers:
             return NOTHING_GIVEN, numbers, ()

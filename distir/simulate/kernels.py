@@ -33,7 +33,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """That of the function."""
+        """The name of the function."""
         return self.function.name
 
     @property
@@ -46,7 +46,7 @@ class Kernel:
         return [type_of(w) for w in domain.instance(self.name, vs).returned]
 
     def found(self, effects: Effects, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
-        """What it does. Raises Reject where that cannot be determined."""
+        """Its effect. Raises Reject if that cannot be determined."""
         chip = _Chip(self, effects, tuple(vs))
         sizes = tuple(effects.size(leaf) for w in ws for leaf in types.leaves(w))
         work = chip.work(ws)

@@ -1,4 +1,4 @@
-"""Where values are, leaf by leaf of their types: the numbers of their storages. Knows names, and nothing of ops."""
+"""The storages of values, leaf by leaf of their types, by number. Independent of ops."""
 
 from __future__ import annotations
 

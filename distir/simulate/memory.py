@@ -1,4 +1,4 @@
-"""What is live where, event by event: the memory profile, and what is in memory at its peak.
+"""The memory profile, event by event, and the contents of memory at its peak.
 
 Computed only on request; peaks alone come from `Body.memory`, which costs one visit per distinct body.
 """
@@ -78,9 +78,9 @@ class MemoryProfile:
         return most, event, live
 
     def first_over(self, memory: int, capacity: int) -> tuple[int | None, list[Live]] | None:
-        """The first event at which more than `capacity` bytes are in use, and what is live then; None if never.
+        """The first event at which more than `capacity` bytes are in use, and the values live then; None if never.
 
-        Calls that stay below it are passed over by what is known of their bodies.
+        Calls whose peak stays below it are not entered.
         """
         use = self._base().get(memory, 0)
         body = self.timeline.body
@@ -109,7 +109,7 @@ class MemoryProfile:
             index += 1
 
     def during(self, memory: int, event: int) -> list[Live]:
-        """What is live in a memory while an event's op runs, largest first. Raises IndexError if there is none."""
+        """The values live in a memory while an event's op runs, largest first. Raises IndexError if it is no event."""
         body = self.timeline.body
         if not 0 <= event < body.events:
             raise IndexError(f"there is no event {event}")
@@ -132,7 +132,7 @@ class MemoryProfile:
             index += 1
 
     def parameters(self, memory: int) -> list[Live]:
-        """What the program finds in a memory, largest first."""
+        """The parameters in a memory, largest first."""
         return _Residents(self, memory).shown()
 
     def _base(self) -> dict[int, int]:
@@ -143,7 +143,7 @@ class MemoryProfile:
 
 
 class _Residents:
-    """What is live in one memory, while the program is walked from its start into the calls that matter.
+    """The live values of one memory, while walking the program from its start into the calls that matter.
 
     Storages are known by the body that made them and their number there; `local` finds those of the current body.
     """
@@ -155,7 +155,7 @@ class _Residents:
         self.live: dict[int, tuple[Body | None, int, int]] = {
             i: (None, i, 0) for i, (place, _) in enumerate(sizes) if place == memory
         }
-        """What made a value: the body, its storage there, and the number of that body's first event."""
+        """The origin of a live value: the body, its storage there, and the number of that body's first event."""
         self.first = 0
         """The number of the current body's first event."""
         self.local: dict[int, int] = {i: i for i in self.live}
@@ -200,7 +200,7 @@ class _Residents:
                 self.local[mine] = self.local.pop(ours[inherited[theirs]])
 
     def shown(self) -> list[Live]:
-        """What is live, largest first."""
+        """The live values, largest first."""
         entry = self.profile.timeline.body.instance.function
         roles = {p.name: described(p) for p in entry.params}
         found = [self._named(body, storage, first, roles) for body, storage, first in self.live.values()]

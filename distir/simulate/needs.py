@@ -1,4 +1,4 @@
-"""What blocks of statements require of the machine besides time and memory: process groups and element types.
+"""Requirements of blocks besides time and memory: process groups and element types.
 
 A third property of a block beside clocks and memory. It composes by union.
 """
@@ -32,7 +32,7 @@ class Needs:
 
     @classmethod
     def of(cls, steps: Iterable[Effect | Needs]) -> Needs:
-        """What the steps of a block need, given once each."""
+        """The requirements of a block's steps, each once."""
         groups: dict[Group, None] = {}
         arithmetic: dict[DType, frozenset[int]] = {}
         for step in steps:

@@ -33,7 +33,7 @@ _WEIGHTS = re.compile(r"_weight(_\d+)?$")
 
 @dataclass(frozen=True, slots=True)
 class KnownPlace:
-    """What is known of an op or a call; None where nothing is."""
+    """The phase, microbatch and stage of an op or a call, as far as they are known."""
 
     phase: str | None
     microbatch: int | None
@@ -41,7 +41,7 @@ class KnownPlace:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a value is by itself, and the parameters of its function that it depends on, as a set of bits."""
+    """The properties of a value, and the parameters of its function on which it depends, as a set of bits."""
 
     level: int
     params: int
@@ -54,7 +54,7 @@ NOTHING = Value(FORWARD, 0, 0)
 
 @dataclass(frozen=True)
 class FunctionFlow:
-    """One function, whatever it is called with: its values, and what its statements depend on."""
+    """One function for any arguments: its values, and the dependencies of its statements."""
 
     function: Function
     values: Mapping[str, Value]
@@ -64,7 +64,7 @@ class FunctionFlow:
 
 @dataclass(frozen=True)
 class Context:
-    """A function as it is called: what its parameters are."""
+    """One call of a function: the properties of its parameters."""
 
     flow: FunctionFlow
     backward: int = 0
@@ -93,7 +93,7 @@ class Context:
 
 
 class Phases:
-    """What the program of a simulation says of its ops."""
+    """The phases of a simulated program's ops."""
 
     def __init__(self, module: Module, body: Body) -> None:
         self._module = module
@@ -127,7 +127,7 @@ class Phases:
         return Context(flow, backward, optimizer, tuple(parts.items()), least, weights)
 
     def place(self, context: Context, statement: int) -> KnownPlace:
-        """What is known of an op."""
+        """The phase, microbatch and stage of an op."""
         value = context.flow.statements[statement]
         phase = None
         if self._trained:
@@ -223,7 +223,7 @@ class Phases:
         return batch if len({len(s.results) for s in cuts}) == 1 else {}
 
     def _result(self, call: Call, index: int, values: Mapping[str, Value]) -> Value:
-        """A result of a call: what it is by itself, and what of the arguments it depends on."""
+        """A result of a call: its properties, and the arguments on which it depends."""
         flow = self._flows[call.function]
         returned = flow.function.returned[index]
         inside = _joined(flow.values, names((returned,)))
@@ -233,7 +233,7 @@ class Phases:
 
 
 def _joined(values: Mapping[str, Value], used: Iterator[str] | list[str]) -> Value:
-    """What depends on several values."""
+    """The dependencies of several values together."""
     level = params = parts = 0
     for name in used:
         value = values.get(name, NOTHING)

@@ -39,7 +39,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     COMMUNICATION: ("~", "#b279a2"),
     IDLE: (".", "none"),
 }
-"""What a part of the time can show: as a character, and as a colour."""
+"""The activities shown in a timeline: a character and a colour for each."""
 
 
 Drawable = Any
@@ -48,7 +48,7 @@ Drawable = Any
 
 @dataclass(frozen=True, slots=True)
 class DrawnLane:
-    """What a device does, part by part of the time; beside what it computes, what it communicates meanwhile."""
+    """The activity of a device in each column; beside computation, concurrent communication."""
 
     device: int
     parts: tuple[str, ...]
@@ -92,7 +92,7 @@ def drawn(simulation: Drawable, title: str, parts: int = PARTS, until_s: float |
 
 
 def _most(part: Mapping[str, float], width: float) -> str:
-    """What takes most of a part of the time. Communication beside computation counts where that takes less."""
+    """The dominant activity in a column. Communication beside computation counts only if computation takes less."""
     idle = width - sum(part.values())
     return max({**part, IDLE: idle}.items(), key=lambda found: found[1])[0]
 

@@ -52,7 +52,7 @@ class BlockedModule:
     devices: dict[int, tuple[Instance, frozenset[int]]] = field(
         default_factory=dict[int, tuple[Instance, frozenset[int]]]
     )
-    """By identity of an instance: the devices of its values, and of those of what it calls."""
+    """By identity of an instance: the devices of its values and of its callees' values."""
 
     @classmethod
     def of(cls, module: Module, domain: Checker, earlier: BlockedModule | None, changed: Set[str]) -> BlockedModule:
@@ -74,7 +74,7 @@ class BlockedModule:
         return found
 
     def called(self, caller: Instance, call: Call) -> Instance:
-        """What a call runs: a block of the caller, or a function."""
+        """The callee of a call: a block of the caller, or a function."""
         here = (id(caller), call.function)
         if here in self.run:
             return self.run[here]
@@ -103,7 +103,7 @@ class BlockedModule:
         return made
 
     def used_devices(self, instance: Instance) -> Deep[frozenset[int]]:
-        """The devices of an instance's values, and of those of what it calls."""
+        """The devices of an instance's values and of its callees' values."""
         instance = self.as_calls(instance)
         known = self.devices.get(id(instance))
         if known is not None:

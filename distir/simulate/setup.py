@@ -47,7 +47,7 @@ def preferred(module: Module, name: str | None) -> Function | None:
 
 
 def bindable(function: Function) -> frozenset[str]:
-    """What can be bound: named dimensions, and parameters that are host values."""
+    """The names that can be bound: named dimensions, and parameters with host values."""
     return sizes(function) | {p.name for p in function.params if types.device_of(p.type) == HOST}
 
 

@@ -23,7 +23,7 @@ from distir.simulate.timeline import Timeline
 from distir.syntax import FunctionSyntax, format, parse, print_literal, print_statement  # noqa: A004
 
 WIDEST_ALIGNED = 110
-"""Comments line up behind statements up to this many characters; behind longer ones they just follow."""
+"""The longest statement after which comments are aligned."""
 
 VALUES_SHOWN = 16
 """Known values of more elements are not written out."""
@@ -63,7 +63,7 @@ def occurrences(domain: Checker, entry: Instance, body: Body | None) -> dict[str
     while waiting:
         current = waiting.pop()
         found.setdefault(current.instance.function.name, current)
-        if id(current.instance) not in seen:  # what it calls has been found already
+        if id(current.instance) not in seen:  # its callees were found already
             seen.add(id(current.instance))
             waiting += reversed(list(_called(domain, current)))
     return found
@@ -149,7 +149,7 @@ def _called(domain: Checker, caller: Occurrence) -> Iterator[Occurrence]:
 
 
 def _with_claims(written: FunctionSyntax, own: State) -> FunctionSyntax:
-    """The function with annotations of all that is known of its values for its own parameters' types."""
+    """The function with annotations of all types inferred from its declared parameters."""
     function = written.function
     body = tuple(_claimed(statement, own) for statement in function.body)
     result_types = function.result_types
@@ -181,7 +181,7 @@ def _is_known(type: Type) -> bool:
 
 
 def _note(statement: Statement, index: int, occurrence: Occurrence, timeline: Timeline | None) -> str:
-    """What to write behind a statement: types that are not annotated, known values, the time."""
+    """The comment after a statement: types that are not annotated, known values, the time."""
     if not isinstance(statement, (Apply, Call)):
         return ""
     state = occurrence.instance.state
@@ -197,7 +197,7 @@ def _note(statement: Statement, index: int, occurrence: Occurrence, timeline: Ti
 
 
 def _known(value: Value, claim: Type | None, statement: Statement) -> str | None:
-    """What is known of a result beyond its annotation."""
+    """Known facts about a result beyond its annotation."""
     if isinstance(value, Dense) and not (isinstance(statement, Apply) and statement.op == "Constant"):
         shown = show_value(value)
         if shown is not None:
@@ -207,7 +207,7 @@ def _known(value: Value, claim: Type | None, statement: Statement) -> str | None
 
 
 def _introduction(occurrence: Occurrence, simulation: Simulation | None) -> list[str]:
-    """Comments above a function: what it is shown for."""
+    """The comments above a function: the call for which it is shown."""
     function, args = occurrence.instance.function, occurrence.instance.args
     lines: list[str] = []
     is_special = any(type_of(v) != p.type for p, v in zip(function.params, args, strict=True))
@@ -234,7 +234,7 @@ def _shown_argument(value: Value) -> str:
 
 
 def _put_behind(lines: list[str], notes: dict[int, str]) -> None:
-    """Write comments behind lines, one below the other where the lines are short enough."""
+    """Write comments after lines, aligned where lines are short enough."""
     column = _column([len(lines[number]) for number in notes])
     for number, note in notes.items():
         lines[number] = f"{lines[number]:<{column}}  // {note}"

@@ -67,7 +67,7 @@ class MemoryUse:
     """The tensors'."""
     capacity_bytes: int
     overhead: Overhead = NO_OVERHEAD
-    """What the process holds beside them, where the profile says so."""
+    """The memory of the process beside tensors, if the profile states it."""
 
     @property
     def needed_bytes(self) -> int:
@@ -87,7 +87,7 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse(MemoryUse):
-    """The time of one device by what it does, in seconds, and the memory that it uses."""
+    """The time of one device by activity, in seconds, and its memory."""
 
     busy_s: float = field(kw_only=True)
     idle_s: float = field(kw_only=True)
@@ -103,7 +103,7 @@ class Simulation:
         self.instance = instance
         self.hardware = hardware
         self.planned = body
-        """The entry function's body with nothing known of what the program leaves in caches."""
+        """The entry function's body, without the effects of caches."""
         self._effects = effects
 
     def __repr__(self) -> str:

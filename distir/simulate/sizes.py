@@ -313,6 +313,6 @@ def _integer(value: Any) -> Any:
 
 
 def _structure(effect: Effect) -> tuple[object, ...]:
-    """What of an effect a pattern is made of."""
+    """The part of an effect that does not depend on sizes."""
     hosts = tuple(size is None for size in effect.sizes)
     return effect.devices, hosts, effect.widths, effect.shares, effect.donations, effect.reuses

@@ -61,7 +61,7 @@ class Storages:
     sizes: list[tuple[int, int]]
     """Memory and bytes of each storage."""
     statements: list[Effect | Called | None] = field(default_factory=list[Effect | Called | None])
-    """What each statement does."""
+    """The effect of each statement."""
     operands: list[Leaves] = field(default_factory=list[Leaves])
     """By statement: the leaves of its operands."""
     created: list[Leaves] = field(default_factory=list[Leaves])
@@ -293,7 +293,7 @@ class StorageMap:
         return any(facts.streams for facts in self.domain.structure.names.values())
 
     def called(self, caller: Instance, call: Call) -> Instance:
-        """What a call runs."""
+        """The body of a call."""
         return self.domain.instance(call.function, caller.state(call.args))
 
     def sizes(self, instance: Instance) -> list[tuple[int, int] | None]:
@@ -389,7 +389,7 @@ def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:
 
 
 def _hold(found: Storages, index: int, effect: Effect, operands: Leaves, made: list[int]) -> None:
-    """What an op waits for that is pending, or whether it is so itself."""
+    """End the pending ops for which an op waits, or record it as pending."""
     if not effect.devices:
         found.held.derive(operands, made)
     elif index in found.streams:

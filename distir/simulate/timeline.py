@@ -72,7 +72,7 @@ class Event:
 
     @property
     def site(self) -> Site:
-        """Where the op stands."""
+        """The location of the op."""
         return Site(self.function.name, self.place.statement)
 
     @property
@@ -116,7 +116,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class NamedStream:
-    """What a stream that statements name does, on all devices that have one of the name. Times in seconds, in all.
+    """The activity of a named stream, summed over all devices that have it. Times in seconds.
 
     `hidden_s`: the part of `busy_s` in which another stream of the device computes.
     """
@@ -226,7 +226,7 @@ class Timeline:
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """What occupies the streams of devices that have several."""
+        """The events on the streams of devices that have several."""
         return pieces_of(self.body, [s for own in self.streams.values() if len(own) > 1 for s in own])
 
     @property
@@ -273,7 +273,7 @@ class Timeline:
         return map(self.event, range(first, self.body.events if last is None else last))
 
     def effect(self, index: int) -> Effect:
-        """What an event does."""
+        """The effect of an event."""
         return self.descent.at(index).effect
 
     def end(self, index: int) -> float:
@@ -289,7 +289,7 @@ class Timeline:
         return [*self.descent.critical()][::-1]
 
     def critical_end(self, count: int) -> list[int]:
-        """The last events of the critical path, first to last: so many at most, however long the program is."""
+        """The last events of the critical path, at most `most`, in order, for programs of any length."""
         return [*islice(self.descent.critical(), count)][::-1]
 
     def blocker(self, index: int) -> int | None:
@@ -298,7 +298,7 @@ class Timeline:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """By event: what it does."""
+        """By event: its effect."""
         return _flatten(self.body)
 
     @cached_property
@@ -343,7 +343,7 @@ class Timeline:
 
     @cached_property
     def _moves(self) -> Sequence[Step]:
-        """By event: what it does to clocks."""
+        """By event: its effect on clocks."""
         return self.effects if self.is_simple else _flat_moves(self.body)
 
     def _starts(self) -> list[int]:
@@ -384,7 +384,7 @@ def _flatten(body: Body) -> list[Effect]:
 
 
 def _flat_moves(body: Body) -> list[Step]:
-    """What the ops of the inlined body do to clocks, with storages numbered over the whole program."""
+    """The effects of the inlined body's ops on clocks, with storages numbered over the whole program."""
     found: list[Step] = []
     numbers = count()
     pending = [(body, iter(range(len(body.steps))), defaultdict[int, int](lambda: next(numbers)))]

@@ -43,12 +43,12 @@ Record = dict[str, Any]
 
 
 Locate = Callable[[Site], str | None]
-"""Where a statement stands, for example `mlp.dir:12`."""
+"""The location of a statement, for example `mlp.dir:12`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What a trace shows of a simulated program. `memories`: by device, in order, its memory."""
+    """The contents of a trace. `memories`: by device, in order, its memory."""
 
     title: str
     timeline: Timeline
@@ -88,7 +88,7 @@ def process_of(device: int) -> int:
 
 
 def named_process(device: int) -> list[Record]:
-    """What names a device's process, and puts it in order."""
+    """The events that name a device's process and order it."""
     head: Record = {"ph": "M", "pid": process_of(device), "tid": process_of(device)}
     return [
         head | {"name": "process_name", "args": {"name": f"device {device}"}},
@@ -97,7 +97,7 @@ def named_process(device: int) -> list[Record]:
 
 
 def named_thread(lane: Record, name: str, position: int) -> list[Record]:
-    """What names a thread, of which `lane` has `pid` and `tid`, and puts it in order within its process."""
+    """The events that name a thread, with `pid` and `tid` of `lane`, and order it within its process."""
     return [
         {"ph": "M"} | lane | {"name": "thread_name", "args": {"name": name}},
         {"ph": "M"} | lane | {"name": "thread_sort_index", "args": {"sort_index": position}},
@@ -150,7 +150,7 @@ class _Lanes:
         return {"pid": process_of(device), "tid": self._passes + device}
 
     def named(self, device: int) -> Iterator[Record]:
-        """What names the threads of a device's streams and its host."""
+        """The events that name the threads of a device's streams and of its host."""
         yield from named_thread(self.of(device, device), "compute", self.COMPUTE)
         others = [stream for stream in self._timeline.streams.get(device, ()) if not isinstance(stream, int)]
         for position, stream in enumerate(others, self.STREAMS):
@@ -181,7 +181,7 @@ class _Pass:
 
 
 class _Passes:
-    """The passes of each device, as far as the program says what its ops belong to."""
+    """The passes of each device, as far as the ops' phases are known."""
 
     def __init__(self) -> None:
         self._found: dict[int, list[_Pass]] = {}
@@ -216,7 +216,7 @@ def _slice(lane: Record, start: int, end: int) -> Record:
 
 @dataclass(slots=True)
 class _Open:
-    """A call whose slice on a device has begun: what its ops there have in common, and when the last of them ends."""
+    """A call with an open slice on a device: the common properties of its ops there, and the end of the last one."""
 
     name: str
     calls: tuple[int, ...]

@@ -1,7 +1,7 @@
-"""Ops written out as others: for those who study what a fused kernel saves.
+"""Replaces fused ops by their decompositions, to study what a fused kernel saves.
 
-An op that has a decomposition is replaced by it, in every function. So gradients, sharding and simulation see what a
-framework without the kernel would run: of attention the products, masks and softmax, with the scores in memory.
+Gradients, sharding and simulation then see what a framework without the kernel runs: for attention products, masks and
+a softmax, with the scores in memory.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _written(function: Function, ops: Collection[str], known: Mapping[str, Type]
 def _named(
     tape: Tape, builder: FunctionBuilder, statement: Apply, results: Iterable[str], there: dict[object, tuple[str, ...]]
 ) -> Iterable[Statement]:
-    """What a decomposition has written, under names that last; without what is `there` of those before it."""
+    """The statements of a decomposition, renamed, without those already in `there` from earlier ones."""
     lasting = {r: name for r, name in zip(results, statement.results, strict=True) if name != DISCARD}
     for each in tape.take(lasting):
         args = tuple(lasting.get(arg, arg) if isinstance(arg, str) else arg for arg in each.args)
@@ -127,11 +127,11 @@ def _named(
         yield Apply(there[key], each.op, args, each.attrs, stream=statement.stream)
 
 
-# What is known of values in every call of a function.
+# Types that hold in every call of a function.
 
 
 def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapping[str, Type]]:
-    """By function: the types of its values, as far as all its calls agree."""
+    """By function: the types of its values, as far as all calls agree."""
     entry = entry_of(analysis.module)
     found: dict[str, dict[str, Type]] = {}
     seen: set[object] = {entry.name}
@@ -149,14 +149,14 @@ def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapp
                 seen.add((statement.function, vs))
                 inner = analysis.domain.instance(statement.function, vs)
                 waiting.append((inner.function, inner.state))
-    for name in wanted:  # one that is not called from the entry function
+    for name in wanted:  # not called from the entry function
         state = analysis.states[name]
         found.setdefault(name, {n: type_of(v) for n, v in state.items() if n != DISCARD})
     return {name: found[name] for name in wanted}
 
 
 def _common(a: Type, b: Type) -> Type:
-    """What two types have in common."""
+    """The most specific type that covers both."""
     if a == b:
         return a
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.items) == len(b.items):

@@ -62,7 +62,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A run: what it was predicted to take, and its causes, the one that changes most first. Seconds."""
+    """A run's predicted time in seconds, and its causes, the largest change first."""
 
     run: MeasuredRun
     predicted: float

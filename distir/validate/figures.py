@@ -62,7 +62,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class FitCounts:
-    """Of how many runs it was predicted whether they fit: so many right, out of memory and missed, false alarms."""
+    """Predictions of whether runs fit into memory: the total, those right, out-of-memory runs missed, false alarms."""
 
     n: int
     right: int
@@ -187,7 +187,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of values in ascending order, the one below which a share of them lies, between neighbours in proportion."""
+    """The quantile of values in ascending order, by linear interpolation."""
     place = share * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)

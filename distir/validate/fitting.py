@@ -26,10 +26,10 @@ DIFFERENCE = 0.05
 """By what share a figure is changed to find how times depend on it."""
 
 FIRST_ISSUE = 10e-6
-"""Where the framework's definition states no cost of issuing an op, in seconds."""
+"""The initial cost of issuing an op, in seconds, if the framework's definition states none."""
 
 LEAST = 0.02
-"""A figure of which a change by 1 % changes the times by less than so many per cent is not determined."""
+"""A figure is not determined if a change of 1 % changes the times by less than this many per cent."""
 
 WIDE = 0.3
 """Nor is one that may be off by more than this share."""
@@ -83,7 +83,7 @@ FIGURES: Final[Mapping[str, FitFigure]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A figure as fitted, and between which values it lies with a probability of 95 %."""
+    """A fitted figure with its 95 % confidence interval."""
 
     name: str
     meaning: str

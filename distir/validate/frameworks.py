@@ -38,7 +38,7 @@ and tensor parallelism both, each device is left with its own logits, as in `fus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldMemory:
-    """What a framework does with a device's memory beside what its program says. Bytes.
+    """A framework's device memory beside the program's tensors, in bytes.
 
     `peak`: of what its published peak is: tensors, or what the allocator has taken of the device for them; `of`: of
     which device it is published, where stages of a pipeline differ. `gradients`: bytes of each element of buffers in
@@ -98,7 +98,7 @@ class Framework:
     """The same in runs in 8-bit floats, where that is different."""
     recompute: Literal["none", "selective", "full"] = "none"
     operators: Literal["", "products"] = ""
-    """What it recomputes where a run says `selective` and its attention is one kernel: a word of `checkpoint`."""
+    """The value of `checkpoint` for runs with `selective` recomputation and fused attention."""
     sharding: str = "zero0"
     float32_sums: bool = False
     """Whether gradients of replicas are summed whole and in Float32 where their optimizer state is sharded."""
@@ -110,7 +110,7 @@ class Framework:
     skew: float = 1.2
     """How many tokens the busiest device of expert parallelism gets, as a multiple of the mean. Estimated."""
     micro_batch: int | None = None
-    """Where a run does not say."""
+    """The micro-batch size if a run states none."""
     overlap: tuple[str, ...] = ()
     issue: float = 0.0
     issue_of_communication: float | None = None

@@ -1,7 +1,7 @@
-"""The machine of a run: so many nodes of a profile, as the run's framework and its network make them.
+"""The machine of a run: nodes of a profile, adapted to the run's framework and network.
 
-Profiles have what a kernel takes that runs by itself. In a training step a device runs for minutes at the limit of its
-power, and the host issues the next op while the last one runs.
+Profiles state times of isolated kernels. In training a device runs for minutes at its power limit, and the host issues
+the next op while the last one runs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Conditions:
 
 @lru_cache(maxsize=64)
 def machine(gpu: str, gpus: int, node_gbps: float | None, conditions: Conditions) -> Hardware:
-    """So many GPUs, whose nodes send `node_gbps` Gbit/s each, or as the profile says.
+    """A machine of `gpus` GPUs, whose nodes send `node_gbps` Gbit/s each, or as the profile says.
 
     `gpu`: one of `GPUS`, or a profile, by its name or path. Raises MachineError, and HardwareError for another name.
     """
@@ -123,7 +123,7 @@ def _with_links(hardware: Hardware, change: Callable[[Link], Link]) -> Hardware:
 
 
 def _with_network(hardware: Hardware, node: float) -> Hardware:
-    """The machine where a node sends so many bytes/s; links are slower, or faster, as its cards are."""
+    """The machine with this bandwidth per node, in bytes/s; links scale with its cards."""
     levels: list[Level] = []
     for level in hardware.levels:
         cards = level.cards

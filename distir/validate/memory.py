@@ -1,4 +1,4 @@
-"""What a run takes of devices' memory, by part: its program's tensors, and what its framework holds beside them."""
+"""The device memory of a run, by part: the program's tensors, and the framework's memory beside them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class MemoryParts:
 
     @property
     def needed(self) -> int:
-        """What the device must have. Workspaces are among what the profile of the device says."""
+        """The memory that the device must have. Workspaces are in the figures of the device's profile."""
         return self.tensors + self.reserved + self.outside
 
 
 def memory_of(program: RunProgram, simulation: Simulation) -> tuple[int, bool]:
-    """Bytes of the peak as the framework reports it, and whether every device has what it needs."""
+    """The peak in bytes, as the framework reports it, and whether every device has enough memory."""
     use, found = program.memory, parts_by_device(program, simulation)
     peak = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
     has = simulation.memory_uses
@@ -105,7 +105,7 @@ def _parts(
 
 
 def _weights_of_layers(simulation: Simulation) -> tuple[str, ...]:
-    """What the gradients of weights are named after: the weights, in the entry function and in layers."""
+    """The names of weights, in the entry function and in layers, after which gradients are named."""
     weights = [param.name for param in simulation.function.params if "param" in param.roles]
     return tuple({"d" + name.split(".", 3)[-1] if ".layers." in name else "d" + name for name in weights})
 

@@ -66,7 +66,7 @@ def plot(outcomes: Sequence[Outcome], path: str | IO[bytes], suffix: str | None 
 
 
 def dominant(outcome: Outcome) -> str:
-    """What a layout adds to computing: the costliest of its kinds of communication."""
+    """The dominant kind of communication of a layout."""
     run = outcome.run
     if run.pp > 1:
         return "pipeline"

@@ -1,4 +1,4 @@
-"""What runs are predicted to take: their programs, simulated, on all cores."""
+"""Predicts runs by simulating their programs, on all cores."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from distir.validate.programs import RunProgram, TrainingProgram, UnsupportedErr
 from distir.validate.runs import MeasuredRun
 
 SMALL = 8
-"""Runs: up to so many, starting processes takes longer than it saves."""
+"""The number of runs up to which starting processes takes longer than it saves."""
 
 ORPHANED_S = 30
 """How long an idle worker waits for work before it exits."""
 
 
 REFUSALS = (UnsupportedError, MachineError, ProgramError, StepError, ModelError, HardwareError, BindError, Reject)
-"""What says that a run cannot be expressed, or its program not be simulated."""
+"""The exceptions for runs that cannot be expressed, or simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a run is predicted to take. `step_time_s` is None, and `note` says why, where it cannot be expressed.
+    """The prediction of a run. `step_time_s` is None, and `note` says why, if the run cannot be expressed.
 
     `peak_memory_bytes`: as the framework tells it (`HeldMemory`); `fits`: whether tensors and all that a process holds
     beside them are within each device.
@@ -83,7 +83,7 @@ def figures_of(program: RunProgram) -> tuple[float, int, bool]:
 
 
 def predict(run: MeasuredRun) -> Prediction:
-    """What a run takes. Never raises for a run that cannot be expressed: the note says why."""
+    """Predict a run. Does not raise for a run that cannot be expressed: the note says why."""
     try:
         with paused_collection():
             return Prediction(run.id, *figures_of(plan_of(run)))

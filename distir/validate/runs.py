@@ -1,4 +1,4 @@
-"""Measured runs: what was trained, on which machine, distributed how, and what it took. Reads their CSV files.
+"""Measured runs: model, machine, parallelism and measured figures. Reads their CSV files.
 
 A file begins with lines of comments (`# source: …`), then a header, then a row for each run. The columns are the
 fields of `MeasuredRun`; others are ignored. An empty cell means that the source does not say. Files that a spreadsheet
@@ -95,7 +95,7 @@ class MeasuredRun:
 
     @property
     def group(self) -> str:
-        """What its errors are reported with: those of the same file and framework."""
+        """The group in which its errors are reported: the same file and framework."""
         return f"{self.source}/{self.framework}"
 
     @property
@@ -107,7 +107,7 @@ class MeasuredRun:
 
     @property
     def cluster(self) -> tuple[object, ...]:
-        """What it is compared within: layouts of the same model and work on as many equal devices."""
+        """The set in which it is compared: layouts of the same model and work on the same number of equal devices."""
         return self.source, self.model, self.seq, self.global_batch, self.precision, self.gpu, self.gpus
 
 
@@ -127,7 +127,7 @@ WORDS = {
 """The words of columns that have few."""
 
 SEPARATORS = (",", ";", "\t")
-"""What may stand between cells: the first of these in the header."""
+"""The possible separators of cells: the first of these in the header is used."""
 
 DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d+)$")
 """A number as it is written where cells are not separated by commas."""

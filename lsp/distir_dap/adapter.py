@@ -144,7 +144,7 @@ class Adapter:
         self.connection.event("terminated")
 
     def on_cancel(self, request: Json, given: Json) -> None:
-        """What was to be cancelled has been interrupted already."""
+        """Nothing to do: the request was interrupted already."""
         self.connection.response(request)
 
     # breakpoints
@@ -234,7 +234,7 @@ class Adapter:
         self._step(request, given, stepper.event_before if _by_event(given) else stepper.back)
 
     def on_pause(self, request: Json, given: Json) -> None:
-        """What was being searched for has been interrupted, and has said where."""
+        """Nothing to do: the search was interrupted, and reported its position."""
         self.connection.response(request)
 
     def on_goto_targets(self, request: Json, given: Json) -> None:
@@ -276,7 +276,7 @@ class Adapter:
         self.connection.response(request, {"stackFrames": found, "totalFrames": depth(self._stepper, stream)})
 
     def on_scopes(self, request: Json, given: Json) -> None:
-        """What there is to see at a frame."""
+        """The scopes of a frame."""
         frame = self._known_frame(whole(given, "frameId"))
         scopes: list[dict[str, Any]] = []
         for scope in self._inspector.scopes(frame):
@@ -286,7 +286,7 @@ class Adapter:
         self.connection.response(request, {"scopes": scopes})
 
     def on_variables(self, request: Json, given: Json) -> None:
-        """What is in a scope, or in a value."""
+        """The variables of a scope, or of a value."""
         reference = whole(given, "variablesReference")
         if not 1 <= reference <= len(self._opened):
             raise RequestError("that is of an earlier stop")
@@ -414,7 +414,7 @@ class Adapter:
         self.connection.event("output", {"category": category, "output": words})
 
     def _forget(self) -> None:
-        """What was shown at the last stop."""
+        """Forget the variables of the last stop."""
         self._frames, self._opened = [], []
 
     def _number(self) -> int:
@@ -437,7 +437,7 @@ class Adapter:
         return {"id": number, "verified": True} | (self._place(placed.site, source=True) if placed.site else {})
 
     def _place(self, site: Site | None, *, source: bool = False) -> dict[str, Any]:
-        """Where a site stands, by lines and columns as the client counts them."""
+        """The location of a site, in the client's lines and columns."""
         launched = self._open_program
         span: Span | None = launched.program.locate(site) if site is not None else None
         place: dict[str, Any] = {"line": 0}

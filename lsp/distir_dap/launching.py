@@ -25,7 +25,7 @@ from distir_dap.connection import RequestError
 from distir_dap.requested import text, whole
 
 SHOWN = 3
-"""So many errors of a program are quoted."""
+"""The most errors of a program that are quoted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Code actions in the protocol's terms. What is offered, and what it changes, is `distir.ide.actions`'s."""
+"""Code actions in the protocol's terms; `distir.ide.actions` determines the actions and their edits."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Answer = dict[str, Any]
 
 
 def answer_of(document: Document, found: Any, positions: Positions) -> Answer:
-    """What was found in a version of a document, and which version that is."""
+    """An answer about a version of a document, with the version."""
     answer: Answer = {"version": document.version}
     answer.update(as_json(found, positions) or {})
     return answer
@@ -50,7 +50,7 @@ def as_json(value: Any, positions: Positions | None) -> Any:
 
 
 def key(name: str) -> str:
-    """What a field is called in an answer."""
+    """The name of a field in an answer."""
     return "range" if name == "span" else name.removesuffix("_span") + "_range" if name.endswith("_span") else name
 
 

@@ -1,6 +1,6 @@
 """Code lenses, and the commands behind them. Positions come from the parse alone, texts when a lens is shown.
 
-What only commands need is imported when one runs: the server starts sooner.
+Imports for commands are delayed until one runs, so that the server starts sooner.
 """
 
 from __future__ import annotations

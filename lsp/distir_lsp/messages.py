@@ -1,4 +1,4 @@
-"""What a message says, from the bytes of its body, or why it says nothing: JSON, and the envelope of JSON-RPC.
+"""Decodes the body of a message, JSON in the envelope of JSON-RPC, or says why it is invalid.
 
 A client may send anything. Knows no methods but that those of our own say themselves what is wrong with parameters.
 """

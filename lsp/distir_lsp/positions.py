@@ -1,4 +1,4 @@
-"""Where an offset is in the protocol's terms: lines from 0, columns in the units that the client chose.
+"""Positions in the protocol's terms: lines from 0, columns in the units that the client chose.
 
 Own tables of lines, so that neither an edit nor a request walks the whole text. Knows no programs.
 """

@@ -86,7 +86,7 @@ class Protocol(LanguageServerProtocol):
     def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, method: str
     ) -> type[Any] | None:
-        """What a message is read as."""
+        """The type by which a message is decoded."""
         return Own if method.startswith(OWN) else super().get_message_type(method)
 
     def handle_body(self, body: bytes) -> None:
@@ -199,7 +199,7 @@ def _edit(data: dict[str, Any]) -> types.DidChangeTextDocumentNotification | Non
 
 
 def _told(error: Exception) -> JsonRpcException:
-    """What is wrong with a message that is one, but not as its method has it."""
+    """The error of a message whose parameters do not fit its method."""
     cause = error.__cause__ if isinstance(error, JsonRpcException) else error
     first = next(iter(transform_error(cause, path="message")), "") if isinstance(cause, ClassValidationError) else ""
     return JsonRpcInvalidParams(f"Invalid Params: {first}"[:500].removesuffix(": "))

@@ -1,4 +1,4 @@
-"""Requests of our own, `distir/...`, and the commands behind lenses. Documented in `docs/lsp-requests.md`.
+"""Custom requests, `distir/...`, and the commands of lenses. Documented in `docs/lsp-requests.md`.
 
 Every answer is a JSON object with `protocol`, the version of these requests, and either what was asked for or `error`,
 why there is none. What is said comes from `distir.ide`, imported with the first request: the server starts sooner.
@@ -32,7 +32,7 @@ LONGEST_WAIT_S = 5.0
 
 
 MOST_BYTES = 1 << 28
-"""What the results of a run may take at once, if the request does not say: an editor is no place for more."""
+"""The default limit for the results of a run, in bytes."""
 
 
 class RequestRefused(Exception):  # noqa: N818 - an answer, not a failure of ours
@@ -254,7 +254,7 @@ class SimulatedVersion:
     stale: bool
 
     def answer(self, found: Any) -> Answer:
-        """What was found, as the client wants it, and whether it is older than the text."""
+        """The answer in the client's form, and whether it is older than the text."""
         return {**answer_of(self.document, found, self.positions), "stale": self.stale}
 
 
@@ -283,7 +283,7 @@ def _compared(shown: SimulatedVersion, name: str, other: Document, other_positio
 
 
 def _diff_times(server: DistirServer, path: str, setup: Setup, other: str, this: str) -> Answer:
-    """Where lines of two versions take another time, each version's lines by itself."""
+    """The lines of each of two versions whose times differ."""
     from distir.ide.line_times import line_changes
 
     versions = [open_document(text, path, setup) for text in (other, this)]
@@ -312,7 +312,7 @@ def _position(asked: Mapping[str, Any]) -> types.Position:
 
 
 def _transformed(document: Document, function: str, steps: Sequence[str], verify_bytes: int | None) -> Answer:
-    """What steps make of a function, and what that gains; with `verify_bytes`, whether the results are the same."""
+    """The result of steps on a function, and its gain; with `verify_bytes`, whether the results are equal."""
     from distir.ide.actions import transforms
     from distir.ide.compare import compare
     from distir.ide.running import CannotRun, agreement
@@ -372,7 +372,7 @@ async def _what_if(
 async def _other(
     server: DistirServer, uri: str, document: Document, asked: Mapping[str, Any]
 ) -> tuple[Callable[[], tuple[Document, Positions]], str]:
-    """What a document is compared with, to be read aside, and its name.
+    """The document with which one is compared, and its name.
 
     Another document, its own file, a text, or itself on another machine.
     """

@@ -80,7 +80,7 @@ class Background:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[Callable[[], None]], Found]) -> Found:
-        """Do the work, and give what it gives; to cancel this is to stop the work where it next pauses."""
+        """Run the work and return its result. Cancelling this stops the work at its next pause."""
         stopped = threading.Event()
 
         def pause() -> None:

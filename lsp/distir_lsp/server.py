@@ -48,7 +48,7 @@ FEATURES = (
 """Modules of this package; each has `register(server)`."""
 
 QUICK_S = 0.1
-"""What takes no longer is simulated at once, between two messages; the rest in the background."""
+"""Faster simulations run at once, between two messages; others in the background."""
 
 QUIET_S = 0.15
 """Seconds without typing before a background simulation starts."""
@@ -57,7 +57,8 @@ PATIENCE_S = 3.0
 """How long typing puts a simulation in the background off, and ends it; the next one is done in any case."""
 
 WARMED_AFTER_S = 0.005
-"""Where an analysis takes longer, what hints and colours need is found in the background before the client asks."""
+"""If an analysis takes longer, the data of hints and colours is computed in the background before the client requests
+it."""
 
 LONGEST_TURN_S, CHARACTER_S = 30.0, 2e-5
 """How long a request may keep others waiting before it is given up; more for each character of the longest text."""
@@ -67,7 +68,7 @@ SWITCH_S = 0.0005
 
 
 class DistirServer(LanguageServer):
-    """What handlers ask: the latest document, the last simulated one, where things stand, what is set."""
+    """The state for handlers: the latest document, the last simulated one, positions, settings."""
 
     protocol: Protocol  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -153,7 +154,7 @@ class DistirServer(LanguageServer):
         return self.documents[uri].positions
 
     def span_to_range(self, uri: str, span: Span) -> types.Range:
-        """Where a piece of the latest version stands."""
+        """The range of a span in the latest version."""
         return self.positions(uri).range(span)
 
     def range_to_span(self, uri: str, range: types.Range) -> Span:
@@ -165,7 +166,7 @@ class DistirServer(LanguageServer):
         return Raw(json)
 
     def settings(self, uri: str) -> Settings:
-        """What holds for a document: `distir.toml` and the client's settings, and what was chosen for it."""
+        """The settings of a document: from `distir.toml`, the client, and the user's choices for it."""
         found = self.documents.get(uri)
         return settings_for(path_of(uri), self.client_settings) if found is None else found.settings
 
@@ -238,7 +239,7 @@ class DistirServer(LanguageServer):
             self._analysis.start(document.uri, pause_after(found.cost_s))
 
     def closed(self, uri: str) -> None:
-        """A document was closed: nothing more is known of it, and nothing said."""
+        """A document was closed: forget it, and clear its diagnostics."""
         self._analysis.cancel(uri)
         self._end_work_on(uri)
         if (task := self._in_any_case.pop(uri, None)) is not None:

@@ -36,7 +36,7 @@ READ_AT_MOST = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What the client set: the part `distir` of its settings. What is not set, or cannot be used, is None."""
+    """The client's settings, from section `distir`. Unset and invalid ones are None."""
 
     hardware: str | None = None
     nodes: int | None = None
@@ -54,7 +54,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for one document. `hints`: which inlay hints are shown; `machine`: the hardware's name or path."""
+    """The settings of one document. `hints`: which inlay hints are shown; `machine`: the hardware's name or path."""
 
     setup: Setup
     machine: str = config.DEFAULT_HARDWARE
@@ -65,9 +65,9 @@ class Settings:
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     reports: tuple[Report, ...] = ()
-    """What is wrong with the settings file."""
+    """The problems of the settings file."""
     trouble: tuple[str, ...] = ()
-    """What is wrong with the client's settings."""
+    """The problems of the client's settings."""
 
 
 def client(given: Any) -> Client:

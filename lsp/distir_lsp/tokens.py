@@ -22,7 +22,7 @@ PIECES_AT_ONCE = 2000
 
 @dataclass(slots=True)
 class Sent:
-    """What was sent last of one document: its number, and piece by piece the numbers as text.
+    """The last tokens sent for one document: their id, and the numbers as text, piece by piece.
 
     `stamp`: which state of which document that was.
     """

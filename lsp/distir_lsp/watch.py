@@ -34,7 +34,7 @@ STUCK_CPU_S = 600.0
 
 
 class Overdue(JsonRpcException):
-    """What was done took too long, and was given up."""
+    """A task took too long, and was aborted."""
 
     CODE = types.LSPErrorCodes.RequestFailed.value
     MESSAGE = "this took too long and was given up"

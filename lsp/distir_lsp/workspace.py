@@ -29,7 +29,7 @@ class Open:
     positions: Positions
     settings: Settings
     chosen: dict[str, object]
-    """What the user chose for this document: fields of `Setup`."""
+    """The user's choices for this document: fields of `Setup`."""
     machine: tuple[str, Mapping[str, str]] | None = None
     """The hardware among that, by its name or path, and the figures of it that were changed."""
     simulated: Document | None = None

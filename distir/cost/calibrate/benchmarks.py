@@ -134,7 +134,7 @@ MEASURED = ("Float32", "Float16", "BFloat16", "Float64")
 """Element types that can be measured."""
 
 BETWEEN = "%f_{d} = MatMul(%a_{d}: T(m, k)@{d}, %b_{d}: T(k, k)@{d})"
-"""What each device of a group computes before each message."""
+"""The computation of each device before each message."""
 
 BETWEEN_SIZES = {"m": 64, "k": 256}
 PRODUCTS_ALONE = 32
@@ -391,7 +391,7 @@ def _exchange(
 
 
 def _products(group: Sequence[int]) -> Benchmark:
-    """What the benchmarks of a group's messages compute, without the messages."""
+    """The computation of a group's message benchmarks, without the messages."""
     products = _between(group)
     params = tuple(p for own, _ in products for p in own)
     body = [_turn(product, i, "") for i in range(PRODUCTS_ALONE) for _, product in products]

@@ -1,4 +1,4 @@
-"""What was measured of products and attention, by shape, as tables that `examples/profiles/fit.py` reads."""
+"""Measurements of products and attention by shape, as tables for `examples/profiles/fit.py`."""
 
 from __future__ import annotations
 

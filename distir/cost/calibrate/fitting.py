@@ -25,7 +25,7 @@ STRAIGHT = 0.05
 """The median relative error up to which a line is good enough."""
 
 NOISY = 0.15
-"""What the rounds of half of all benchmarks may differ by on a machine that is quiet enough."""
+"""The greatest median spread between rounds on a machine that is quiet enough."""
 
 NEGLIGIBLE = 1e-9
 """Coefficients that make up no more of any time are zero."""
@@ -123,7 +123,7 @@ class Calibration:
     flops: Mapping[str, Points] = field(default_factory=dict[str, Points])
     """By element type: the rate of matrix products by FLOPs, for ops that were not measured themselves."""
     issue: float | None = None
-    """What the host takes to issue an op, in seconds; None where it computes itself."""
+    """The host's time to issue an op, in seconds; None if the host itself computes."""
     interference: float | None = None
     """The share of a collective's time by which it delays what is computed beside it; None where that is not known."""
     begin: float | None = None
@@ -238,7 +238,7 @@ def _ops(ops: Mapping[tuple[str, str], Sequence[Sample]]) -> tuple[Fit, ...]:
 
 
 def _without_view(sample: Sample, view: float) -> Sample:
-    """What an op takes without the view of its result, which takes `view` seconds."""
+    """The time of an op without the view of its result, which takes `view` seconds."""
     if not sample.benchmark.viewed:
         return sample
     return Sample(sample.benchmark, tuple(max(t - view, t / 10) for t in sample.rounds))
@@ -302,7 +302,7 @@ def _op(op: str, dtype: str, samples: Sequence[Sample]) -> Fit:
 
 
 def _stream(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, Points]:
-    """What is left of an op without bytes, and the bandwidth at each size; times grow with sizes."""
+    """The time of an op without bytes, and the bandwidth at each size; times grow with sizes."""
     ordered = _growing(nbytes, seconds)
     (first, least), rest = ordered[0], ordered[1:]
     slope = min(((t - least) / (b - first) for b, t in rest), default=0.0)

@@ -1,4 +1,4 @@
-"""What is given to the ranks that measure, and what comes back. Starts nothing, and knows no torch but as a text."""
+"""The inputs and outputs of measuring ranks. Starts no process; torch appears only in generated text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ALIKE = 8.0
 """Up to what ratio the operands of ops differ in size that are measured among each other, about."""
 
 SHORTEST = 0.05
-"""What a message takes at least, as a share of what it takes with what is computed before it."""
+"""The least time of a message, as a share of the time with the computation before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one benchmark took: seconds of one of its ops, as each round saw it.
+    """The measurements of one benchmark: seconds of one of its ops in each round.
 
     `warm`: the same while caches hold its operands; none where that was not measured. `issue`: of these seconds, what
     the host takes to issue one of its ops to a device that does not block it; none where the host computes itself.
@@ -86,7 +86,7 @@ def expected(seconds: Sequence[float]) -> float:
 
 
 def samples(benchmarks: Sequence[Benchmark], report: Sequence[Mapping[str, Any]]) -> list[Sample]:
-    """What the ranks report, by benchmark. An op that communicates takes as long as its slowest rank.
+    """The ranks' reports, by benchmark. An op that communicates takes as long as its slowest rank.
 
     What is computed between messages does not count: it is measured by itself, and has no sample of its own.
     """

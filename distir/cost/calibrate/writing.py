@@ -78,7 +78,7 @@ def as_toml(calibration: Calibration, machine: MeasuredMachine) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFigures:
-    """What was measured of a machine that a profile describes already: by the names that it has there.
+    """Measurements of a machine with an existing profile, by the names used there.
 
     `kind`: of the devices; `messages`: by level; `notes`: by pattern; `source`: where figures
     are from, under the key `key`.
@@ -143,7 +143,7 @@ def _cache(calibration: Calibration, machine: MeasuredMachine) -> Iterable[str]:
 
 
 def _host(calibration: Calibration) -> Iterable[str]:
-    """What issuing an op takes, and what a collective takes of what is computed beside it, where that was measured."""
+    """The issue time of an op, and the slow-down of computation by collectives beside it, if measured."""
     if calibration.issue is not None:
         yield f"issue = {_cited(_seconds(calibration.issue), 'measured', 'the median of all ops, each the fastest')}"
     if calibration.interference is not None:

@@ -1,1 +1,1 @@
-"""What the editor offers to do to a program: repairs of what is wrong, and changes that keep its results."""
+"""Code actions: repairs of errors, and changes that preserve results."""

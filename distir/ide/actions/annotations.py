@@ -34,7 +34,7 @@ def state_types(document: Document, span: Span, longest: int | None = None) -> I
 
 
 def all_types(document: Document, name: str) -> Iterator[Edit]:
-    """What states the types of all statements of a function; nothing for one that does not have its name for itself."""
+    """The edits that annotate all statements of a function with types; none if its name is not unique."""
     written = document.program.syntax.by_name.get(name)
     if written is not None:
         for index in range(len(written.function.body)):
@@ -42,7 +42,7 @@ def all_types(document: Document, name: str) -> Iterator[Edit]:
 
 
 def all_types_title(name: str) -> str:
-    """What the editor calls it."""
+    """The title of the action."""
     return f"state all types in `@{name}`"
 
 

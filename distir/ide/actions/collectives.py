@@ -17,7 +17,7 @@ from distir.prove.placements import Placements
 
 
 def collectives(document: Document, proved: Proved, span: Span) -> Iterator[Action]:
-    """What sums the parts of a partial sum, or joins parts, for the statements of some lines that are not proved."""
+    """Inserts collectives that sum partial sums, or join parts, for unproved statements of some lines."""
     placements = proved.placements
     if placements is None or proved.document.program is not document.program:
         return
@@ -32,7 +32,7 @@ def collectives(document: Document, proved: Proved, span: Span) -> Iterator[Acti
 
 
 def _repairs(document: Document, placements: Placements, found: LocatedFinding, index: int) -> Iterator[Action]:
-    """What mends a statement; the first choice is what is there already, or a sum."""
+    """The repairs of a statement; first the use of an existing value, or a sum."""
     function = document.program.module.functions[found.site.function]
     statement = function.body[index]
     names = list(_names(statement))

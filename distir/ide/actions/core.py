@@ -43,7 +43,7 @@ class LocatedFinding:
 
 
 def found_at(document: Document, span: Span) -> Iterator[LocatedFinding]:
-    """What the checker finds wrong with statements in a piece of the text."""
+    """The checker's findings in a piece of the text."""
     for diagnostic in document.program.analysis.diagnostics:
         site = diagnostic.site
         if isinstance(site, Site) and site.index is not None and lines_touch(document, site, span):

@@ -80,7 +80,7 @@ def _overlaps(written: FunctionSyntax, index: int, span: Span) -> bool:
 
 
 def _with_types(document: Document, caller: Function, block: Function, index: int) -> Function:
-    """The block with the types of what it is called with."""
+    """The outlined function with the types of its arguments."""
     call = caller.body[index]
     assert isinstance(call, Call)
     state = document.program.analysis.states[caller.name]

@@ -85,7 +85,7 @@ def _chains(body: Sequence[Statement], made: Mapping[str, int], at: int, index: 
 
 
 def _again(document: Document, written: FunctionSyntax, name: str, chain: Sequence[int], index: int) -> Iterator[Edit]:
-    """The edits that compute a value once more above a statement, for it and those behind it."""
+    """The edits that recompute a value before a statement, for it and later ones."""
     body = written.function.body
     fresh = namer(written.function)
     used = {name} | {n for number in chain for n in names(operands(body[number]))}

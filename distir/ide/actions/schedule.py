@@ -38,7 +38,7 @@ CONFIRMED = 2
 """How many of the most promising moves are simulated."""
 
 WAITING = 24
-"""Of a whole function, moves are tried around so many statements: those that devices wait for longest."""
+"""How many statements of a whole function are considered for moves: those for which devices wait longest."""
 
 CONFIRMED_IN_ALL = 4
 """How many moves within a whole function are simulated."""
@@ -81,7 +81,7 @@ class _Start:
 
 
 class _Known(dict[str, _Start]):
-    """By function: what is known of the call that is shown."""
+    """By function: the analysis of the call that is shown."""
 
 
 def faster_moves(document: Document, span: Span) -> Iterator[Action]:
@@ -143,7 +143,7 @@ def _confirmed(
     most: int,
     pause: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Move, tuple[Edit, ...], Simulation]]:
-    """Of moves that the clocks say are faster those that the simulator confirms, of so many, with its result."""
+    """The moves, of those that are faster by the clocks, that the simulator confirms, with its results."""
     simulation = document.simulation
     confirmed: set[tuple[int, int]] = set()
     for clocks, move in sorted(judged, key=lambda entry: (entry[0], *_unlikely(written, entry[1]))):
@@ -180,7 +180,7 @@ def saved(before: Simulation, after: Simulation) -> dict[int, int]:
 
 
 def _start(document: Document, written: FunctionSyntax) -> _Start | None:
-    """Where the call of a function that is shown begins; None where none is simulated."""
+    """The start of the shown call of a function; None if none is simulated."""
     found, name = facts(document), written.function.name
     known = found.remembered(_Known)
     if name not in known:
@@ -219,7 +219,7 @@ def _groups(tasks: Tasks, index: int) -> Iterator[Move]:
 
 
 def _together(tasks: Tasks, moving: int, past: int) -> Iterator[Move]:
-    """A statement past another one, with all that lies between and is bound to it; not if that one is, too."""
+    """A statement moved past another one, with those in between on which it depends; None if it depends on that one."""
     up = past < moving
     bound = {moving}
     for number in range(moving - 1, past - 1, -1) if up else range(moving + 1, past + 1):

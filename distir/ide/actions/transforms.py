@@ -122,7 +122,7 @@ def rewritten_in_place(document: Document, function: str, steps: Sequence[str]) 
 
 
 def _applied(document: Document, function: str, steps: Sequence[str]) -> tuple[list[str], Carried]:
-    """What steps say of their result, and its text with the comments. Raises CannotTransform."""
+    """The report of steps, and the resulting text with comments. Raises CannotTransform."""
     from distir.transform import StepError, listening, parse_steps  # all steps are loaded only here
 
     module = document.program.module

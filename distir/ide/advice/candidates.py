@@ -1,4 +1,4 @@
-"""What is tried on a program: moves of statements, recomputing what is held at the peak, and steps with what they try.
+"""Candidates for advice: moves of statements, recomputation of values held at the peak, and transform steps.
 
 A candidate is found without effort; `make` does the work, and may find that it does not apply.
 """

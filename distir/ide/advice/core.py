@@ -13,7 +13,7 @@ from distir.simulate.simulation import Simulation
 
 
 class AdviceKind(StrEnum):
-    """What is changed."""
+    """The kind of change."""
 
     MOVE = "move"
     RECOMPUTE = "recompute"
@@ -44,7 +44,7 @@ _ASSURANCES = {
 
 @dataclass(frozen=True, slots=True)
 class AdviceFigures:
-    """What a program takes. `fits`: whether every device has memory enough."""
+    """The costs of a program. `fits`: whether every device has enough memory."""
 
     latency_s: float
     peak_memory_bytes: int
@@ -96,7 +96,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advised:
-    """What was found of one version of a text, best first.
+    """The advice for one version of a text, best first.
 
     `untried`: what there was no time for, in words. `refused`: how many steps do not apply.
     """

@@ -48,7 +48,7 @@ def advise(
     pause: Callable[[], None] = lambda: None,
     verify_bytes: int | None = None,
 ) -> Advised:
-    """What would make a program faster or smaller, within about `within_s` seconds.
+    """Search for changes that make a program faster or smaller, within about `within_s` seconds.
 
     It reads the text for itself, so that it may run in a thread of its own. `pause` is called now and then, and may
     raise to give up. With `verify_bytes`, what is not proved is run on random inputs, if its results take no more than
@@ -78,14 +78,14 @@ def advise(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What came of a candidate; whether it applies at all."""
+    """The outcome of a candidate; whether it applies."""
 
     advice: Sequence[Advice]
     applies: bool
 
 
 def _tried(document: Document, before: AdviceFigures, candidate: Attempt, clock: _Clock) -> _Outcome | None:
-    """What a candidate gives; None where there is no time for it."""
+    """The outcome of a candidate; None if there is no time for it."""
     found: list[Advice] = []
     applies = False
     try:
@@ -99,7 +99,7 @@ def _tried(document: Document, before: AdviceFigures, candidate: Attempt, clock:
 
 
 def _simulated(document: Document, before: AdviceFigures, change: AdvisedChange, clock: _Clock) -> Iterator[Advice]:
-    """A change with what it gains; nothing where its result does not check, or cannot be simulated."""
+    """A change with its gain; None if its result does not check, or cannot be simulated."""
     after = changed(document, change.edits)
     after.simulate(clock)
     if after.simulation is not None:
@@ -116,7 +116,7 @@ def changed(document: Document, edits: Sequence[Any]) -> Document:
 
 
 def _assured(document: Document, advice: Advice, clock: _Clock, verify_bytes: int | None) -> Advice:
-    """The advice with what is known of its results."""
+    """The advice with the verification of its results."""
     if advice.assurance is not Assurance.NOT_COMPARED or document.entry is None:
         return advice
     name, after = document.entry.name, changed(document, advice.edits).program.module

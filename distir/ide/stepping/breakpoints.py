@@ -67,7 +67,7 @@ FILTERS: tuple[Filter, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a breakpoint asks for beside its place, as it was written."""
+    """The conditions of a breakpoint, as written."""
 
     condition: str = ""
     count: str = ""
@@ -76,7 +76,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A breakpoint: what it watches for, or why it cannot. `site`: where it came to be."""
+    """A resolved breakpoint: its watch, or the reason why there is none. `site`: its actual location."""
 
     watch: StopWatch | None
     site: Site | None = None

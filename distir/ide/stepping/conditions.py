@@ -43,7 +43,7 @@ NAMES: Mapping[str, tuple[ValueKind, str]] = {
     "communicates": ("truth", "whether devices exchange data meanwhile"),
     "hits": ("number", "how often the breakpoint has been reached, this time included"),
 }
-"""What a condition may name: of which kind it is, and what it says of an event on one of its streams."""
+"""The names in conditions: their kinds, and their meaning for an event on one of its streams."""
 
 PER_PROGRAM = frozenset({"duration", "time", "slack", "critical", "op", "function", "communicates", "hits"})
 """The names that say the same for all streams of an event."""
@@ -85,7 +85,7 @@ class StopCondition:
 
 
 def read_condition(text: str) -> StopCondition:
-    """What a breakpoint asks for. Raises ConditionError."""
+    """Parse the condition of a breakpoint. Raises ConditionError."""
     found = read_expression(text)
     if found.kind != "truth":
         raise ConditionError(f"expected a condition such as `wait > 1ms`, found `{text.strip()}`, {_a(found.kind)}")
@@ -116,7 +116,7 @@ def read_expression(text: str) -> StopCondition:
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """What is logged of an event: text, and expressions that were in braces."""
+    """A log message: text, and expressions in braces."""
 
     parts: tuple[str | StopCondition, ...]
 
@@ -225,7 +225,7 @@ class _Reader:
                 raise ConditionError("expected comparisons, `and`, `or`, `not` and arithmetic, and nothing else")
 
     def bounds(self, node: ast.expr) -> Iterator[tuple[str, str, float]]:
-        """What must hold in any case: names compared with quantities."""
+        """The necessary conditions: comparisons of names with quantities."""
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
             for value in node.values:
                 yield from self.bounds(value)

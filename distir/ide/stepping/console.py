@@ -1,4 +1,4 @@
-"""What is typed at a stop: a time to go to, `peak`, `next wait`, a value, or an expression about the op."""
+"""The debug console: a time to go to, `peak`, `next wait`, a value, or an expression about the op."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ COMMANDS = {
     "%x": "a value of this function",
     "memory": "or any expression about the op, with " + ", ".join(f"`{name}`" for name in NAMES),
 }
-"""What can be typed, and what it does."""
+"""The commands, with descriptions."""
 
 HELP = "\n".join(f"{command:<16} {what}" for command, what in COMMANDS.items())
 
 
 class ConsoleError(ValueError):
-    """What was typed cannot be answered, and why."""
+    """The input is invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAnswer:
-    """What is said to what was typed; `stop`: where it led, if it moved; `shown`: of a value, what can be opened."""
+    """The answer to a command; `stop`: the new position, if it moved; `shown`: the expandable parts of a value."""
 
     text: str
     stop: Stop | None = None
@@ -52,7 +52,7 @@ class Console:
         self.stepper, self.inspector = stepper, inspector
 
     def answer(self, text: str, frame: StackFrame | None) -> ConsoleAnswer:
-        """Go where it says, or else say what it asks. Raises ConsoleError."""
+        """Move to a position, or answer a question. Raises ConsoleError."""
         typed = text.strip()
         word, _, rest = typed.partition(" ")
         try:
@@ -95,7 +95,7 @@ class Console:
         return self.stepper.spot(stream), stream
 
     def _moved(self, word: str, rest: str) -> Stop | None:
-        """Where a command leads; None for what is none."""
+        """The position to which a command leads; None if it is no movement."""
         stepper = self.stepper
         match word:
             case "start" if not rest:

@@ -24,7 +24,7 @@ class MemoryUsage:
         self._before: dict[tuple[int, int], tuple[Body, Sequence[int]]] = {}
 
     def during(self, place: EventPlace, memory: int) -> int:
-        """While an op runs, what it allocates and its temporary memory included."""
+        """In use while an op runs, with its results and its temporary memory."""
         body = place.run.body
         use = sum(size for where, size in self.simulation.body.parameters if where == memory)
         use += sum(body.sizes[s][1] for s in body.taken[place.statement] if body.sizes[s][0] == memory)
@@ -81,7 +81,7 @@ class StreamEvent:
 
     @property
     def effect(self) -> Effect:
-        """What the op does."""
+        """The effect of the op."""
         return self.place.effect
 
     @property
@@ -141,12 +141,12 @@ class StreamEvent:
 
     @cached_property
     def memory(self) -> int:
-        """What the device's memory holds while it runs."""
+        """The bytes in use in the device's memory while it runs."""
         return self.usage.during(self.place, self.usage.simulation.memory_of(self.device))
 
     @property
     def capacity(self) -> int:
-        """What the device's memory has room for."""
+        """The capacity of the device's memory."""
         return self.usage.simulation.memory_uses[self.device].room_bytes
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What there is to see at a stop: each device's calls, the op, the values, the memory, the devices. In words."""
+"""The state at a stop, as text: each device's call stack, the op, the values, the memory, the devices."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def depth(stepper: Stepper, stream: Clock) -> int:
 
 
 def doing(stepper: Stepper, stream: Clock) -> str:
-    """What a stream does now, in a few words."""
+    """Describes briefly what a stream does now."""
     running = stepper.runs(stream)
     if running is not None:
         return f"runs `{running.op}` until {show_seconds(running.end)}"
@@ -98,7 +98,7 @@ def doing(stepper: Stepper, stream: Clock) -> str:
 
 
 class Inspector:
-    """What is shown of a program at its stops."""
+    """Inspects a program at its stops."""
 
     def __init__(self, stepper: Stepper) -> None:
         self.stepper = stepper
@@ -172,7 +172,7 @@ class Inspector:
         return [*head, *self._live(live)]
 
     def devices(self) -> list[ShownVariable]:
-        """What each stream does now."""
+        """The current activity of each stream."""
         return [ShownVariable(stream_name(s), doing(self.stepper, s)) for s in self.stepper.streams.all]
 
     def _live(self, live: Sequence[Live]) -> Iterator[ShownVariable]:

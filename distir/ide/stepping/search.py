@@ -145,7 +145,7 @@ class EventSearch:
                 self._wait(key_of(place), (spot, place))
 
     def _statements(self, within: Run) -> Iterable[int]:
-        """What any watch asks for."""
+        """The statements that some watch may match."""
         wanted = [watch.statements(within) for watch in self.watches]
         if any(each is None for each in wanted):
             return range(len(within.body.steps))

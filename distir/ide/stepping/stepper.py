@@ -1,4 +1,4 @@
-"""Where in simulated time a program stands, and the ways to move on: along one device, to the next hit, and back.
+"""The position in simulated time, and movement: along one device, to the next hit, and backwards.
 
 All devices stand still at the same simulated time. One stream has the *focus*: the one that was stepped last.
 """
@@ -26,7 +26,7 @@ LAST = sys.maxsize
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A moment, and what the stream with the focus does then.
+    """A moment in simulated time, and the activity of the focused stream.
 
     `spot`: the statement that it begins; None where it does not begin one just then. `key`: of what is behind.
     """
@@ -66,7 +66,7 @@ class Stepper:
 
     @property
     def watches(self) -> Sequence[StopWatch]:
-        """What `go` stops at."""
+        """The watches at which `go` stops."""
         return self._watches
 
     @watches.setter
@@ -88,7 +88,7 @@ class Stepper:
         return StreamEvent(self.streams, self.usage, self.streams.first(spot, stream), stream)
 
     def runs(self, stream: Clock) -> StreamEvent | None:
-        """What a stream runs now; None where it idles."""
+        """The op that a stream runs now; None if it is idle."""
         if stream == self.now.stream and self.now.spot is not None:
             return self.event(self.now.spot, stream)
         place = self.streams.started(stream, self.now.ticks)

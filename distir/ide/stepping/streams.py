@@ -20,7 +20,7 @@ from distir.simulate.effects import Effect
 from distir.simulate.timeline import Timeline
 
 RUNS_KEPT = 512
-"""So many calls that have been entered are retained: several devices are asked about in turn."""
+"""How many entered calls are cached, as queries alternate between devices."""
 
 
 class Key(NamedTuple):
@@ -43,7 +43,7 @@ class Spot(NamedTuple):
 
     @property
     def step(self) -> Effect | Body | None:
-        """What the statement does."""
+        """The step of the statement."""
         return self.run.body.steps[self.statement]
 
     @property

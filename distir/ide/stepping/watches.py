@@ -1,4 +1,4 @@
-"""What makes the program stop: statements, functions, waits, the peak of memory, the critical path, any op where ….
+"""Watches, at which the program stops: statements, functions, waits, the memory peak, the critical path, conditions.
 
 A watch says which statements and calls of a run may hold what it stops at, so that a search passes over all others.
 """
@@ -46,7 +46,7 @@ class StopWatch:
         return replace(self, count=None, condition=condition if kept else None)
 
     def statements(self, within: Run) -> Iterable[int] | None:
-        """The statements of a run that may hold what it stops at, in order; None for all."""
+        """The statements of a run that may contain a hit, in order; None for all."""
         return None
 
     def may_hold(self, spot: Spot) -> bool:

@@ -48,7 +48,7 @@ SEQUENCE = "s"
 
 
 def _length(x: Operand) -> Dim:
-    """How many queries or keys there are."""
+    """The number of queries or keys."""
     return None if x.shape is None else x.shape[2 if len(x.shape) == 4 else 1]
 
 

@@ -44,7 +44,7 @@ def statistics_dtype(q: Operand) -> DType | None:
 
 
 def rank_of(q: Operand, k: Operand, v: Operand | None) -> int | None:
-    """How many dimensions the operands have; None where that is not known of any."""
+    """The rank of the operands; None if no operand's is known."""
     return next((len(o.shape) for o in (q, k, v) if o is not None and o.shape is not None), None)
 
 

@@ -20,7 +20,7 @@ def runs_torch(query_runs: Expr | None, key_runs: Expr | None) -> str:
 def random_torch(
     write: Write, whole: Expr, heads: int | None, key: Expr | None, rows: Expr | None, start: Expr | None, ratio: float
 ) -> str | None:
-    """What is kept, for kernels: the least random word, the scale, the key, rows, and the first score of this part."""
+    """Dropout in kernels: the least random word to retain, scale, key, rows, and the first score of this part."""
     if not ratio:
         return None
     if key is None:

@@ -26,9 +26,9 @@ def kept_scores(
     start: Array | None,
     runs: tuple[Array | None, Array | None],
 ) -> Array:
-    """What each weight is multiplied with, 0 for one that is dropped. `whole`: the operand that `start` is of.
+    """The factor of each weight, 0 for a dropped one. `whole`: the operand to which `start` refers.
 
-    `runs`: where queries and keys are in the sequence, if not one behind the other.
+    `runs`: the positions of queries and keys in the sequence, if not contiguous.
     """
     if key is None:
         raise ValueError("attention with dropout needs a key of random numbers; the step `seeded` gives it one")
@@ -95,7 +95,7 @@ def masked_scores(
 
 
 def _places(runs: Array | None, count: int) -> Array:
-    """Where each of so many queries or keys is in the sequence."""
+    """The positions of queries or keys in the sequence."""
     if runs is None:
         return np.arange(count)
     return (runs.astype(np.int64)[:, None] + np.arange(count // max(1, len(runs)))).reshape(-1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _extent(q: int, n: int, offset: int, causal: bool, window: int | None) -> tuple[int, int]:
-    """How many scores `q` queries have, and how many of `n` keys are read. `offset`: the place of the first query.
+    """The number of scores of `q` queries, and of keys read, of `n`. `offset`: the position of the first query.
 
     Of the triangle before the diagonal, half of the square is counted, as kernels and papers do.
     """
@@ -29,7 +29,7 @@ def _extent(q: int, n: int, offset: int, causal: bool, window: int | None) -> tu
 
 
 def _staircase(steps: int, most: int) -> int:
-    """1 + 2 + 3 + …, so many terms, none above `most`."""
+    """The sum of `count` terms 1 + 2 + 3 + …, none above `most`."""
     rising = max(0, min(steps, most))
     return rising * (rising + 1) // 2 + max(0, steps - most) * most
 
@@ -51,7 +51,7 @@ def _extents(
 
 
 def _extent_of_runs(q: int, k: int, queries: Sequence[int], keys: Sequence[int], window: int | None) -> tuple[int, int]:
-    """The scores of runs of queries and of keys, and how many keys lie between the first and the last that is seen."""
+    """The scores of runs of queries and keys, and the number of keys between the first and the last attended."""
     rows, columns = q // len(queries), k // len(keys)
     scores = sum(
         _extent(rows, last, first, True, window)[0] - _extent(rows, begin, first, True, window)[0]
@@ -99,7 +99,7 @@ def backward_scores(**letters: Any) -> Scores:
 
 
 def _contraction(passes: float, *, b: int, q: int, k: int, **letters: Any) -> Scores:
-    """Keys that are not read, for they lie beyond the filled length of a cache, are none."""
+    """Keys beyond the filled length of a cache are not read and do not count."""
     heads, size = _sizes(**letters)
     scores, read = _extents(b=b, q=q, k=k, **letters)
     keys = max(1, -(-read // b) if "length" in letters["given"] else k)

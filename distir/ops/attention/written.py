@@ -91,7 +91,7 @@ def _shape_operand(g: Rewrite, sizes: list[Any]) -> Any:
 
 
 def _with_sinks(g: Rewrite, scores: Arg, sinks: Arg) -> str:
-    """The scores, and behind them the sink of each head."""
+    """The scores, followed by the sink of each head."""
     shape = _shape_operand(g, [*(g.size_along(scores, axis) for axis in range(3)), 1])
     return g("Concat", scores, g("Expand", g("Unsqueeze", sinks, (1, 2)), shape), axis=3)
 
@@ -117,7 +117,7 @@ def _attended_keys(g: Rewrite, queries: Arg, keys: Arg, length: Arg | None, runs
 
 
 def _written_places(g: Rewrite, x: Arg, runs: Arg | None) -> str:
-    """Where each query or key is in the sequence."""
+    """The position of each query or key in the sequence."""
     size = g.size_along(x, 2)
     if runs is None:
         return g("Range", 0, size, 1)

@@ -136,7 +136,7 @@ def _group_normalization(operands: Operands, results: Sequence[Shape | None], at
 
 
 def _behind(first: Letters, of: Operand | Shape | None) -> Letters:
-    """The first letters, and none for the dimensions behind them."""
+    """The first letters, and none for later dimensions."""
     shape = of if of is None or isinstance(of, tuple) else of.shape
     return () if shape is None else (*first, *(None,) * (len(shape) - len(first)))
 

@@ -1,4 +1,4 @@
-"""What several ops of communication ask of their operands, devices and gradients."""
+"""Checks of operands and devices, and gradients, shared by several communication ops."""
 
 from __future__ import annotations
 

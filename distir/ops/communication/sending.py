@@ -1,4 +1,4 @@
-"""From one device to another."""
+"""`Send`: from one device to another."""
 
 from __future__ import annotations
 

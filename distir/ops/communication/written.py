@@ -1,4 +1,4 @@
-"""What the torch forms of several ops write: ranks, members of a group, shapes to receive."""
+"""Text shared by torch forms of communication ops: ranks, members of a group, shapes to receive."""
 
 from __future__ import annotations
 

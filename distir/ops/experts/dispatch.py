@@ -307,7 +307,7 @@ def _or_by_rows(found: Layout, positions: int) -> Layout:
 
 
 def _count(w: Parts, rows: Arg) -> int:
-    """How many rows a group has on all devices."""
+    """The number of rows of a group on all devices."""
     count = dims.product((w.type(rows).shape or ())[-2:-1])
     assert isinstance(count, int)
     return count

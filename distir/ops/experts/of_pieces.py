@@ -1,4 +1,4 @@
-"""What the ops of experts make of rows that owners of experts have, for proofs.
+"""Rules for proofs: how ops of experts act on the rows of experts' owners.
 
 `Dispatch` with `owners` leaves room behind the rows of each owner. Such rows are those of a dispatch without owners, in
 other places, and zeros between them; an owner has a part of them, and the experts that these rows are of. Where a
@@ -61,7 +61,7 @@ def of_rows(p: Pieces, op: str, given: Sequence[Piece | None], rows: int, places
 def multiplied(
     p: Pieces, x: Piece, w: Piece, counts: Piece | None, *, owners: int, transW: bool, load: float, top_k: int
 ) -> Any:
-    """Rows times the matrices of their experts, whatever is said of the work."""
+    """Rows times the matrices of their experts, regardless of attributes about the work."""
     found = p.owners_of(x)
     if counts is None:
         rows = len(p.shape(x)) - 2

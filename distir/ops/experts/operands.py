@@ -1,4 +1,4 @@
-"""What the ops of experts expect of their operands, and how their groups of tokens may be split."""
+"""Checks of the operands of expert ops, and the layout of their groups of tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distir.ops.unify import Reject
 
 
 def check_experts(name: str, experts: Array, count: int) -> None:
-    """Raise Reject if an expert is not one of so many."""
+    """Raise Reject if an index is no expert."""
     if experts.size and not (experts.min() >= 0 and experts.max() < count):
         message = f"`{name}` expected experts from 0 to {count - 1}, found {experts.min()} to {experts.max()}"
         raise Reject(codes.BAD_VALUE, message, "experts")

@@ -451,7 +451,7 @@ def _check_owners(name: str, owners: int, rows: Dim, experts: Dim) -> None:
 
 
 def _owned(owners: int) -> tuple[str | None, dict[str, Any]]:
-    """The letter of experts that several devices own, and of their rows; and what a layout says of it."""
+    """The letter of experts that several devices own, and of their rows, with its layout."""
     return ("o", {"owned": "o", "divided": {"o": ("owners",)}}) if owners > 1 else (None, {})
 
 

@@ -50,7 +50,7 @@ def scale_shape(shape: Shape | None, block: tuple[int, ...]) -> Shape | None:
 
 
 def _blocks(dim: Dim, size: int) -> Dim:
-    """How many blocks of a size a dimension has; 0 is its own."""
+    """The number of blocks of a size in a dimension; size 0 means the whole dimension."""
     if size < 2:
         return dim if size else 1
     return dims.divide_up(dim, size) if isinstance(dim, int) or _is_multiple(dim, size) else None

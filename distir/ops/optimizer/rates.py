@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 SCHEDULES = ("constant", "linear", "cosine")
-"""How a learning rate falls behind its warm-up."""
+"""How a learning rate falls after its warm-up."""
 
 
 @op("Tensor[Int64, (), d] -> Tensor[Float32, (), d]", flops=8, non_differentiable=UPDATE)

@@ -1,4 +1,4 @@
-"""What makes an op an optimizer of `grad`, and what the bodies and torch forms of optimizers have in common."""
+"""Registers an op as an optimizer of `grad`, and has the common parts of optimizers' bodies and torch forms."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def element_places(indices: Array, shape: tuple[int, ...], axis: int) -> tuple[A
 
 
 def check_element_indices(name: str, data: Operand, indices: Operand, axis: int) -> None:
-    """That indices of single elements are no larger than `data`, but along `axis`, and in range. Raises Reject."""
+    """Check that indices of elements are no larger than `data`, except along `axis`, and in range. Raises Reject."""
     if data.shape is None or indices.shape is None:
         return
     if len(data.shape) != len(indices.shape):
@@ -45,7 +45,7 @@ def check_range(name: str, data: Operand, indices: Operand, axis: int) -> None:
 
 
 def check_positions(name: str, found: Iterable[float | SymbolicDim], size: Dim) -> None:
-    """That known indices are in a dimension of this size. Raises Reject."""
+    """Check that known indices are within a dimension of this size. Raises Reject."""
     known = (v for v in found if not isinstance(v, SymbolicDim))
     wrong = next((v for v in known if isinstance(size, int) and not -size <= v < size), None)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""What blocks of statements do to clocks: found once per block, and composed.
+"""The effects of blocks of statements on clocks: computed once per block, and composed.
 
 An op that waits for its devices and then occupies them is a linear map in the algebra of maximum and sum (*max-plus*),
 and so is every straight-line block (Baccelli et al., *Synchronization and Linearity*, 1992): where M[i, j] is the
@@ -33,7 +33,7 @@ class Lane(NamedTuple):
 
 
 Clock = int | Lane
-"""What has a clock: a device, by its number, for its compute stream, or something else."""
+"""The owner of a clock: a device, by its number, for its compute stream, or something else."""
 
 Clocks = dict[Clock, int]
 """By clock: ticks from the start of the entry function."""
@@ -43,7 +43,7 @@ Row = tuple[tuple[Clock, int], ...]
 
 
 class ClockEvent(Protocol):
-    """An op on the timeline: it waits for its devices, and occupies them together for so many ticks."""
+    """An op on the timeline: it waits for its devices, and occupies all of them for `ticks`."""
 
     @property
     def devices(self) -> tuple[Clock, ...]:
@@ -72,7 +72,7 @@ class Occupation:
 
 @dataclass(slots=True, eq=False)  # not frozen, as `Effect` is not
 class Summary:
-    """What a body does to the clocks of the devices that it touches."""
+    """The effect of a body on the clocks of its devices."""
 
     devices: tuple[Clock, ...]
     ticks: int
@@ -96,7 +96,7 @@ Step = ClockEvent | Summary
 
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
-    """What one step after the other does to clocks; `inner`: those set before they count, and not asked for."""
+    """The composition of steps on clocks; `inner`: clocks that are set before they are read, and not returned."""
     different = _distinct(steps)
     devices = _in_order({device for step in different for device in step.devices})
     busy, communication = _totals(different, steps)
@@ -122,7 +122,7 @@ def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
 
 
 def power(summary: Summary, times: int) -> Summary:
-    """What a block does to clocks that runs so many times, 1 or more: by squaring."""
+    """The effect on clocks of a block repeated `count` times, 1 or more, by squaring."""
     found: Summary | None = None
     square = summary
     while times:

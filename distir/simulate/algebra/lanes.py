@@ -1,4 +1,4 @@
-"""What has a clock beside the compute streams of devices, and what one op does to all clocks that it has to do with.
+"""Clocks beside those of compute streams, and the effect of one op on all its clocks.
 
 Per op on the devices D, in program order:
 

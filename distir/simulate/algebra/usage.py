@@ -1,4 +1,4 @@
-"""What blocks of statements do to memories: by how many bytes the use of each changes, and how far it rises meanwhile.
+"""The effects of blocks of statements on memories: the change of bytes in use, and the peak meanwhile.
 
 After (c, p), (d, q) gives (c + d, max(p, c + q)): that is associative, and (0, 0) is neutral. Knows no programs.
 """
@@ -24,7 +24,7 @@ class Usage:
         self.peak: dict[int, int] = {}
 
     def op(self, taken: Sized, temporary: Sized, given: Sized) -> None:
-        """An op: what it takes as it starts, needs while it runs, and gives back as it ends."""
+        """An op: bytes allocated at its start, temporary bytes, and bytes freed at its end."""
         now, peak = self.now, self.peak
         for memory, size in taken:
             now[memory] = used = now.get(memory, 0) + size
@@ -67,7 +67,7 @@ def compose(uses: Iterable[Use]) -> Use:
 
 
 def power(use: Use, times: int) -> Use:
-    """The use of memory by a block that runs so many times, 0 or more."""
+    """The effect on memory of a block repeated `count` times, 0 or more."""
     if times == 0:
         return {}
     return {m: (times * change, rise + max(0, (times - 1) * change)) for m, (change, rise) in use.items()}

@@ -1,4 +1,4 @@
-"""What ops wait for by data flow, through calls: the ops that made the leaves of their operands.
+"""Data dependencies of ops, through calls: the ops that produced the leaves of their operands.
 
 A view is what it is a view of; host values, and what the entry function is given, are made by no op of a device.
 """

@@ -1,4 +1,4 @@
-"""What a rank runs for an op, in the terms of Chakra, with the attributes that ASTRA-sim reads.
+"""The Chakra nodes of a rank for an op, with the attributes that ASTRA-sim reads.
 
 Those are listed in astra-sim/workload/feeder_v3/et_feeder_node_attr.h of https://github.com/astra-sim/astra-sim, and
 used in astra-sim/workload/Workload.cc: of compute `num_ops` and `tensor_size`, by which its roofline times the node, or
@@ -137,7 +137,7 @@ def given(communication: Communication, members: int) -> int:
 
 
 def idle() -> Attributes:
-    """What a rank without ops does: ASTRA-sim takes no empty trace."""
+    """The node of a rank without ops, as ASTRA-sim does not accept empty traces."""
     return {"is_cpu_op": ("bool", False), "num_ops": ("uint64", 1), "tensor_size": ("uint64", 1)}
 
 

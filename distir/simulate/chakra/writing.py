@@ -39,7 +39,7 @@ MOST_NODES = 2_000_000
 """No export has more nodes: some hundred MB, and minutes."""
 
 MOST_HELD = 1 << 25
-"""So many bytes are held before they go to their files, of which few are open at once."""
+"""How many bytes are buffered before they are written to files, of which few are open at once."""
 
 _TRACE = re.compile(rf"{STEM}\.(\d+)\.et")
 
@@ -54,7 +54,7 @@ class ChakraError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WrittenTraces:
-    """What was written. `devices`: by rank; `unsupported`: nodes by patterns that ASTRA-sim does not run."""
+    """The files written. `devices`: by rank; `unsupported`: nodes by patterns that ASTRA-sim does not run."""
 
     devices: tuple[int, ...]
     nodes: int
@@ -136,7 +136,7 @@ class _Files:
             draft.replace(path)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Delete all files written so far."""
         for draft in self._drafts:
             draft.unlink(missing_ok=True)
 
@@ -197,7 +197,7 @@ def _nodes(simulation: Simulation, devices: tuple[int, ...], files: _Files) -> W
 
 
 def _shared(event: Event, place: Mapping[str, Any], stream: Clock) -> Attributes:
-    """What people want to know of an op; no simulator reads it."""
+    """Attributes of an op for human readers; no simulator reads them."""
     found: Attributes = {"function": ("string", f"@{event.function.name}")}
     if place["phase"] is not None:
         found["phase"] = ("string", place["phase"])

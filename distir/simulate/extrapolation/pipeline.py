@@ -40,18 +40,18 @@ from distir.simulate.extrapolation.statements import AFTER, LEAST, Place, Reader
 from distir.simulate.simulation import MemoryUse, Simulation
 
 MANY = 128
-"""From so many rounds on, their power is found sooner than they are run: by measurement, on 2 to 16 devices."""
+"""The number of rounds from which their power is faster than running them: measured on 2 to 16 devices."""
 
 
 class ExtrapolatedFigures(NamedTuple):
-    """How long a program takes, in seconds, and what it takes of memory, by device."""
+    """The latency of a program, in seconds, and its memory by device."""
 
     latency_s: float
     memory_uses: Mapping[int, MemoryUse]
 
 
 class StatementBlock(NamedTuple):
-    """What a statement does: its step, its use of memory, and what it does to clocks, with no regard to data flow."""
+    """The effect of a statement: its step, its use of memory, and its effect on clocks, ignoring data flow."""
 
     step: Effect | Body | None
     use: Use
@@ -59,12 +59,12 @@ class StatementBlock(NamedTuple):
 
 
 class Extrapolated(NamedTuple):
-    """What the pipeline of another number of microbatches does, by statement, and its use of memory."""
+    """The pipeline for another number of microbatches: effects by statement, and memory."""
 
     steps: list[Effect | Body | None]
     use: Use
     clocks: list[Step]
-    """What it does to clocks; several steps may be one."""
+    """Its effects on clocks; several steps may be combined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Pipeline:
     )
 
     def determines(self, count: int) -> bool:
-        """Whether the figures for so many microbatches can be derived from this pipeline at all."""
+        """Whether the figures for `count` microbatches can be derived from this pipeline."""
         return count > self.count or self.apart
 
     def figures(
@@ -190,7 +190,7 @@ class Pipeline:
     def _with_more(
         self, blocks: Blocks, other: Mapping[int, StatementBlock], more: Mapping[str, int]
     ) -> Extrapolated | None:
-        """With one of the rounds, neither the first nor the last in its row, so many times more."""
+        """The statements with a round, neither the first nor the last of its sequence, repeated `more` times."""
         again: dict[int, int] = {}
         for function, times in more.items():
             row = self.rows[function]
@@ -225,7 +225,7 @@ class Pipeline:
         return Extrapolated([block.step for block in found], usage.compose([block.use for block in found]), clocks)
 
     def _without(self, count: int) -> Sequence[tuple[int, int | None]]:
-        """The statements that are left for so many microbatches, in order."""
+        """The statements that remain for fewer microbatches, in order."""
         last: dict[object, list[Place]] = {}
         for place in self.places:
             if place.microbatch == self.count:

@@ -16,7 +16,7 @@ from distir.simulate.body import Body
 
 
 def more_rounds(body: Body, row: Sequence[int], times: int, many: int) -> list[Step] | None:
-    """What so many more rounds do, before the second one of a row; from `many` on as one block.
+    """The effect of additional rounds, inserted before the second one of a sequence; from `many` on as one block.
 
     `row`: the calls of the round, one after the other, all but the first and the last the same. None where the values
     under way are not the same in each round.

@@ -24,7 +24,7 @@ AFTER = -1
 
 
 class Role(Enum):
-    """What a statement for one microbatch has to do with others."""
+    """The relation of a statement for one microbatch to those for others."""
 
     PASS = "a pass of a stage"
     TERM = "adds what a pass gives to the sum so far: done just before its device turns to the next pass"
@@ -44,7 +44,7 @@ class Place:
     statement: Statement
     microbatch: int
     kind: object
-    """What it does, for whichever microbatch."""
+    """Its kind, without its microbatch."""
     devices: tuple[int, ...] = ()
     role: Role = Role.OTHER
 

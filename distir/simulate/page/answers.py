@@ -1,4 +1,4 @@
-"""What views show of a simulation: its timeline and its memory, as data. Owns their form and their limits.
+"""The data of views of a simulation: its timeline and its memory. Defines their form and limits.
 
 An editor asks for them (`distir/timeline`, `distir/memory`, documented in `docs/lsp-requests.md`), and the page of
 `distir simulate --html` holds the same. Knows no text: `locate` tells where a statement stands.
@@ -39,7 +39,7 @@ FEW_OPS = 20_000
 """Curves of programs of more ops are thinned as they are made."""
 
 MOST_OF_PATH = 1_000_000
-"""Of a longer critical path the last so many events are followed."""
+"""The most events of a critical path that are listed: the last ones."""
 
 MOST_VALUES = 50
 
@@ -48,7 +48,7 @@ Locate = Callable[[Site], Span | None]
 
 @dataclass(frozen=True, slots=True)
 class DeviceLane:
-    """What one device does in all, in seconds and bytes. `overhead_bytes`: what its process holds beside tensors."""
+    """The totals of one device, in seconds and bytes. `overhead_bytes`: its process's memory beside tensors."""
 
     device: int
     busy_s: float
@@ -216,7 +216,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """What values of one kind take in a memory: at its peak, and over time.
+    """The bytes of one kind of values in a memory: at its peak, and over time.
 
     `changes`: from which of the curve's points on, counted from 0, they take how many bytes.
     """
@@ -332,7 +332,7 @@ def memory_of(simulation: Simulation, locate: Locate) -> MemoryView:
 
 
 def _parts(peak: Mapping[str, int], points: Sequence[Moment]) -> tuple[MemoryPart, ...]:
-    """What a memory holds, by kind: those that there are."""
+    """The contents of a memory by kind."""
     found: list[MemoryPart] = []
     for number, kind in enumerate(KINDS):
         changes: list[tuple[int, int]] = []
@@ -345,7 +345,7 @@ def _parts(peak: Mapping[str, int], points: Sequence[Moment]) -> tuple[MemoryPar
 
 
 def thinned(points: list[Moment], most: int) -> list[Moment]:
-    """At most so many points in the same order: of each stretch the highest one; the last point stays."""
+    """At most `most` points, in order: the highest one of each interval, and the last point."""
     if len(points) <= most:
         return points
     size = -(-len(points) // (most - 1))

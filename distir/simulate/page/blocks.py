@@ -39,7 +39,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class BarKind:
-    """What bars of one kind have in common."""
+    """The common properties of bars of one kind."""
 
     duration_s: float
     devices: tuple[int, ...]
@@ -51,7 +51,7 @@ class BarKind:
 
 @dataclass(frozen=True, slots=True)
 class OpKind(BarKind):
-    """What ops of one kind in blocks have in common. `devices`: as the block numbers them; so is `root`."""
+    """The common properties of ops of one kind in blocks. `devices` and `root`: in the block's numbering."""
 
     phase: str | None
     microbatch: int | None
@@ -59,7 +59,7 @@ class OpKind(BarKind):
 
 @dataclass(frozen=True, slots=True)
 class BlockNames:
-    """What a call's block names otherwise: its devices, in pairs of its own and the caller's; of all others nothing.
+    """A call's renaming of its block: devices, in pairs of the block's and the caller's number.
 
     `microbatches`: by the block's number, from 1, the caller's.
     """
@@ -70,7 +70,7 @@ class BlockNames:
 
 @dataclass(frozen=True, slots=True)
 class TimedBlock:
-    """What a call runs, as columns in program order. `start_s`, `event`: from the beginning of the block.
+    """The block of a call, as columns in program order. `start_s`, `event`: from the beginning of the block.
 
     `statement` counts in the statements. `kind`: of an op, counted in the kinds; of a call of block b, -1 - b. `name`:
     of a call, counted in the renamings; -1 where nothing is renamed, and of ops.
@@ -152,7 +152,7 @@ class _Blocks:
         return len(self._blocks) - 1
 
     def _root(self, body: Body) -> tuple[Body, Mapping[int, int]]:
-        """The body that this one follows from, on other devices, and what its own devices are there."""
+        """The original body, on other devices, of which this one is renamed, and the mapping of devices."""
         found = self._roots.get(id(body))
         if found is None:
             root, names = body, dict[int, int]()

@@ -1,4 +1,4 @@
-"""What is slow, and by how much: distributions of the slow-down of devices and links in one step.
+"""Distributions of the slow-down of devices and links in one step.
 
 A factor holds for a whole step: a device that throttles, a card with errors. It depends only on the seed, the source
 and the number of the draw, so different programs are compared on the same draws of the same machine.
@@ -24,13 +24,13 @@ DRAWS = 10_000
 """The default number of steps drawn."""
 
 TARGETS = ("devices", "nodes", "links")
-"""What may be late, beside the links of a level, by its name."""
+"""The targets that may be late, besides the names of levels, for their links."""
 
 EXAMPLE = "write for example `devices=lognormal:0.05`, `nodes=slow:0.01:1.5` or `links=exponential:0.1`"
 
 
 class SpreadError(ValueError):
-    """What is late is not stated as it must be. `help` says how."""
+    """A specification of lateness is invalid. `help` says how to write it."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class Distribution:
     meaning: str
     parameters: Mapping[str, tuple[float, float]]
     sample: Callable[..., Any]
-    """Of a generator of numpy, how many, and the parameters: so many factors."""
+    """Draws factors, from a numpy generator, a count, and the parameters."""
 
 
 DISTRIBUTIONS: dict[str, Distribution] = {}
@@ -95,7 +95,7 @@ class Lateness:
 
 
 def parse(text: str) -> Lateness:
-    """What `devices=slow:0.01:1.5` says: a target, a distribution and its parameters. Raises SpreadError."""
+    """Parse `devices=slow:0.01:1.5`: a target, a distribution and its parameters. Raises SpreadError."""
     target, equals, said = text.partition("=")
     name, *numbers = said.split(":")
     if not equals or not target:
@@ -134,18 +134,18 @@ class LateSource:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What of a machine may be late: each source with its distributions, each of these with its place among all."""
+    """The sources of lateness in a machine, each with its distributions, each of these with its number."""
 
     hardware: Hardware
     late: Mapping[LateSource, tuple[tuple[int, Lateness], ...]]
 
     def of_device(self, position: int) -> list[LateSource]:
-        """What the computing of a device depends on."""
+        """The sources on which a device's computation depends."""
         own = LateSource("device", position), LateSource("node", self.hardware.node(position).start)
         return [source for source in own if source in self.late]
 
     def of_link(self, link: DeviceLink) -> list[LateSource]:
-        """What the transfers over a link depend on."""
+        """The sources on which transfers over a link depend."""
         source = LateSource("link", *link)
         return [source] if source in self.late else []
 
@@ -166,7 +166,7 @@ class Sources:
 def sources(
     hardware: Hardware, lateness: Sequence[Lateness], positions: Iterable[int], links: Iterable[DeviceLink]
 ) -> Sources:
-    """What may be late of the devices and links that a program uses. Raises SpreadError for what the machine lacks."""
+    """The sources of lateness among the devices and links that a program uses. Raises SpreadError for unknown ones."""
     levels = [level.name for level in hardware.levels]
     for one in lateness:
         if one.target not in (*TARGETS, *levels):
@@ -202,7 +202,7 @@ class Drawing:
         self._generators: dict[tuple[LateSource, int], np.random.Generator] = {}
 
     def next(self, count: int) -> dict[LateSource, Vector]:
-        """By source: so many factors."""
+        """The next factors, by source."""
         found: dict[LateSource, Vector] = {}
         for source, distributions in self._of.late.items():
             factor = np.ones(count)

@@ -27,15 +27,15 @@ LATER = 1.1
 """By what factor a source alone is late, to see what that costs."""
 
 MOST_ON_TIME = 128
-"""Of so many sources, those whose lateness alone costs most, it is found what they cost in the draws."""
+"""The number of sources, those with the greatest cost alone, whose cost in the draws is computed."""
 
 MOST_NUMBERS = 1 << 23
-"""So many factors and moments are kept at a time."""
+"""The most factors and times in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one source's lateness costs, in seconds of a step.
+    """The cost of one source's lateness, in seconds per step.
 
     `alone_s`: by how much a step takes longer if it alone is 10 % late. `drawn_s`: by how much the mean step of the
     draws would be shorter if it were never late, and all else as it is; None where that is not worked out.
@@ -70,7 +70,7 @@ class Spread:
         return float(np.mean(self.seconds))
 
     def quantile(self, share: float) -> float:
-        """What this share of steps take at most, in seconds: 0.5 for the median. Raises ValueError beyond 0 to 1."""
+        """The quantile of step times, in seconds: 0.5 for the median. Raises ValueError outside of 0 to 1."""
         return float(np.quantile(self.seconds, share))
 
     def factors(self) -> dict[LateSource, Vector]:
@@ -78,7 +78,7 @@ class Spread:
         return self._sources.drawn(self.seed).next(self.draws)
 
     def late(self, draw: int) -> tuple[dict[int, float], dict[tuple[int, int], float]]:
-        """What `Hardware.slowed` takes to be the machine of one draw: the factors of positions, and of links."""
+        """The arguments of `Hardware.slowed` for one draw: the factors of positions, and of links."""
         drawn = {source: factors[draw] for source, factors in self.factors().items()}
         devices = {
             position: float(np.prod([drawn[source] for source in self._sources.of_device(position)]))
@@ -89,7 +89,7 @@ class Spread:
 
     @cached_property
     def costs(self) -> tuple[Costs, ...]:
-        """Whose lateness costs what, the most in the draws first."""
+        """The costs of the sources' lateness, the greatest in the draws first."""
         known = list(self._sources.late)
         alone = self._alone(known)
         order = sorted(range(len(known)), key=lambda at: -alone[at])

@@ -26,7 +26,7 @@ NOW: Lines = ((0.0, 0.0),)
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What a device does by itself: each of its two clocks, of its stream and of its host, after either of them."""
+    """Local work of a device: the effect on its two clocks, of its stream and of its host, as a matrix."""
 
     position: int
     device: int
@@ -136,7 +136,7 @@ class Tracks:
     def _track(self, body: Body, made: Mapping[int, Track]) -> Track:
         track = Track()
         waiting: dict[int, Alone] = {}
-        """By device: what it does by itself, not on the track yet."""
+        """By device: its local work that is not on the track yet."""
         devices: set[int] = set()
         short: dict[int, Alone] = {}
 

@@ -1,7 +1,7 @@
-"""Where a training step turns from the forward to the backward pass, and which blocks the forward pass is made of.
+"""Finds where the backward pass of a training step begins, and the blocks of its forward pass.
 
-Goes by weights alone: the forward pass uses each of them a first time, the backward pass uses them again. A weight that
-is cast, or otherwise prepared, before any input is used counts where the result is used.
+Decides by uses of weights alone: the forward pass uses each weight first, the backward pass uses it again. If a weight
+is cast, or otherwise prepared, before any input is used, uses of the result count.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from distir.ir import UNKNOWN, Apply, Arg, Call, Function, Module, TensorType, T
 from distir.ir.calls import callees_first
 
 QUANTISING = frozenset({"QuantizeFloat8", "ScaleToFloat8"})
-"""Ops whose results are kept for a step where they are those of weights."""
+"""Ops whose results are retained for a whole step if their operands are weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """A training step, by statement numbers of the entry function."""
+    """The structure of a training step, by statement numbers of the entry function."""
 
     blocks: tuple[range, ...]
-    """What a layer's forward pass is, more or less: together all of the forward pass, up to the last layer."""
+    """The forward pass up to the last layer, in blocks of about one layer each."""
     turn: int
-    """The first statement of the backward pass. The loss is between the last block and this."""
+    """The first statement of the backward pass. The loss is between the last block and this one."""
     prepared: frozenset[str]
-    """What is made of weights alone before any input is used, or quantised: both passes use it as a weight."""
+    """Values computed from weights alone before any input is used, or by quantisation: both passes use them as
+    weights."""
 
 
 def training_step(module: Module, entry: Function) -> TrainingStep | None:
-    """The blocks of a training step; None where weights are used once only, or there are none."""
+    """The blocks of a training step; None if no weight is used twice."""
     weights = {p.name: p.type for p in entry.params if "param" in p.roles}
     prepared, source = _prepared(entry, weights)
     replaced = {n for s in entry.body if not prepared.keys().isdisjoint(results(s)) for n in names(operands(s))}
@@ -54,9 +55,9 @@ def training_step(module: Module, entry: Function) -> TrainingStep | None:
 
 
 def _prepared(entry: Function, weights: Mapping[str, Type]) -> tuple[dict[str, Type], dict[str, str]]:
-    """What is made of weights alone at the start of a program, or quantised, with a type as near as is known.
+    """Values computed from weights alone at the start of a program, or by quantisation, with approximate types.
 
-    And of which weight: each pass may quantise it by scales of its own.
+    And the weight of each: each pass may quantise it with its own scales.
     """
     found: dict[str, Type] = {}
     source: dict[str, str] = {}
@@ -68,7 +69,7 @@ def _prepared(entry: Function, weights: Mapping[str, Type]) -> tuple[dict[str, T
             is_start = False
             continue
         if all(name in state for name in used):
-            state.update(statement.results)  # the greatest magnitudes that are expected
+            state.update(statement.results)  # the expected amax values
             continue
         of_weights = used[0] in weights or used[0] in found
         alone = of_weights and all(n in weights or n in found or n in state for n in used)
@@ -80,7 +81,7 @@ def _prepared(entry: Function, weights: Mapping[str, Type]) -> tuple[dict[str, T
 
 
 def _derived(module: Module, entry: Function, weights: Collection[str]) -> set[str]:
-    """What is made of weights alone, such as a transposed one, also inside of calls that return it."""
+    """Values computed from weights alone, such as transposed ones, in callees too."""
     reached: dict[str, list[frozenset[str]]] = {}
     """By function: the parameters that each result depends on."""
     for function in callees_first(module):
@@ -121,14 +122,14 @@ def _joined(of: Mapping[str, frozenset[str]], args: tuple[Arg, ...]) -> frozense
 
 
 def _last_forward(entry: Function, first: list[int]) -> int:
-    """The last statement of the last layer: layers may share weights, but they are calls of the same functions."""
+    """The last statement of the last layer. Layers may share weights, but then they are calls of one function."""
     layers = {s.function for i in first if isinstance(s := entry.body[i], Call)}
     calls = [i for i, s in enumerate(entry.body) if isinstance(s, Call) and s.function in layers]
     return max([*first, *calls])
 
 
 def _starts(entry: Function, weights: Mapping[str, Type], last: int) -> list[int]:
-    """The statements that blocks begin with: calls that use weights; or else ops that use matrices; or else others."""
+    """The first statements of blocks: calls that use weights, else ops that use matrices, else any that use weights."""
     users = [i for i in range(last + 1) if weights.keys() & set(names(operands(entry.body[i])))]
     calls = [i for i in users if isinstance(entry.body[i], Call)]
     matrices = [i for i in users if any(_is_matrix(weights.get(n)) for n in names(operands(entry.body[i])))]

@@ -1,9 +1,9 @@
-"""Which values of layers to recompute first: those that take the most memory for the time that it takes again.
+"""The order in which to drop residuals of layers: those first that free the most bytes per second of recomputation.
 
-A layer's function saves values for its backward function. Each can be dropped and computed again from those that stay,
-and from the layer's parameters. The order is greedy: next comes what adds the fewest seconds for each byte to what is
-recomputed already, for what two values follow from is computed once. Costs are those of single ops on the machine; what
-a set of values comes to, in memory and time of the whole step, is for the simulator to say.
+A layer's function saves residuals for its VJP function. Each can be dropped, and recomputed from the remaining ones and
+the layer's parameters. The order is greedy: next comes the residual with the fewest additional seconds per byte, given
+those dropped before, since values that several of them depend on are recomputed once. Costs are those of single ops on
+the machine; the simulator determines time and memory of the whole step.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from distir.simulate import Simulation
 
 Dropped = Mapping[str, frozenset[str]]
-"""By function: the values that its backward functions compute again."""
+"""By function: the residuals that its VJP functions recompute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A value of a function that is dropped, and the statements of the entry function that call it."""
+    """A dropped residual of a function, and the statements of the entry function that call it."""
 
     function: str
     value: str
@@ -35,7 +35,7 @@ class Rung:
 
 @dataclass(slots=True)
 class _Layer:
-    """A function that layers call: what it saves, in bytes, and what its ops take, in seconds."""
+    """A function that layers call: the bytes of its residuals and the seconds of its ops."""
 
     function: str
     calls: set[int]
@@ -45,7 +45,7 @@ class _Layer:
     dropped: list[str] = field(default_factory=list[str])
 
     def again(self, dropped: Collection[str]) -> float:
-        """Seconds to compute values again, each op once."""
+        """The seconds to recompute values, each op once."""
         kept = self.saved.keys() - set(dropped)
         waiting, done, total = list(dropped), set[int](), 0.0
         while waiting:
@@ -61,9 +61,9 @@ class _Layer:
 def ladder(
     module: Module, entry: Function, analysis: Analysis, turn: int, calls: Collection[int], machine: Simulation
 ) -> list[Rung]:
-    """The values to drop, one after the other. `calls`: the statements of the entry function that are layers.
+    """The residuals to drop, one after the other. `calls`: the statements of the entry function that are layers.
 
-    Empty where layers are no functions, or save nothing of their own.
+    Empty if layers are not functions, or save no residuals.
     """
     layers = list(_layers(module, entry, analysis, turn, calls, machine))
     found: list[Rung] = []
@@ -80,7 +80,7 @@ def ladder(
 
 
 def dropped_by(rungs: Sequence[Rung], more: int) -> Iterator[tuple[Dropped, set[int]]]:
-    """What is dropped where: by all rungs, the last of which counts for the first `more` of its calls; 0: for all."""
+    """The residuals dropped by these rungs, the last one in the first `more` of its calls (0: in all)."""
     sets: dict[str, set[str]] = {}
     places: dict[str, set[int]] = {}
     for rung in rungs:
@@ -98,7 +98,7 @@ def dropped_by(rungs: Sequence[Rung], more: int) -> Iterator[tuple[Dropped, set[
 
 
 def _price(layer: _Layer, name: str) -> float:
-    """Seconds for each byte that dropping one more value takes."""
+    """The additional seconds per byte of dropping one more residual."""
     more = layer.again([*layer.dropped, name]) - layer.again(layer.dropped)
     return more / layer.saved[name]
 
@@ -127,7 +127,7 @@ def _layers(
 
 
 def _own(entry: Function, pair: Pair, places: Sequence[int], turn: int) -> set[str]:
-    """The values of a function that it returns for its backward function alone."""
+    """The values that a function returns for its VJP function alone."""
     position = {arg: i for i, arg in enumerate(pair.function.returned) if isinstance(arg, str)}
     other = {name for s in entry.body[:turn] for name in names(getattr(s, "args", ()))} | {*names(entry.returned)}
     found: set[str] = set()

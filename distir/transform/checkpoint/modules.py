@@ -1,7 +1,7 @@
-"""Parts of a transformer's layer that are recomputed by name, as Megatron Core does with `recompute_modules`.
+"""The parts of a transformer layer that can be recomputed by name, as with Megatron Core's `recompute_modules`.
 
-What a part is follows from what the layer's function computes, not from its names. Terms and extents are those of
-megatron/core/transformer/transformer_config.py (core 0.16), `recompute_modules`.
+Parts are recognised by the ops of the layer's function, not by names. Terms and extents are those of
+`recompute_modules` in megatron/core/transformer/transformer_config.py (core 0.16).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DENSE: Final = ("MatMul", "Gemm", "ScaledMatMul")
 
 
 def attention(function: Function, state: State) -> set[str]:
-    """The attention core; of attention that is one op, what it saves beside its result, so that it runs once more."""
+    """The attention core; if attention is one op, what it saves beside its result, so that it runs again."""
     found = set(attention_core(function, state))
     for statement in _applies(function):
         if statement.op == "Attention":
@@ -35,24 +35,24 @@ def norms(function: Function, state: State) -> set[str]:
 
 
 def dense(function: Function, state: State) -> set[str]:
-    """What is inside a dense feed-forward layer, from its normalised input on."""
+    """The inner values of a dense feed-forward layer, from its normalised input on."""
     return {name for _, inside in _branches(function) if not inside & _heads(function) for name in inside}
 
 
 def experts(function: Function, state: State) -> set[str]:
-    """What is inside a layer of experts, from its normalised input on: router, exchange, experts, shared ones."""
+    """The inner values of an expert layer, from its normalised input on: router, exchange, experts, shared experts."""
     return {name for _, inside in _branches(function) if _has(function, inside, ("Route",)) for name in inside}
 
 
 def shared(function: Function, state: State) -> set[str]:
-    """What is inside shared experts: of a layer of experts, what neither leads to the router's choice nor follows."""
+    """The inner values of shared experts: in an expert layer, those that do not depend on routing nor lead to it."""
     inside = experts(function, state)
     chosen = {name for s in _applies(function) if s.op == "Route" for name in s.results}
     return inside - _leading_to(function, chosen) - _following(function, chosen)
 
 
 def activations(function: Function, state: State) -> set[str]:
-    """The activation functions of experts: what lies between their products."""
+    """The activation functions of experts: the values between their products."""
     products = [s for s in _applies(function) if s.op in RAGGED]
     made = {name for s in products for name in s.results}
     taken = {name for s in products for name in names(s.args[:1])}
@@ -61,7 +61,7 @@ def activations(function: Function, state: State) -> set[str]:
 
 
 def latents(function: Function, state: State) -> set[str]:
-    """Of multi-head latent attention: queries, keys and values, from the normalised latents on, rotated."""
+    """In multi-head latent attention: rotated queries, keys and values, from the normalised latents on."""
     ends = {name for norm, _ in _branches(function) for name in norm.results}
     params = {p.name for p in function.params}
     inner = (s for s in _applies(function) if s.op in NORMS and s.args[0] not in params)
@@ -80,11 +80,11 @@ MODULES: Final[Mapping[str, Callable[[Function, State], set[str]]]] = {
     "moe_act": activations,
     "mla_up_proj": latents,
 }
-"""By name: the values of a layer's function that are recomputed."""
+"""By name: finds the values of a layer's function to recompute."""
 
 
 def modules_of(text: str) -> tuple[str, ...]:
-    """The names in a list with commas. Raises StepError for one that there is not."""
+    """The names in a comma-separated list. Raises StepError for an unknown one."""
     found = tuple(word.strip() for word in text.split(",") if word.strip())
     for name in found:
         if name not in MODULES:
@@ -95,7 +95,7 @@ def modules_of(text: str) -> tuple[str, ...]:
 
 
 def with_copies(function: Function, values: set[str]) -> set[str]:
-    """Values, and their copies in 8-bit floats, which are saved in their place."""
+    """Values with their 8-bit copies, which are saved instead of them."""
     copies = (s for s in _applies(function) if s.op in ("QuantizeFloat8", "ScaleToFloat8") and s.args[0] in values)
     return values | {name for s in copies for name in s.results[:2]}
 
@@ -105,7 +105,7 @@ def _applies(function: Function) -> Iterator[Apply]:
 
 
 def _branches(function: Function) -> Iterator[tuple[Apply, set[str]]]:
-    """What normalises what is added to later, and the values that follow from it up to that sum."""
+    """The branches of residual sums: each a normalisation, and the values computed from it up to the sum."""
     for norm in _applies(function):
         if norm.op in NORMS:
             joins = [s for s in _applies(function) if s.op in ("Add", "Sum") and norm.args[0] in s.args]
@@ -117,7 +117,7 @@ def _branches(function: Function) -> Iterator[tuple[Apply, set[str]]]:
 def _following(
     function: Function, start: Iterable[str], ends: Callable[[Statement], bool] = lambda statement: False
 ) -> set[str]:
-    """Values, and those that follow from them, but for results of statements at which that `ends`."""
+    """Values and those computed from them, up to statements for which `ends` holds."""
     found = {*start}
     for statement in function.body:
         if isinstance(statement, (Apply, Call)) and not found.isdisjoint(names(statement.args)) and not ends(statement):
@@ -126,7 +126,7 @@ def _following(
 
 
 def _leading_to(function: Function, end: Iterable[str]) -> set[str]:
-    """Values, and those that they follow from."""
+    """Values and those from which they are computed."""
     found = {*end}
     for statement in reversed(function.body):
         if isinstance(statement, (Apply, Call)) and not found.isdisjoint(statement.results):
@@ -139,7 +139,7 @@ def _has(function: Function, values: Collection[str], ops: Collection[str]) -> b
 
 
 def _heads(function: Function) -> set[str]:
-    """Values of which a branch is no dense feed-forward layer: results of attention, and of the choice of experts."""
+    """Values that mark a branch as no dense feed-forward layer: results of attention and of routing."""
     params = {p.name for p in function.params}
     return {
         name for s in _applies(function) if s.op in ("Attention", "Route") or _is_core(s, params) for name in s.results
@@ -147,5 +147,5 @@ def _heads(function: Function) -> set[str]:
 
 
 def _is_core(statement: Apply, params: Collection[str]) -> bool:
-    """Whether two activations are multiplied."""
+    """Whether both operands of a product are activations."""
     return statement.op in ("MatMul", "Einsum") and all(a not in params for a in statement.args if isinstance(a, str))

@@ -1,4 +1,4 @@
-"""Dropping what runs of blocks compute, and computing it again where the backward pass needs it."""
+"""Drops the inner values of runs of blocks, and recomputes them where the backward pass needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distir.transform.operands import with_operands
 def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -> Function | None:
     """The entry function with the values `inside` dropped before statement `turn`, and recomputed as late as possible.
 
-    `inside`: by value, what computes it. None if the backward pass needs none.
+    `inside`: by value, the statement that computes it. None if the backward pass uses none of them.
     """
     back = _WayBack(namer(entry), inside, {})
     body = list(entry.body[:turn])
@@ -32,10 +32,10 @@ def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -
 def inside_runs(
     entry: Function, step: TrainingStep, count: int, layers: int, host: Container[str]
 ) -> dict[str, Apply | Call]:
-    """The values that only their own run of `count` blocks needs before the backward pass, and what computes them.
+    """The values used within their run of `count` blocks alone before the backward pass, and their statements.
 
-    Of the first `layers` blocks, without values on the `host`, which take no device's memory. What passes between runs
-    is not inside.
+    For the first `layers` blocks. Values on the `host` take no device memory and are left out, as are values passed
+    from one run to the next.
     """
     run_of = {i: number // count for number, block in enumerate(step.blocks[:layers]) for i in block}
     outside = {*names(entry.returned), *step.prepared}
@@ -50,14 +50,14 @@ def inside_runs(
 
 @dataclass(slots=True)
 class _WayBack:
-    """What has been recomputed so far: new names by old ones."""
+    """The values recomputed so far: new names by old ones."""
 
     namer: FunctionBuilder
     inside: Mapping[str, Apply | Call]
     again: dict[str, Arg]
 
     def need(self, wanted: Iterable[str], body: list[Statement]) -> None:
-        """Append what computes the values wanted, as far as they were dropped."""
+        """Append the statements that recompute the values wanted, as far as they were dropped."""
         pending = [name for name in wanted if name in self.inside and name not in self.again]
         while pending:
             name = pending[-1]

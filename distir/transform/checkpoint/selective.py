@@ -1,8 +1,8 @@
-"""Selective recomputation (Korthikanti et al., arXiv:2205.05198): of the attention core, and of nothing else.
+"""Selective recomputation (Korthikanti et al., arXiv:2205.05198): of the attention core alone.
 
-The core is what lies between the product of queries and keys and that with the values: scores, mask, softmax, dropout.
-It takes memory with the square of the sequence's length, and little time to compute again from queries and keys, which
-are kept. Of an attention that is one op there is no core: it saves nothing of that size.
+The core is the computation between the product of queries and keys and the product with values: scores, mask, softmax,
+dropout. Its memory grows with the square of the sequence length, and recomputing it from queries and keys, which are
+retained, takes little time. Attention that is one op saves nothing of that size and has no core.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from distir.transform.inline import inline
 from distir.transform.operands import with_operands
 
 PRODUCTS = frozenset({"MatMul", "Einsum"})
-"""Ops that an attention core lies between."""
+"""The ops between which an attention core lies."""
 
 BATCHED = 3
-"""The least rank of a product of activations; products with weights take matrices."""
+"""The least rank of operands in a product of activations; products with weights take matrices."""
 
 Makers = Mapping[str, Apply]
 
 
 def attention_core(function: Function, state: State) -> dict[str, Apply]:
-    """The values of a function that are of an attention core, on a device, and what computes them."""
+    """The values of attention cores in a function, on a device, and the statements that compute them."""
     users: dict[str, list[Apply | Call]] = {}
     made: set[str] = set()
     for statement in function.body:
@@ -65,9 +65,9 @@ def attention_core(function: Function, state: State) -> dict[str, Apply]:
 
 
 def with_shallow_cores(module: Module) -> Module:
-    """The module with those functions inlined that compute a softmax and are called by others than the entry function.
+    """The module with calls inlined such that each softmax is in a function that the entry function calls.
 
-    A function that the entry function calls has its VJP function called there too, so that what they hand over is seen.
+    The VJP functions of such functions are called by the entry function too, so their residuals are visible there.
     """
     entry = entry_of(module)
     bodies = {f.name: f.body for f in module}
@@ -95,7 +95,7 @@ def _on_host(state: State, name: str) -> bool:
 
 
 def _followers(product: Apply, users: Mapping[str, Sequence[Apply | Call]]) -> tuple[list[Apply], bool]:
-    """A product and the ops that follow it up to the next products; whether all ways from it end in one."""
+    """A product and the ops after it up to the next products; whether all paths from it end in one."""
     found = [product]
     ended = True
     for statement in found:  # grows while it is walked
@@ -111,12 +111,12 @@ def _followers(product: Apply, users: Mapping[str, Sequence[Apply | Call]]) -> t
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A function and its VJP function: which of the latter's parameters are values of the function."""
+    """A function, its VJP function, and which parameters of the latter are values of the function."""
 
     function: Function
     vjp: Function
     values: Mapping[int, str]
-    """By parameter of the VJP function: a parameter of the function, or what it returns."""
+    """By parameter of the VJP function: the parameter or returned value of the function."""
 
 
 def recomputed_cores(
@@ -125,7 +125,7 @@ def recomputed_cores(
     """The module with attention cores recomputed inside the functions of the backward pass.
 
     `turn`: the first statement of the backward pass. `calls`: the statements of the entry function with these cores.
-    None if none of them keeps one.
+    None if no call saves a core.
     """
     writer = _Variants(module, entry)
     for pair, places, back in pairs_of(module, entry, turn, calls):
@@ -142,8 +142,8 @@ def recomputed_values(
 ) -> Module | None:
     """The module with values recomputed inside the functions of the backward pass.
 
-    `groups`: by function the values, and the statements of the entry function that call it; each in one group.
-    None if none of them is kept for the backward pass.
+    `groups`: by function, the values and the statements of the entry function that call it; each call is in one group.
+    None if no value is saved for the backward pass.
     """
     writer = _Variants(module, entry)
     for values, calls in groups:
@@ -156,14 +156,14 @@ def recomputed_values(
 
 
 def dropped_between_products(function: Function) -> frozenset[str]:
-    """The values that a function returns, but attention's and those of its first, third, fifth, … product.
+    """The values that a function returns, except results of attention and of its first, third, fifth, … product.
 
-    Where it returns no such product itself, but what follows from it, as queries that are rotated, that stays instead.
+    If it returns not the product itself, but a value computed from it, such as rotated queries, that one is retained.
     """
     returned = set(names(function.returned))
     dropped: set[str] = set()
     kept: set[str] = set()
-    """What stays, or is to stay in the form of what follows from it."""
+    """The values to retain, themselves or in the form of a value computed from them."""
     products = 0
     for statement in function.body:
         if not isinstance(statement, (Apply, Call)):
@@ -182,20 +182,20 @@ def dropped_between_products(function: Function) -> frozenset[str]:
 
 
 def arguments_of(entry: Function, analysis: Analysis, place: int) -> tuple[Value, ...]:
-    """What is known of the arguments of a call in the entry function."""
+    """The arguments of a call in the entry function, as analysed."""
     return tuple(analysis.states[entry.name](entry.body[place].args))  # type: ignore[union-attr]
 
 
 def pairs_of(
     module: Module, entry: Function, turn: int, calls: Collection[int]
 ) -> Iterable[tuple[Pair, list[int], dict[int, int]]]:
-    """Functions with their VJP functions; the statements that call them, and by a VJP's call that of the function."""
+    """Functions with their VJP functions, the statements that call them, and by a VJP's call that of its function."""
     made = {name: i for i, s in enumerate(entry.body[:turn]) if isinstance(s, Call) for name in s.results if name}
     by_functions: dict[tuple[str, str], dict[int, int]] = {}
     for index, statement in enumerate(entry.body[turn:], turn):
         if isinstance(statement, Call):
             taken = Counter(made[arg] for arg in statement.args if isinstance(arg, str) and arg in made)
-            for source, _ in taken.most_common(1):  # it takes of the layer before what that gives to all
+            for source, _ in taken.most_common(1):  # a value of the previous layer that all layers use
                 called = entry.body[source]
                 if source in calls and isinstance(called, Call):
                     by_functions.setdefault((called.function, statement.function), {})[index] = source
@@ -207,7 +207,7 @@ def pairs_of(
 
 
 def _values(function: Function, call: Statement, back: Statement) -> dict[int, str]:
-    """By operand of the call of a VJP function: the value of the function that it is."""
+    """By operand of a VJP function's call: the corresponding value of the function."""
     assert isinstance(call, Call)
     assert isinstance(back, Call)
     known: dict[str, str] = {}
@@ -221,21 +221,21 @@ def _values(function: Function, call: Statement, back: Statement) -> dict[int, s
 
 
 class _Variants:
-    """Writes functions that keep no core, with VJP functions that compute it again, and the calls of both."""
+    """Writes functions that do not save some values, VJP functions that recompute them, and the calls of both."""
 
     def __init__(self, module: Module, entry: Function) -> None:
         self.before, self.entry = module, entry
         self.body = list(entry.body)
         self.written: list[Function] = []
         self.called: dict[str, str] = {}
-        """By new function: the one that it is a variant of."""
+        """By new function: the function of which it is a variant."""
         self.changed = False
         self.functions = FunctionBuilder("")
         for name in module.functions:
             self.functions.fresh(name)
 
     def replace(self, pair: Pair, dropped: Mapping[int, str], places: Sequence[int], back: Mapping[int, int]) -> None:
-        """Let calls of a function keep nothing that is `dropped`, and those of its VJP function compute it again."""
+        """Let calls of a function save no value in `dropped`, and calls of its VJP function recompute those values."""
         gone = set(dropped.values())
         vjp, more = self._vjp(pair, dropped)
         left = [i for i, arg in enumerate(pair.function.returned) if arg not in gone]
@@ -262,7 +262,7 @@ class _Variants:
         self.changed = True
 
     def _vjp(self, pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list[str]]:
-        """The VJP function that computes what is dropped, and which parameters of the function it takes in addition."""
+        """The VJP function that recomputes dropped values, and the function's parameters that it takes for that."""
         f = namer(pair.vjp)
         called = {name: pair.vjp.params[i].name for i, name in pair.values.items() if i not in dropped}
         makers = {n: s for s in pair.function.body if isinstance(s, (Apply, Call)) for n in s.results}
@@ -273,7 +273,7 @@ class _Variants:
         again = {pair.vjp.params[i].name: name for i, name in dropped.items()}
 
         def need(name: str) -> None:
-            """Write what computes a value of the function, if it is not there."""
+            """Write the statements that compute a value of the function, unless it is available."""
             waiting = [name]
             while waiting:
                 current = waiting[-1]
@@ -311,7 +311,7 @@ class _Variants:
         return new
 
     def module(self) -> Module:
-        """The module; a new function has the name of the one that it replaces if nothing else calls that."""
+        """The module; a new function takes the name of the one that it replaces if nothing else calls that one."""
         entry = replace(self.entry, body=tuple(self.body))
         others = [f for f in self.before if f.name != entry.name]
         used = called_by((*others, entry))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from distir.simulate import Simulation
 
 FULL = ("full", "block")
-"""What recomputes all of a block; the second is the older name."""
+"""The values of the step that mean full recomputation; the second is the older name."""
 
 
 @step(after=("cse", "grad"), tries=always("checkpoint=selective", "checkpoint=products", "checkpoint=full"))
@@ -89,10 +89,10 @@ def checkpoint(
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """What is recomputed: all inside the first `full` blocks, `group` at a time; attention cores of `selective` ones.
+    """What to recompute: all inside the first `full` blocks, in groups; attention cores of `selective` ones.
 
-    The latter follow the former. None: all blocks. Or values of the other blocks: those of the first `rungs` of the
-    ladder, the last of them in the first `places` blocks that have it (0: all).
+    `selective` blocks follow the `full` ones. None: all blocks. Otherwise residuals of the other blocks: the first
+    `rungs` rungs of the ladder, the last of them in the first `places` blocks that have it (0: all).
     """
 
     full: int | None = 0
@@ -101,9 +101,9 @@ class Recomputed:
     rungs: int = 0
     places: int = 0
     products: int | None = 0
-    """In the first so many blocks, all but attention and every other product."""
+    """The number of first blocks in which all but attention and every other product is recomputed."""
     modules: tuple[str, ...] = ()
-    """Of the `selective` blocks: the parts that are recomputed, instead of attention cores."""
+    """The parts recomputed in the `selective` blocks, instead of attention cores."""
 
     def __str__(self) -> str:
         said = [f"checkpoint={'full' if self.group == 1 else self.group}{_layers(self.full)}"] if self.full != 0 else []
@@ -118,7 +118,7 @@ def _layers(number: int | None) -> str:
 
 
 def _read(value: str, layers: int, modules: tuple[str, ...]) -> tuple[Recomputed, int | None]:
-    """What is to be recomputed, or a size in bytes. Raises StepError."""
+    """Parse the step's value: what to recompute, or a memory size in bytes. Raises StepError."""
     text, some = str(value), layers or None
     if modules and text != "selective":
         raise StepError(f"`modules` is an option of `checkpoint=selective`, found `checkpoint={text}`")
@@ -158,7 +158,7 @@ def _check_one_device(module: Module, entry: Function, analysis: Analysis) -> No
 
 @dataclass(frozen=True, slots=True)
 class _Recomputation:
-    """A training step, read."""
+    """A training step to which choices can be applied."""
 
     module: Module
     entry: Function
@@ -167,16 +167,16 @@ class _Recomputation:
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """The number of blocks."""
         return len(self.step.blocks)
 
     def ladder(self, machine: Simulation) -> list[Rung]:
-        """What to drop first. `machine`: the program as it is, simulated."""
+        """The ladder of residuals to drop. `machine`: the simulation of the unchanged program."""
         calls = {i for block in self.step.blocks for i in block if isinstance(self.entry.body[i], Call)}
         return ladder(self.module, self.entry, self.analysis, self.step.turn, calls, machine)
 
     def carried_out(self, choice: Recomputed, rungs: Sequence[Rung] = ()) -> Module | None:
-        """The module with that recomputed; None if a part of the choice changes nothing. `rungs`: the ladder."""
+        """The module with a choice applied; None if a part of the choice changes nothing. `rungs`: the ladder."""
         state = self.analysis.states[self.entry.name]
         host = {n for n, v in state.items() if v is not None and types.device_of(type_of(v)) == HOST}
         full = self.blocks if choice.full is None else choice.full
@@ -222,7 +222,7 @@ class _Recomputation:
         return Module(found if f.name == entry.name else f for f in module)
 
     def _parts(self, modules: Sequence[str], calls: Collection[int]) -> dict[str, set[str]]:
-        """By function that is called there: the values of these parts of it. Raises ProgramError for a part of none."""
+        """By callee: the values of these parts. Raises ProgramError for a part that no layer has."""
         found: dict[str, set[str]] = {}
         missing = set(modules)
         for place in sorted(calls):
@@ -239,7 +239,7 @@ class _Recomputation:
         return found
 
     def _between_products(self, layers: int | None) -> Module | None:
-        """The module with so many blocks recomputed, but for attention and every other product; None if nothing is."""
+        """The module with blocks recomputed except attention and every other product; None if that changes nothing."""
         calls = {i for block in self.step.blocks[:layers] for i in block if isinstance(self.entry.body[i], Call)}
         called = {s.function for i in calls if isinstance(s := self.entry.body[i], Call)}
         values = {name: dropped_between_products(self.module.functions[name]) for name in called}
@@ -251,19 +251,19 @@ class _Recomputation:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What a program takes: seconds, and bytes on the device that needs most."""
+    """The cost of a program: its latency in seconds, and the greatest peak of a device in bytes."""
 
     seconds: float
     peak: int
 
     @classmethod
     def of(cls, simulation: Simulation) -> _Measured:
-        """Of a simulated program."""
+        """The cost of a simulated program."""
         return cls(simulation.latency_s, max((u.peak_memory_bytes for u in simulation.devices.values()), default=0))
 
 
 class _Choices:
-    """The choices for a training step on one device, simulated as far as they are asked for."""
+    """The choices for a training step on one device, simulated on demand."""
 
     def __init__(self, plan: _Recomputation, hardware: str) -> None:
         from distir.simulate import simulate  # needed for memory targets alone
@@ -275,7 +275,7 @@ class _Choices:
         self.known: dict[Recomputed, _Measured | None] = {Recomputed(): _Measured.of(plain)}
 
     def tried(self, choice: Recomputed) -> _Measured | None:
-        """What the program takes; None for what changes nothing."""
+        """The cost of a choice; None if it changes nothing."""
         if choice not in self.known:
             made = self.plan.carried_out(choice, self.rungs)
             self.known[choice] = None
@@ -285,7 +285,7 @@ class _Choices:
         return self.known[choice]
 
     def fastest(self, target: int) -> Recomputed | None:
-        """The fastest choice that takes so many bytes at most."""
+        """The fastest choice within a memory limit."""
 
         def fits(choice: Recomputed) -> bool:
             found = self.tried(choice)
@@ -296,11 +296,11 @@ class _Choices:
         return min(filter(fits, [*self.known]), key=lambda choice: self._of(choice).seconds, default=None)
 
     def least(self) -> Recomputed:
-        """Of the choices tried so far, the one that takes the fewest bytes."""
+        """The choice with the lowest peak of those tried so far."""
         return min((c for c, found in self.known.items() if found), key=lambda choice: self._of(choice).peak)
 
     def peak(self, choice: Recomputed) -> int:
-        """The bytes of a choice that was tried."""
+        """The peak of a choice that was tried."""
         return self._of(choice).peak
 
     def _of(self, choice: Recomputed) -> _Measured:
@@ -310,7 +310,7 @@ class _Choices:
 
 
 def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
-    """The fastest program that fits, the one given included: with all steps applied that are behind this one."""
+    """The fastest program that fits, the unchanged one included, once all later steps of the command are applied."""
     _check_sizes(plan.entry)
     finished = _finished(plan, hardware)
     choices = _Choices(plan, hardware)
@@ -342,9 +342,9 @@ Finished = Callable[[Module], _Measured]
 
 
 def _finished(plan: _Recomputation, hardware: str) -> Finished | None:
-    """What a program takes with the steps behind this one applied; None where there are none, or they refuse it.
+    """The cost of a program with the later steps applied; None if there are none, or they refuse it.
 
-    On `hardware`, or where that lacks the devices, on that of one of these steps.
+    On `hardware`; if it has too few devices, on the hardware that one of these steps names.
     """
     from distir.simulate import simulate  # needed for memory targets alone
 
@@ -361,7 +361,7 @@ def _finished(plan: _Recomputation, hardware: str) -> Finished | None:
     try:
         first = made(plan.module)
     except (ProgramError, StepError):
-        return None  # applied in turn, they report it themselves
+        return None  # these steps report it themselves when they are applied
     machines = dict.fromkeys([hardware, *(str(a.options["hardware"]) for a in behind if "hardware" in a.options)])
     refused: ProgramError | None = None
     for machine in machines:
@@ -382,16 +382,16 @@ def _finished(plan: _Recomputation, hardware: str) -> Finished | None:
 
 
 TRIES = 6
-"""How many mixtures are tried with the steps behind, each of which may take seconds."""
+"""The most choices tried with the later steps, each of which may take seconds."""
 
 
 def _fastest_finished(
     choices: _Choices, finished: Finished, target: int, measured: dict[Recomputed, _Measured | None]
 ) -> Recomputed | None:
-    """The fastest choice that fits once the steps behind are applied: `measured` by choice.
+    """The fastest choice that fits once the later steps are applied. `measured`: costs by choice.
 
-    Which choice saves so many bytes for the fewest seconds is asked of the program on one device; how many it must
-    save there is narrowed down between one that does not fit and one that does.
+    The program on one device determines which choice saves a number of bytes for the fewest seconds. That number is
+    found by bisection between a choice that does not fit and one that does.
     """
 
     def peak(choice: Recomputed) -> int:
@@ -425,7 +425,7 @@ def _fastest_finished(
 
 
 def _told(choice: Recomputed, rungs: Sequence[Rung], found: _Measured, before: float) -> str:
-    """What is recomputed, and what it costs."""
+    """The line that reports what is recomputed and what it costs."""
     if choice == Recomputed():
         return "fits as it is"
     more = f", {(found.seconds / before - 1):.1%} longer" if before else ""
@@ -433,7 +433,7 @@ def _told(choice: Recomputed, rungs: Sequence[Rung], found: _Measured, before: f
 
 
 def _said(choice: Recomputed, rungs: Sequence[Rung]) -> str:
-    """A choice in words."""
+    """Describes a choice."""
     said = [str(choice)] if choice.full != 0 or choice.selective != 0 or not choice.rungs else []
     taken = rungs[: choice.rungs]
     last = taken[-1:] if choice.places else taken[:0]
@@ -446,7 +446,7 @@ def _said(choice: Recomputed, rungs: Sequence[Rung]) -> str:
 
 
 Family = list[Recomputed]
-"""Choices that each recompute more than the one before."""
+"""A sequence of choices, each of which recomputes more than the previous one."""
 
 
 def _families(blocks: int, rungs: Sequence[Rung]) -> Iterator[Family]:
@@ -469,7 +469,7 @@ def _some(count: int) -> list[int]:
 
 
 def _narrowed(family: Family, fits: Callable[[Recomputed], bool]) -> None:
-    """Try members until it is known which is the first that fits: by halves, as each recomputes more."""
+    """Find the first choice that fits, by bisection, as each recomputes more than the previous one."""
     low, high = 0, len(family) - 1
     if not family or not fits(family[high]):
         return
@@ -483,7 +483,7 @@ def _narrowed(family: Family, fits: Callable[[Recomputed], bool]) -> None:
 
 
 def _groups(blocks: int) -> Iterator[int]:
-    """Numbers of blocks in a group to be tried: 2, 3, 4, 6, 8, 12 and so on, and all of them."""
+    """The sizes of groups to try: 2, 3, 4, 6, 8, 12, …, and all blocks."""
     size = 2
     while size < blocks:
         yield size

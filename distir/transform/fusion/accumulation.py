@@ -1,8 +1,8 @@
-"""Products that are added to something: `C + A·B` as one product that accumulates, in the memory of C.
+"""Products that accumulate: `C + A·B` as one product that writes into the memory of C.
 
-What Megatron calls gradient accumulation fusion: a weight gradient of one more microbatch is written by the product
-itself, where a product and a sum would write and read it twice more. Where the sum is in another element type than the
-product's, the two and the cast between them are a kernel (`groups`).
+Megatron calls this gradient accumulation fusion: the product itself adds a microbatch's weight gradient, which saves
+the traffic of a separate sum. If the sum has another element type than the product, product, cast and sum become one
+kernel (`groups`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOTALS = frozenset({"Add", "Sum"})
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """How a term is added to a sum: by the statements `chain`, of which the last gives the new sum."""
+    """The statements `chain` that add a term to a sum; the last one defines the new sum."""
 
     chain: Sequence[int]
     so_far: str
@@ -29,7 +29,7 @@ class Accumulation:
 
 
 def makes_a_weight_gradient(statement: Statement) -> bool:
-    """Whether this is the product of what goes into a layer, transposed, and of the gradient of what comes out."""
+    """Whether this is a weight gradient: the product of a layer's transposed input and its output's gradient."""
     if not isinstance(statement, Apply) or len(statement.results) != 1 or DISCARD in statement.results:
         return False
     if statement.op == "Gemm":
@@ -42,7 +42,7 @@ def makes_a_weight_gradient(statement: Statement) -> bool:
 def accumulation_of(
     term: str, stream: str, body: Sequence[Statement], used: Mapping[str, Sequence[int]]
 ) -> Accumulation | None:
-    """How a value is added to one other on a stream, perhaps in another element type, if nothing else uses it."""
+    """How a value is added to another on a stream, possibly in another element type; None if it has other uses."""
     chain: list[int] = []
     while True:
         users = used.get(term, ())
@@ -60,7 +60,7 @@ def accumulation_of(
 
 
 def accumulated(module: Module, states: Mapping[str, State]) -> Module:
-    """The module with products that accumulate. `states`: of the functions in which to look for some."""
+    """The module with products that accumulate. `states`: those of the functions to rewrite."""
     return Module(_accumulated(f, states[f.name]) if f.name in states and not f.kernel else f for f in module)
 
 

@@ -1,4 +1,4 @@
-"""What one kernel computes, but a call stands between: it moves to the other side, and functions stay functions.
+"""Moves ops across calls, where one kernel can compute them with ops on the other side. Functions stay functions.
 
 - Elementwise ops at the end of a layer, above all its residual sum, go to where the result is used first: into the
   caller, or on into the function that it calls next. So the next layer takes both terms and fuses their sum with its
@@ -6,7 +6,7 @@
 - The sum over microbatches of a gradient goes from the caller into the function that computes the gradient, so that
   the product adds to the sum itself (`accumulation`).
 
-A function that takes something in is another function, beside the one without it: written once, called as often.
+A function into which ops move becomes a second function, written once, beside the one without them.
 """
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ READING = frozenset({"pointwise", "rows", "reduction"})
 
 
 def with_sums_inside(module: Module) -> Module:
-    """The module in which functions that compute weight gradients add them to their sums, where their callers did."""
+    """The module in which functions add weight gradients to their sums, instead of their callers."""
     return _Sums(module).done()
 
 
 def with_ends_moved(analysis: Analysis, reached: Sequence[Instance]) -> Module:
-    """The module with elementwise ops at the ends of functions moved to where their results are used first.
+    """The module with elementwise ops at the ends of functions moved to the first use of their results.
 
-    The same module where nothing moves. `reached`: what the entry runs.
+    The same module if nothing moves. `reached`: the instances that the entry runs.
     """
     return _Ends(analysis, reached).done()
 
 
 @dataclass
 class _Variants:
-    """The functions of a module, and those that are made of them."""
+    """The functions of a module, and their variants."""
 
     module: Module
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     known: dict[object, str] = field(default_factory=dict[object, str])
-    """By what was moved into which function: the function with it."""
+    """By moved ops and function: the name of the variant."""
     made: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
-    """By function: those that were made of it."""
+    """By function: its variants."""
 
     def __post_init__(self) -> None:
         self.functions = dict(self.module.functions)
@@ -78,7 +78,7 @@ class _Variants:
             self.taken.fresh(name)
 
     def module_of_used(self) -> Module:
-        """The functions, but for those that nothing calls any more; made ones are behind what they are made of."""
+        """The module without functions that are no longer called; variants follow their originals."""
         called = called_by(self.functions.values())
         before = called_by(self.module)
         kept = {*entry_names(self.module), *(name for name in self.module.functions if name not in before), *called}
@@ -90,7 +90,7 @@ class _Variants:
         return Module(self.functions[name] for name in order if name in kept)
 
     def add(self, origin: str, hint: str, function: Function) -> str:
-        """Add a function that is made of another one, under a free name."""
+        """Add a variant of a function, under a free name."""
         name = self.taken.fresh(hint)
         self.functions[name] = replace(function, name=name)
         self.made.setdefault(origin, []).append(name)
@@ -98,7 +98,7 @@ class _Variants:
 
 
 class _Mentions:
-    """Where the values of a function are: the statements that use each, and the one that makes it."""
+    """The use-def chains of a function."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -108,7 +108,7 @@ class _Mentions:
 
 @dataclass
 class _Sums(_Variants):
-    """Sums of gradients, on their way into the functions that compute their terms."""
+    """Moves sums of gradients into the functions that compute their terms."""
 
     mentions: dict[str, _Mentions] = field(default_factory=dict[str, "_Mentions"])
     """By function."""
@@ -147,7 +147,7 @@ class _Sums(_Variants):
         return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
 
     def _is_weight_gradient(self, name: str, number: int) -> bool:
-        """Whether a function makes a result, and nothing else of it, by a product that can add it to something."""
+        """Whether a function computes a result by a product that can accumulate, and does not use it otherwise."""
         while True:
             function = self.functions[name]
             returned = function.returned[number]
@@ -163,7 +163,7 @@ class _Sums(_Variants):
             name, number = made.function, made.results.index(returned)
 
     def _called(self, call: Call, moved: Mapping[int, Accumulation], body: Sequence[Statement]) -> Call:
-        """A call that takes sums and gives the new ones, in the place of terms."""
+        """A call that takes sums and returns the new sums instead of terms."""
         chains = {n: [s for i in found.chain if isinstance(s := body[i], Apply)] for n, found in moved.items()}
         made, claims = list(call.results), list(call.claims)
         forms: list[object] = [call.function]
@@ -187,7 +187,7 @@ class _Sums(_Variants):
         chains: Mapping[int, Sequence[Apply]],
         terms: Mapping[int, str],
     ) -> str:
-        """The function that adds to sums what it gives: its name. `terms`: what the caller calls what it gives."""
+        """The name of the variant that adds its results to sums. `terms`: the caller's names of these results."""
         builder, returned = namer(function), list(function.returned)
         params, behind = list(function.params), dict[str, list[Statement]]()
         for number, chain in chains.items():
@@ -208,9 +208,9 @@ def _renamed(
     named: Mapping[str, str] | None = None,
     hints: Mapping[str, str] | None = None,
 ) -> list[Statement]:
-    """Statements in another function, which `instead` says the names of. It learns those of their results.
+    """Statements renamed for another function by `instead`, to which the names of their results are added.
 
-    `named`: names that results are to have; others are fresh, made of their `hints`, or of what they were.
+    `named`: names that results must have; others are fresh, from `hints` or their old names.
     """
     written: list[Statement] = []
     for statement in statements:
@@ -235,7 +235,7 @@ def _with(
     behind: Mapping[str, Sequence[Statement]] | None = None,
     without: Collection[int] = (),
 ) -> Function:
-    """A function of other parameters and results: statements come first, or behind values, and some are left out."""
+    """A function with other parameters and results, statements inserted first or after values, and some omitted."""
     body = list(first)
     for index, statement in enumerate(function.body):
         if not isinstance(statement, Return) and index not in without:
@@ -246,7 +246,7 @@ def _with(
 
 @dataclass(frozen=True)
 class _End:
-    """Elementwise statements at the end of a function, of which only the caller uses what they give."""
+    """Elementwise statements at the end of a function whose results only the caller uses."""
 
     members: tuple[int, ...]
     taken: tuple[str, ...]
@@ -255,18 +255,18 @@ class _End:
 
 @dataclass(frozen=True)
 class _Moving:
-    """An end in the caller, by the caller's names."""
+    """Such an end in the caller, with the caller's names."""
 
     statements: Sequence[Statement]
     taken: Mapping[str, Arg]
-    """Operands, by the names that they had where the end comes from."""
+    """Operands, by their names in the callee."""
     given: tuple[str, ...]
     hints: Mapping[str, str]
-    """By the caller's names: those that they had."""
+    """By the caller's name: the callee's."""
 
 
 class _Ends(_Variants):
-    """Ends of functions, on their way to where their results are used."""
+    """Moves ends of functions to the first use of their results."""
 
     def __init__(self, analysis: Analysis, reached: Sequence[Instance]) -> None:
         super().__init__(analysis.module)
@@ -283,7 +283,7 @@ class _Ends(_Variants):
                     self.calls.setdefault(statement.function, []).append((function, index))
 
     def done(self) -> Module:
-        """The module with ends moved."""
+        """The resulting module."""
         entries = entry_names(self.module)
         ends = {
             name: found
@@ -309,7 +309,7 @@ class _Ends(_Variants):
         return self.groupings[name]
 
     def _ends(self, name: str) -> Iterator[_End]:
-        """Kernels, and ops that are alone, that may leave a function: elementwise, and used by nothing else in it."""
+        """The elementwise kernels and single ops that may leave a function, which has no other use of their results."""
         function = self.instances[name].function
         returned = {arg for arg in function.returned if isinstance(arg, str)}
         makers = {n: i for i, s in enumerate(function.body) for n in results(s) if n in returned}
@@ -333,12 +333,12 @@ class _Ends(_Variants):
                 yield _End(members, tuple(taken), tuple(given))
 
     def _is_useful(self, name: str, end: _End) -> bool:
-        """Whether behind most calls a kernel would compute the end together with what uses its results first."""
+        """Whether for most calls one kernel would compute the end together with the first use of its results."""
         found = [self._is_read_there(name, end, *at) for at in self.calls[name]]
         return found.count(True) > found.count(False)
 
     def _is_read_there(self, name: str, end: _End, caller: Function, index: int) -> bool | None:
-        """The same for one call; None where nothing uses the results."""
+        """The same for one call; None if nothing uses the results."""
         call, function = caller.body[index], self.module.functions[name]
         found: bool | None = None
         for value in end.given:
@@ -353,7 +353,7 @@ class _Ends(_Variants):
         return found.elements if isinstance(found, TensorType) else None
 
     def _reads(self, name: str, index: int, value: str, size: Dim) -> bool:
-        """Whether a statement reads a value of so many elements in a loop over them; a call, where its body does."""
+        """Whether a statement, or the callee of a call, reads a value in a loop over that many elements."""
         instance = self.instances.get(name)
         if instance is None or size is None:
             return False
@@ -369,13 +369,13 @@ class _Ends(_Variants):
         return found is not None and found[0].kind in READING and found[0].elements == size
 
     def _without(self, function: Function, ends: Sequence[_End]) -> Function:
-        """A function that gives the operands of its ends in the place of their results."""
+        """The variant that returns the operands of its ends instead of their results."""
         left, gone = {i for end in ends for i in end.members}, {name for end in ends for name in end.given}
         returned = [*(arg for arg in function.returned if arg not in gone), *_more_returned(function, ends)]
         return _with(function, function.params, returned, without=left)
 
     def _opened(self, call: Call, ends: Sequence[_End], builder: FunctionBuilder) -> tuple[Call, list[_Moving]]:
-        """The call of a function without its ends, and these in its caller."""
+        """The call of a function without its ends, and the ends in its caller."""
         function = self.module.functions[call.function]
         gone = {name for end in ends for name in end.given}
         instead: dict[str, Arg] = {p.name: arg for p, arg in zip(function.params, call.args, strict=True)}
@@ -410,7 +410,7 @@ class _Ends(_Variants):
         return replace(call, results=tuple(made), claims=kept), moving
 
     def _moved(self, function: Function, ends: Mapping[str, Sequence[_End]]) -> Function:
-        """A function with the ends of those that it calls: in it, or in the ones that it calls next."""
+        """A function with the ends of its callees moved into itself, or into the callees that it calls next."""
         if not any(isinstance(s, Call) and s.function in ends for s in function.body):
             return self.functions[function.name]
         builder, used = namer(function), self.uses[function.name]
@@ -448,7 +448,7 @@ class _Ends(_Variants):
         return direct and any(self._reads(caller.name, goal, name, self._size(caller.name, name)) for name in read)
 
     def _taking(self, call: Call, moving: Sequence[_Moving], needed: Collection[str]) -> Call:
-        """The call of a function that begins with what moves into it. `needed`: what it gives, for others."""
+        """The call of a variant that begins with the moved ends. `needed`: their results that others use."""
         function = self.functions[call.function]
         builder = namer(function)
         params, args = list(function.params), list(call.args)
@@ -482,6 +482,6 @@ class _Ends(_Variants):
 
 
 def _more_returned(function: Function, ends: Sequence[_End]) -> list[str]:
-    """The values that a function without its ends gives besides those that it gave."""
+    """The values that a function without its ends returns in addition."""
     known = {*(p.name for p in function.params), *(arg for arg in function.returned if isinstance(arg, str))}
     return [name for name in dict.fromkeys(n for end in ends for n in end.taken) if name not in known]

@@ -1,4 +1,4 @@
-"""Casts for kernels written by hand: each reads what was cast, and has the cast of it to itself."""
+"""Casts for hand-written kernels: each gets its own copy of the cast, and so reads the operand before it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ VIEWS = frozenset({"Flatten", "Reshape"})
 
 
 def with_own_casts(function: Function, ops: Collection[str]) -> Function:
-    """The function with a copy of a cast, and of views behind it, for each of these ops that others share it with.
+    """The function with a copy of a shared cast, and of the views after it, for each of these ops.
 
-    A kernel for the gradient of a loss keeps the logits as they are, not a copy in Float32 that its loss would write.
+    So the gradient of a loss reads the logits themselves, not a Float32 copy that the loss would have to write.
     """
     makers = {name: s for s in function.body if isinstance(s, Apply) and len(s.results) == 1 for name in s.results}
     users = Counter(name for s in function.body for name in dict.fromkeys(names(operands(s))))
@@ -50,7 +50,7 @@ def with_own_casts(function: Function, ops: Collection[str]) -> Function:
 
 
 def _without(body: Sequence[Statement], copied: set[str]) -> tuple[Statement, ...]:
-    """The statements without those that made what is `copied`, as far as nothing uses it any more."""
+    """The statements without the original casts that are no longer used."""
     kept: list[Statement] = []
     used: set[str] = set()
     for statement in reversed(body):

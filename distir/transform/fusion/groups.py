@@ -1,7 +1,7 @@
-"""Which statements of a function are one kernel: greedily, along its data flow, by what their loops run over.
+"""Groups statements of a function into kernels: greedily, along data flow, by the elements over which they loop.
 
-Groups have a place in the order of statements: behind all that they need, before all that needs them. So no group waits
-for itself, and the program stays a schedule. Nothing is computed twice: a value that others need is a result.
+A group has a place in the order of statements, after all its operands and before all its uses. So there are no cycles
+among groups, and the order stays a schedule. Nothing is computed twice: a value with other uses is a result.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from distir.transform.fusion.accumulation import TOTALS, accumulation_of, makes_
 from distir.transform.fusion.parts import KernelPart, part_of
 
 MOST_MEMBERS = 64
-"""As many statements as torch.compile fuses (`max_fusion_size`)."""
+"""The most statements in a kernel, as in torch.compile (`max_fusion_size`)."""
 
 LONGEST_ROW = 1 << 18
-"""Elements of a row that is read again after its sum: such as the logits over a vocabulary."""
+"""The longest row, in elements, that a kernel reads again after reducing it: logits over a vocabulary, for instance."""
 
 FARTHEST = 64
-"""How many statements apart parts are that do not feed each other, and are computed together to read an operand once:
-values that are made early are held for long."""
+"""How many statements apart independent statements may be that are fused to read an operand once."""
 
 
 @dataclass(eq=False)
 class KernelGroup:
-    """Statements that are one kernel, by number in order. `place`: where it stands."""
+    """The statements of one kernel, by number. `place`: its position."""
 
     members: list[int]
     place: int
@@ -39,38 +38,38 @@ class KernelGroup:
     stream: str
     elements: Dim
     rows: tuple[Dim, bool] | None
-    """Of a reduction: how many rows, and whether their elements are contiguous."""
+    """For reductions: the number of rows, and whether their elements are contiguous."""
     closed: bool = False
-    """Nothing else joins it: a product that adds to a sum."""
+    """Whether it is complete, as a product that accumulates is."""
 
 
 Place = tuple[int, int, int]
-"""A number of a statement, before or behind what is there, and where several do, their order."""
+"""A position: a statement's number, before or after it, and the order among groups there."""
 
 
 @dataclass
 class Grouping:
-    """The statements of one function, those of them that may be fused, and the groups so far."""
+    """The grouping of one function's statements in progress."""
 
     function: Function
     domain: Checker
     state: State
     epilogues: bool
-    """Whether matrix products take what is done with each element of their results."""
+    """Whether elementwise ops on results of matrix products are fused as epilogues."""
     apart: frozenset[str] = frozenset()
-    """Ops that read their operands from memory: what makes these is in other kernels."""
+    """Ops that read their operands from memory: their producers are in other kernels."""
     around: frozenset[str] | None = None
-    """Ops whose kernels alone are formed, with the casts next to them; None: all kernels."""
+    """If set, only kernels of these ops are formed, with adjacent casts."""
     parts: dict[int, tuple[KernelPart, int]] = field(default_factory=dict[int, tuple[KernelPart, int]])
-    """By statement that may be in a kernel: what it brings, and its device."""
+    """By statement that may be fused: its loops, and its device."""
     owner: dict[int, KernelGroup] = field(default_factory=dict[int, KernelGroup])
     """The group of a statement that is in one."""
     moved: dict[int, Place] = field(default_factory=dict[int, "Place"])
-    """Where statements stand that were in one."""
+    """The positions of statements that left a group."""
     on_device: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"])
-    """The statements that give something on a device. What others do does not matter to its kernels."""
+    """By device: the statements with results on it."""
     late: set[str] = field(default_factory=set[str])
-    """What is complete once all rows are done: gradients of scales, sums over them."""
+    """Values that are complete only after all rows, such as gradients of scales."""
 
     def __post_init__(self) -> None:
         self.body: Sequence[Statement] = self.function.body
@@ -91,7 +90,7 @@ class Grouping:
         self._trim()
 
     def _next_to(self, ops: frozenset[str]) -> frozenset[int]:
-        """The statements that are one of these ops, or a cast that gives to one or takes from it, through views."""
+        """The statements of these ops, and casts before or after them, through views."""
         found = {i for i, s in enumerate(self.body) if isinstance(s, Apply) and s.op in ops}
         for behind in (False, True):
             waiting = list(found)
@@ -103,7 +102,7 @@ class Grouping:
                     near = {self.maker[name] for name in names(operands(statement)) if name in self.maker}
                 views = {i for i in near - found if self._is_view(self.body[i])}
                 casts = {i for i in near - found if isinstance(s := self.body[i], Apply) and s.op == "Cast"}
-                found |= views | casts  # what a cast reads is in memory
+                found |= views | casts  # a cast reads memory
                 waiting += views
         return frozenset(found)
 
@@ -112,7 +111,7 @@ class Grouping:
         return part is not None and part[0].kind == "view"
 
     def _accumulate(self) -> None:
-        """Weight gradients with the sums to which they are added, in another element type."""
+        """Group weight gradients with the sums, in another element type, to which they are added."""
         for index, statement in enumerate(self.body):
             if not makes_a_weight_gradient(statement):
                 continue
@@ -136,19 +135,19 @@ class Grouping:
         return sorted({id(g): g for g in self.owner.values()}.values(), key=lambda group: group.place)
 
     def order(self) -> list[int | KernelGroup]:
-        """The statements that stay and the groups, in their new order."""
+        """The remaining statements and the groups, in their new order."""
         alone: list[tuple[Place, int | KernelGroup]] = [
             (self.moved.get(i, (i, 0, i)), i) for i in range(len(self.body)) if i not in self.owner
         ]
         return [what for _, what in sorted([*alone, *(((g.place, 0, 0), g) for g in self.groups)], key=_first)]
 
     def at(self, index: int) -> int:
-        """Where a statement stands, while groups grow."""
+        """The current position of a statement."""
         group = self.owner.get(index)
         return group.place if group is not None else index
 
     def outside(self, members: Iterable[int]) -> tuple[list[str], list[str]]:
-        """The values that some statements take from others, and those that they give to others; in order."""
+        """The operands of some statements from outside, and their results used outside, in order."""
         inside = set(members)
         order = sorted(inside)
         taken = (n for i in order for n in names(operands(self.body[i])) if self.maker.get(n, -1) not in inside)
@@ -168,7 +167,7 @@ class Grouping:
         return frozenset[int]().union(*map(types.devices, given))
 
     def _between_on(self, device: int, first: int, last: int) -> Sequence[int]:
-        """The statements on a device from one place to another."""
+        """The statements on a device between two positions."""
         order = self.on_device[device]
         return order[bisect_left(order, first) : bisect_left(order, last)]
 
@@ -177,7 +176,7 @@ class Grouping:
         return found.elements if isinstance(found, TensorType) else None
 
     def _vertically(self) -> bool:
-        """Producers with their consumers; gives whether there were some."""
+        """Fuse producers with consumers. Returns whether any were fused."""
         found = False
         for index in range(len(self.body)):
             is_fed = index in self.parts and self.parts[index][0].kind != "product"
@@ -190,13 +189,13 @@ class Grouping:
         return found
 
     def _goes_on(self, maker: int, index: int) -> bool:
-        """Whether a sum is used behind a call: that over microbatches, to which each adds its term when it is there."""
+        """Whether a sum continues after a call, as one over microbatches does, whose terms are added one by one."""
         total, device = self.body[maker], self.parts[maker][1]
         is_total = isinstance(total, Apply) and total.op in TOTALS
         return is_total and any(isinstance(self.body[i], Call) for i in self._between_on(device, maker, index))
 
     def _horizontally(self) -> bool:
-        """What reads the same, all of it, over the same elements; gives whether there was some."""
+        """Fuse statements that read the same value over the same elements. Returns whether any were fused."""
         found = False
         for name, users in self.users.items():
             reading = [i for i in users if i in self.owner and self.parts[i][0].kind not in ("view", "move", "product")]
@@ -208,7 +207,7 @@ class Grouping:
         return found
 
     def _merge(self, a: KernelGroup, b: KernelGroup) -> bool:
-        """Make two groups one, if one kernel computes both; the second follows the first."""
+        """Merge two groups, of which the second is later, if one kernel can compute both."""
         apart = a.closed or b.closed or (a.device, a.stream) != (b.device, b.stream) or self._reads_from_memory(a, b)
         if apart or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
             return False
@@ -222,11 +221,11 @@ class Grouping:
         return True
 
     def _fits(self, a: KernelGroup, b: KernelGroup) -> bool:
-        """Whether loops over the same elements, or rows, compute both; what the first gives, the second takes."""
+        """Whether loops over the same elements or rows compute both, a producer and its consumer."""
         given, inside = self.outside(a.members)[1], set(b.members)
         passed = [name for name in given if not inside.isdisjoint(self.users.get(name, ()))]
         alone = given == passed and all(inside.issuperset(self.users[name]) for name in given)
-        if self._product(a):  # its result is not written, but what follows from it is
+        if self._product(a):  # the consumer's result is written instead
             return alone and not self._product(b) and b.rows is None and a.elements == b.elements
         if self._product(b):
             return a.rows is None and a.elements == b.elements
@@ -237,12 +236,12 @@ class Grouping:
         sums = [name for name in passed if self._follows_a_sum(a, name)]
         if a.elements == b.elements:
             return not sums or self._rereads(a)
-        if a.rows is not None:  # what is done with the sums
+        if a.rows is not None:  # elementwise on the row sums
             return b.rows is None and all(name in sums and self._elements(name) == b.elements for name in passed)
-        return alone  # computed where it is used
+        return alone  # recomputed at its use
 
     def _reads_from_memory(self, a: KernelGroup, b: KernelGroup) -> bool:
-        """Whether the second holds an op that is `apart`, and takes what the first makes."""
+        """Whether the second has an op in `apart` that uses a result of the first."""
         readers = [self.body[i] for i in b.members if self._is_apart(self.body[i])] if self.apart else []
         return any(self.maker.get(name) in a.members for s in readers for name in names(operands(s)))
 
@@ -253,7 +252,7 @@ class Grouping:
         return self.epilogues and any(self.parts[i][0].kind == "product" for i in group.members)
 
     def _rereads(self, group: KernelGroup) -> bool:
-        """Whether all of a row may follow from its sums: they are contiguous, and not too long."""
+        """Whether a row can be read again after its reduction: if it is contiguous and not too long."""
         if group.rows is None:
             return True
         rows, inner = group.rows
@@ -261,7 +260,7 @@ class Grouping:
         return inner and (not is_known or group.elements <= rows * LONGEST_ROW)  # type: ignore[operator]
 
     def _follows_a_sum(self, group: KernelGroup, value: str) -> bool:
-        """Whether a value follows from a reduction in the group."""
+        """Whether a value depends on a reduction in the group."""
         waiting, seen, inside = [value], set[int](), set(group.members)
         while waiting:
             maker = self.maker.get(waiting.pop(), -1)
@@ -273,7 +272,7 @@ class Grouping:
         return False
 
     def _between(self, members: Sequence[int], places: Iterable[int]) -> int | None:
-        """The first of these places that is behind all that the statements need, and before all that needs them."""
+        """The first of these positions after all operands of the statements and before all uses of their results."""
         taken, given = self.outside(members)
         inside = set(members)
         after = max((self.at(self.maker[name]) for name in taken if name in self.maker), default=-1)
@@ -282,7 +281,7 @@ class Grouping:
         return next((place for place in places if after < place < before), None)
 
     def _trim(self) -> None:
-        """Leave views at the ends outside, where they cost nothing, and ops that are alone."""
+        """Remove views at the edges of groups, where they cost nothing, and single ops."""
         for group in self.groups:
             while (end := self._view_at_an_end(group)) is not None:
                 index, side = end
@@ -309,7 +308,7 @@ class Grouping:
 
 
 def placed_part(statement: Statement, domain: Checker, state: State) -> tuple[KernelPart, int] | None:
-    """What a statement brings into a kernel, and on which device; None if it is none of one device."""
+    """The loops of a statement, and its device; None if it cannot be fused or is not on one device."""
     if not isinstance(statement, Apply):
         return None
     values = state(statement.args)

@@ -1,4 +1,4 @@
-"""Groups of statements as kernels: one function for each distinct form, named after what it holds, and its calls."""
+"""Groups of statements as kernels: one function for each distinct form, named after its ops, and its calls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Kernels:
 
 
 def _form(body: Sequence[Statement], taken: Sequence[str], given: Sequence[str]) -> object:
-    """Equal for groups that differ in names alone."""
+    """A key, equal for groups that differ in names alone."""
     numbers = {name: number for number, name in enumerate(taken)}
     for statement in body:
         for name in results(statement):
@@ -91,7 +91,7 @@ def _kernel(name: str, body: Sequence[Statement], taken: Sequence[str], given: S
 
 
 def name_of(body: Sequence[Statement]) -> str:
-    """`fused_add_rmsnorm`: what it computes; what it moves, if that is all."""
+    """A name such as `fused_add_rmsnorm`, from the ops that compute; from views and copies if there are no others."""
     ops = [statement.op for statement in body if isinstance(statement, Apply)]
     computing = [op for op in ops if op not in SHAPES and op not in MOVES]
     words: list[str] = []

@@ -1,6 +1,6 @@
-"""What an op is to a fused kernel: the elements that it computes, and the rows over which it reduces.
+"""The loops of an op in a fused kernel: the elements that it computes, and the rows that it reduces.
 
-Loops are fused that run over the same elements; a reduction has rows besides, of which each is one loop.
+Ops with loops over the same elements can be fused; a reduction also loops over each row.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from distir.ops.loops import LOSSES, Kind, kind_of, rows_of
 
 @dataclass(frozen=True, slots=True)
 class KernelPart:
-    """What an op brings into a kernel. `rows`: how many there are; None without a reduction.
+    """The loops of one op. `rows`: their number; None without a reduction.
 
-    `inner`: rows are contiguous, so that values of all of a row may follow from its sums.
+    `inner`: rows are contiguous, so that a kernel can read a row again after reducing it.
     """
 
     kind: Kind
@@ -27,7 +27,7 @@ class KernelPart:
 
 
 def part_of(statement: Apply, operands: Sequence[Type | None], results: Sequence[Type]) -> KernelPart | None:
-    """What a statement brings into a kernel for operands and results of these types; None if it is none."""
+    """The loops of a statement with operands and results of these types; None if it cannot be fused."""
     op = OPS.get(statement.op)
     kind = kind_of(op) if op is not None else None
     made = [t for t in results if isinstance(t, TensorType)]
@@ -56,7 +56,7 @@ def part_of(statement: Apply, operands: Sequence[Type | None], results: Sequence
 
 
 def _is_inner(shape: Sequence[Dim | None], result: Sequence[Dim | None]) -> bool:
-    """Whether the last dimensions are the ones that are summed over."""
+    """Whether the reduction is over the last dimensions."""
     kept = list(result)
     while kept and kept[-1] == 1:
         kept.pop()

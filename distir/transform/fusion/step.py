@@ -37,7 +37,7 @@ AFTER = (
 )
 
 DEEPEST = 8
-"""From how many calls within each other the end of a function moves out."""
+"""The greatest depth of nested calls through which the end of a function moves out."""
 
 
 KERNELS = ("compiled", "blocks", "eager")
@@ -104,7 +104,7 @@ def fuse(
 
 
 def _with_ends_moved(module: Module, entry: Function) -> Module:
-    """The module with ends of functions where their results are used first: of callees, then of their callers."""
+    """The module with ends of functions moved to the first use of their results: of callees, then of their callers."""
     for _ in range(DEEPEST):
         analysis = checked(module)
         moved = with_ends_moved(analysis, [*first_instances(analysis, module.functions[entry.name])])
@@ -122,7 +122,7 @@ def _fused(
     apart: frozenset[str],
     around: frozenset[str] | None,
 ) -> Function:
-    """A function with the calls of kernels in it."""
+    """The function with calls of kernels."""
     function = instance.function
     grouping = Grouping(function, analysis.domain, instance.state, epilogues, apart, around)
     if not grouping.groups:

@@ -1,8 +1,8 @@
-"""Copies that need not be made: transposes, expansions, splits and slices of which every reader takes strides.
+"""Elides copies: transposes, expansions, splits and slices become views if every reader accepts strides.
 
-Matrix products, attention, kernels and ops on single elements or rows read an operand by its strides. A `Reshape` that
-merges dimensions does not, nor does communication; and what a program returns lies as its type says. Attention writes
-its result in any order of dimensions, as its backward pass does: a transposed one is written so at once.
+Matrix products, attention, kernels, elementwise and row-wise ops accept strided operands. A `Reshape` that merges
+dimensions does not, nor does communication, and results of the program are contiguous. Attention and its gradient write
+results in any order of dimensions, so a transpose of one costs nothing.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from distir.ops.views import VIEWS
 
 READ_STRIDES = frozenset({"MatMul", "Gemm", "Einsum", "Attention", "AttentionGrad"})
 KEEP_STRIDES = frozenset({"Squeeze", "Unsqueeze", "Identity", *VIEWS, *VIEWS.values()})
-"""Views also of what is not contiguous: their operand is read by strides if their results are."""
+"""Ops that are views of strided operands too: they accept strides if the readers of their results do."""
 WRITE_STRIDES = frozenset({"Attention", "AttentionGrad"})
 
 Place = tuple[str, str]
-"""A value: its function, and its name."""
+"""A value: the names of its function and of itself."""
 
 
 def with_transposed_products(module: Module) -> Module:
-    """The module with products that are written transposed at once: `(A·B)ᵀ` is `Bᵀ·Aᵀ`, the factors in turn.
+    """The module with transposes of products as products: `(A·B)ᵀ = Bᵀ·Aᵀ`.
 
-    So the gradient of a weight that a layer takes transposed has no copy, as in PyTorch, and can be added to its sum.
+    So the gradient of a weight that a layer transposes needs no copy, as in PyTorch, and can accumulate.
     """
     return Module(f if f.kernel else _with_factors_in_turn(f) for f in module)
 
@@ -68,20 +68,20 @@ def _with_factors_in_turn(function: Function) -> Function:
 
 
 def with_views(module: Module, entry: Function, states: Mapping[str, State]) -> Module:
-    """The module with views for copies that are not needed. `states`: of the functions that the entry runs."""
+    """The module with views instead of unnecessary copies. `states`: those of the functions that the entry runs."""
     return _Readers(module, entry, states).module_with_views()
 
 
 @dataclass
 class _Readers:
-    """How the values of a module are read."""
+    """Finds which values of a module are read by strides alone."""
 
     module: Module
     entry: Function
     states: Mapping[str, State]
     calls: dict[str, list[tuple[Function, Call]]] = field(default_factory=dict[str, "list[tuple[Function, Call]]"])
     laid_out: set[Place] = field(default_factory=set[Place])
-    """Results of transposes of what is written in any order: they are contiguous."""
+    """Transposes of values that are written in any order: their results are contiguous."""
 
     def __post_init__(self) -> None:
         for function in self.module:
@@ -118,11 +118,11 @@ class _Readers:
         return function.name in self.states and any(statement.results)
 
     def _by_strides(self) -> set[Place]:
-        """The values of which every use takes strides: the most that agree with each other, found by taking away."""
+        """The values whose every use accepts strides: a greatest fixed point."""
         values = {(f.name, n) for f in self.module for s in f.body for n in names(operands(s))}
         read = set(values)
         feeds: dict[Place, list[Place]] = {}
-        """By value: those that are no longer read by strides once it is not."""
+        """By value: those that depend on it for being read by strides."""
         lost: list[Place] = []
         for function in self.module:
             for statement in function.body:
@@ -143,7 +143,7 @@ class _Readers:
         return read
 
     def _becomes(self, function: Function, statement: Statement, number: int, arg: Arg) -> Iterable[Place] | None:
-        """The values that share the memory of an operand: it is read by strides if these are. None if it is not."""
+        """The results that share an operand's memory, to be read by strides too; None if it must be contiguous."""
         if isinstance(statement, Return):
             if function.name == self.entry.name or isinstance(arg, tuple):
                 return None
@@ -165,7 +165,7 @@ class _Readers:
         return () if is_part or statement.op in READ_STRIDES else None
 
     def _only_splits(self, function: Function, statement: Apply) -> bool:
-        """Whether a reshape splits dimensions and merges none, so that it is a view of what is not contiguous too."""
+        """Whether a reshape splits dimensions and merges none, so that it is a view of a strided value too."""
         state, source = self.states.get(function.name), statement.args[0] if statement.args else None
         if state is None or statement.op not in ("Reshape", "Flatten") or not isinstance(source, str):
             return False
@@ -176,7 +176,7 @@ class _Readers:
 
 
 def _splits(before: Sequence[Dim | None], after: Sequence[Dim | None]) -> bool:
-    """Whether each dimension is one, or the product of several that follow each other."""
+    """Whether each dimension equals one, or the product of several consecutive ones, of the result."""
     rest = list(after)
     for size in before:
         taken: list[Dim] = []

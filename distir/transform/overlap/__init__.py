@@ -1,7 +1,8 @@
-"""Communication beside computation: statements put on streams of their own, in the program as others have made it.
+"""Overlaps communication with computation: moves statements of a distributed program onto streams.
 
-`kinds` says what a kind of overlap is, `step` applies them. Each kind is one file, which registers itself when it is
-imported here. What `search` and others call is `overlapped`.
+`kinds` defines what a kind of overlap is; each kind is one file, registered when it is imported here: `gradients` (with
+`buckets` and `opening`), `weights`, `products` (with `cutting`), `transfers`, `experts`, `passes` and `context`, of
+which several use `turns`. `step` applies them; other packages call `overlapped`.
 """
 
 from distir.transform.overlap import context, experts, gradients, passes, products, transfers, weights

@@ -1,8 +1,7 @@
-"""Sums of gradients joined into buckets, each issued as soon as its last gradient is there.
+"""Joins sums of gradients into buckets, each issued as soon as its last gradient is computed.
 
-A bucket is one message: of sums by one op, over the same devices, of one element type. It follows the statement
-that makes its last gradient, and before all that uses what is in it. Where the gradients of all microbatches are added
-up in one op, each bucket adds up its own.
+A bucket is one message, of sums by one op, over the same devices, of one element type. It is placed after its last
+gradient and before all uses of its sums. If one op adds the gradients of all microbatches, each bucket adds its own.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from distir.transform.dead_code import live
 from distir.transform.overlap.opening import Tuples
 
 Addends = tuple[tuple[str, int | None], ...]
-"""What a gradient is the sum of: values, or tuples and which item of them."""
+"""The addends of a gradient: values, or tuples and an item's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradientSum:
-    """A sum over devices, as it could be issued earlier.
+    """A sum over devices that could be issued earlier.
 
-    `terms`: by device, the gradient; several addends where it is an item of a sum of tuples, over microbatches.
-    `place`: the statement behind which all of them are there; `used`: the first one that uses a result.
+    `terms`: by device, the gradient; several addends if it is an item of a sum of tuples, over microbatches. `place`:
+    the statement after which all terms are defined; `used`: the first use of a result.
     """
 
     index: int
@@ -36,14 +35,14 @@ class GradientSum:
     used: int
     nbytes: int
     key: Hashable
-    """What sums of one bucket have in common: the op, its devices and their order, the element type."""
+    """Equal for sums of one bucket: the op, its devices and their order, the element type."""
     unit: int | None = None
-    """The call that makes all gradients of a bucket, where a bucket is what one call makes."""
+    """The call that computes all gradients of a bucket, if buckets are by call."""
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Sums that are one message, of `nbytes` on each device. It is closed from `limit` bytes on."""
+    """Sums that are one message, of `nbytes` on each device. It is full from `limit` bytes on."""
 
     limit: int
     sums: list[GradientSum] = field(default_factory=list[GradientSum])
@@ -51,17 +50,17 @@ class Bucket:
 
     @property
     def place(self) -> int:
-        """The statement behind which all gradients are there."""
+        """The statement after which all gradients are defined."""
         return max(each.place for each in self.sums)
 
     def takes(self, other: GradientSum) -> bool:
-        """Whether another sum fits in: nothing may use what is in it before that one is there."""
+        """Whether another sum fits in: it must be defined before any sum in the bucket is used."""
         if other.unit != self.sums[0].unit or (other.unit is None and self.nbytes >= self.limit):
             return False
         return all(other.place < each.used for each in self.sums)
 
     def add(self, other: GradientSum) -> None:
-        """Take another sum."""
+        """Add a sum."""
         self.sums.append(other)
         self.nbytes += other.nbytes
 
@@ -76,7 +75,7 @@ class _Sums:
             self._used.update(dict.fromkeys(names(operands(entry.body[index])), index))
 
     def found(self, index: int) -> GradientSum:
-        """The sum that a statement is."""
+        """The gradient sum of a statement."""
         statement = self._entry.body[index]
         assert isinstance(statement, Apply)
         gradients = [type_of(self._values[name]) for name in names(statement.args)]
@@ -118,10 +117,10 @@ class _Sums:
 def buckets_of(
     entry: Function, values: Mapping[str, Value], sums: Sequence[int], nbytes: int, first: int, units: bool = False
 ) -> list[Bucket]:
-    """Buckets of so many bytes, the first one of each kind of `first`, in the order in which they are full.
+    """Buckets of `nbytes`, the first one of each key of `first`, in the order in which they fill.
 
-    `values`: those of the entry function, `sums`: the statements that sum gradients; `units`: what a call makes is a
-    bucket, whatever it has.
+    `values`: those of the entry function; `sums`: the statements that sum gradients; `units`: a bucket is what one call
+    computes, of any size.
     """
     found: list[Bucket] = []
     under_way: dict[Hashable, Bucket] = {}
@@ -138,9 +137,9 @@ def buckets_of(
 def written(
     entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str
 ) -> tuple[Statement, ...]:
-    """The body of a function with buckets, on a stream, in place of the sums that are in them.
+    """The body of a function with buckets on a stream, instead of the sums in them.
 
-    Devices wait for sums before they begin others, where gradients have memory of their own until then.
+    Devices wait for earlier sums before they begin others, if gradients occupy separate memory until then.
     """
     writer = _Writer(entry, values, stream, _sums_before(entry, buckets))
     gone = {each.index for bucket in buckets for each in bucket.sums}
@@ -156,9 +155,9 @@ def written(
 
 
 def _sums_before(function: Function, buckets: Sequence[Bucket]) -> dict[str, int]:
-    """What hands on the sums of earlier microbatches, to which those of buckets are added, and where it is made.
+    """The values that hold sums of earlier microbatches, to which buckets are added, and where they are defined.
 
-    A parameter (-1), or what a call makes.
+    A parameter (-1), or results of a call.
     """
     tuples = Tuples(function)
     summed = {name for bucket in buckets for each in bucket.sums for name in each.statement.results}
@@ -176,19 +175,19 @@ def _sums_before(function: Function, buckets: Sequence[Bucket]) -> dict[str, int
 
 
 class _Writer:
-    """Writes buckets; `before`: the sums of microbatches that calls compute, which devices wait for as well."""
+    """Writes buckets; `before`: sums of microbatches computed by calls, for which devices wait as well."""
 
     def __init__(self, entry: Function, values: Mapping[str, Value], stream: str, before: Mapping[str, int]) -> None:
         self.builder: FunctionBuilder = namer(entry)
         self._values, self._stream, self._before = values, stream, dict(before)
         self._unpacked: dict[str, tuple[str, ...]] = {}
         self._later: dict[str, str] = {}
-        """By gradient: what it is called once the sums before it are there."""
+        """By gradient: its name after earlier sums are complete."""
         self._under_way: dict[Hashable, tuple[int, list[Bucket]]] = {}
-        """By devices: the buckets that were issued last, and where."""
+        """By devices: the last buckets issued, and where."""
 
     def write(self, bucket: Bucket) -> None:
-        """Write a bucket: what is packed on each device, the sum over devices, and its items."""
+        """Write a bucket: the tuple on each device, the sum over devices, and its items."""
         sums = bucket.sums
         if OPS[sums[0].statement.op].inplace != "each":
             self._wait(bucket)
@@ -203,9 +202,9 @@ class _Writer:
             self.builder.body.append(Apply(items, "UnpackTuple", (total,)))
 
     def _wait(self, bucket: Bucket) -> None:
-        """Let the devices wait for the sums issued before these, whose gradients have memory until then, as FSDP2 does.
+        """Make devices wait for sums issued earlier, whose gradients occupy memory until then, as FSDP2 does.
 
-        A sum in the memory of its gradient needs no such thing.
+        Not for sums in place of their gradients.
         """
         group = tuple(sorted(self._device(name) for term in bucket.sums[0].terms for name, _ in term[:1]))
         place, before = self._under_way.get(group, (bucket.place, []))
@@ -231,7 +230,7 @@ class _Writer:
         return -1 if device is None else device
 
     def _packed(self, terms: Sequence[Addends]) -> str:
-        """The gradients of one device, as a tuple if they are several, with their addends added up."""
+        """The gradients of one device, each the sum of its addends, in a tuple if there are several."""
         together = [self._together([self._value(*addend) for addend in row]) for row in zip(*terms, strict=True)]
         if len(together) == 1:
             return together[0]

@@ -1,11 +1,11 @@
-"""A function's products cut into chunks beside their collective, so that one chunk travels while another is computed.
+"""Cuts products and their collective into chunks, so that one chunk is communicated while another is computed.
 
-A collective is cut along a dimension of its rows, and with it what is between it and products: a gather with the
-products that follow it, a reduce-scatter or an all-reduce with those that it sums. A chunk is to its value what a shard
-is to a tensor, so the rules by which ops are split over devices say what an op does on one: `sharding.decide`.
+A collective is cut along a dimension of its rows, together with the statements between it and products: a gather with
+the products after it, a reduce-scatter or an all-reduce with those before it. A chunk of a value is like a shard, so
+the sharding rules of ops apply: `sharding.decide`.
 
-Of what is gathered or scattered along the dimension itself, a chunk has a part of each device's rows: it is split block
-by block. Knows no machine: `products` decides what is worth while.
+If the collective gathers or scatters along that dimension, a chunk has a part of each device's rows: it is split block
+by block. Independent of the machine: `products` decides what is profitable.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SUMS = frozenset({"MPIAllreduce", GROUPED["MPIAllreduce"].name})
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is cut with one collective, the statement `at`, and into how many chunks.
+    """How the collective `at` is cut, with its products, and into how many chunks.
 
-    `state`: how what its products compute, or take, is cut; `statements`: by number, those that are computed chunk by
-    chunk, and how.
+    `state`: the split of its products' results, or operands; `statements`: by number, the decisions for those computed
+    chunk by chunk.
     """
 
     at: int
@@ -50,10 +50,10 @@ class Cut:
 
 
 def sites(function: Function) -> Iterator[int]:
-    """The collectives of a function, on no stream yet, that have products beside them.
+    """The collectives of a function that are on no stream yet and have adjacent products.
 
-    A gather of which there are products, or a sum of products over devices: with views in between, and ops in which
-    partial sums give partial sums.
+    Products of a gather's result, or a sum of products over devices, possibly with views, and ops linear in partial
+    sums, in between.
     """
     body = function.body
     made, used = definitions(body), uses(body)
@@ -76,7 +76,7 @@ def sites(function: Function) -> Iterator[int]:
 
 
 def is_product(statement: Statement) -> bool:
-    """Whether it is a matrix product, by an op."""
+    """Whether a statement is a matrix product or attention."""
     return isinstance(statement, Apply) and OPS[statement.op].contraction is not None
 
 
@@ -85,14 +85,14 @@ def _is_view(statement: Statement) -> bool:
 
 
 def _passes_sums(statement: Statement) -> bool:
-    """Whether it gives partial sums of partial sums, on each device by itself."""
+    """Whether a statement maps partial sums to partial sums, without communication."""
     if not isinstance(statement, Apply) or OPS[statement.op].communication is not None:
         return False
     return bool(OPS[statement.op].view or OPS[statement.op].linear)
 
 
 def group_size(site: Statement) -> int:
-    """Over how many devices a collective is."""
+    """The number of devices of a collective."""
     assert isinstance(site, Apply)
     size = site.attrs.get("size") if site.op in REPRESENTATIVE_OPS else len(site.args)
     assert isinstance(size, int)
@@ -100,9 +100,9 @@ def group_size(site: Statement) -> int:
 
 
 def cut_at(rho: State, function: Function, at: int, chunks: int) -> Cut | None:
-    """How a collective is cut into so many chunks with its products, in a function with these values.
+    """How a collective is cut into chunks with its products, in a function with these values.
 
-    None where it has no product beside it whose rows are cut with it.
+    None if it has no adjacent product whose rows are cut with it.
     """
     found = _Finder(rho, function, at, chunks)
     for state in found.placements():
@@ -113,7 +113,7 @@ def cut_at(rho: State, function: Function, at: int, chunks: int) -> Cut | None:
 
 
 class _Finder:
-    """Looks for the statements that are cut with a collective."""
+    """Finds the statements that are cut with a collective."""
 
     def __init__(self, rho: State, function: Function, at: int, chunks: int) -> None:
         self.rho, self.function, self.at, self.chunks = rho, function, at, chunks
@@ -124,7 +124,7 @@ class _Finder:
         self.made, self.uses = definitions(function.body), uses(function.body)
 
     def placements(self) -> Iterator[Split]:
-        """How what is computed on each device may be cut: along the first dimension of the rows, or the next ones."""
+        """The candidate splits of values on each device: along the first dimension of the rows, or later ones."""
         operand, result = self._type(self.site.args[0]), self._type(self.site.results[0])
         if operand is None or result is None:
             return
@@ -148,7 +148,7 @@ class _Finder:
         return found.shape if isinstance(found, TensorType) else None
 
     def cut(self, state: Split) -> Cut | None:
-        """The cut in which the products of the collective are in this state; None where not each device has one."""
+        """The cut with the collective's products in this state; None if some device has no product."""
         if any(not isinstance(arg, str) for arg in self.site.args):
             return None
         names = self.site.results if self.site.op in GATHERS else self.site.args
@@ -165,7 +165,7 @@ class _Finder:
         return Cut(self.at, self.chunks, state, dict(sorted(statements.items())))
 
     def _forward(self, name: str, states: dict[str, Split]) -> dict[int, Decision]:
-        """The products that follow, and the views in between."""
+        """The products after the collective, and the views in between."""
         found: dict[int, Decision] = {}
         for index in self.uses.get(name, ()):
             statement = self.function.body[index]
@@ -191,12 +191,12 @@ class _Finder:
         return found
 
     def _is_ready(self, statement: Apply, states: Mapping[str, Split]) -> bool:
-        """Whether all other operands are there before the collective, or are what is cut."""
+        """Whether all other operands are defined before the collective, or are cut."""
         others = (name for name in names_of(statement.args) if name not in states)
         return all(self.made.get(name, -1) < self.at for name in others)
 
     def _backward(self, name: str, states: dict[str, Split]) -> dict[int, Decision]:
-        """The products that a value is computed of, the views, sums and elementwise ops in between."""
+        """The products from which a value is computed, and the views, sums and elementwise ops in between."""
         index, wanted = self.made.get(name), states[name]
         users = self.uses.get(name, ())
         statement = None if index is None else self.function.body[index]
@@ -222,7 +222,7 @@ class _Finder:
         return found
 
     def _decided(self, statement: Apply, states: Mapping[str, Placement]) -> Decision | None:
-        """How an op is computed chunk by chunk; None where it cannot be, or its results are not in chunks, too."""
+        """How an op is computed chunk by chunk; None if it cannot be, or its results are not in chunks."""
         vs = tuple(map(self._value, statement.args))
         before = [states.get(arg, WHOLE) if isinstance(arg, str) else WHOLE for arg in statement.args]
         ws = [type_of(self.rho[name]) for name in statement.results if name != DISCARD]
@@ -240,7 +240,7 @@ class _Finder:
         return found if kept and all(isinstance(given, Split) for given in found.given) else None
 
     def _inverse(self, statement: Apply, wanted: Split, states: Mapping[str, Split]) -> Decision | None:
-        """How an op is computed chunk by chunk, so that its result is cut as it is wanted."""
+        """How an op is computed chunk by chunk, for a wanted split of its result."""
         op, vs = OPS[statement.op], tuple(map(self._value, statement.args))
         ws = [type_of(self.rho[name]) for name in statement.results]
         found = layout(op, vs, ws, statement.attrs)
@@ -263,7 +263,7 @@ class _Finder:
 
 
 def _operands_for(found: Layout, wanted: Split, vs: Sequence[Value]) -> tuple[Placement, ...] | None:
-    """The states of operands of which an op gives a result that is cut so; None where none of them is."""
+    """The operand states for which an op's result has this split; None if no operand is split."""
     letters = found.results[0]
     letter = letters[wanted.axis] if wanted.axis < len(letters) else None
     if letter is None or letter in found.parted or letter == found.apart:
@@ -291,7 +291,7 @@ class _Writer(Rewriting):
         self.rho, self.function, self.cut, self.stream = rho, function, cut, stream
         self.body: list[Statement] = []
         self.chunks: dict[str, tuple[str, ...]] = {}
-        """By value that is cut: its chunks."""
+        """By cut value: its chunks."""
         self.cut_as: dict[str, Split] = {}
         for name in taken:
             if name != DISCARD:
@@ -313,14 +313,14 @@ class _Writer(Rewriting):
         return replace(self.function, body=tuple(self.body))
 
     def _site(self, site: Apply) -> None:
-        """A gather, of each chunk of what the devices have; other collectives come after what they sum."""
+        """Write a gather, chunk by chunk; other collectives follow what they sum."""
         if site.op in GATHERS:
             parts = [self._pieces(arg, Split(self.cut.state.axis)) for arg in site.args if isinstance(arg, str)]
             for chunk in range(self.size):
                 self._communicated(site, [part[chunk] for part in parts], self.cut.state)
 
     def _region(self, site: Apply | None) -> None:
-        """The statements that are cut, chunk by chunk, and behind those of each chunk the collective that sums it."""
+        """Write the statements chunk by chunk, each chunk followed by the collective that sums it."""
         templates: list[Apply] = []
         for index, decision in self.cut.statements.items():
             statement = self.function.body[index]
@@ -349,7 +349,7 @@ class _Writer(Rewriting):
 
     @cached_property
     def _computed(self) -> frozenset[str]:
-        """What is computed chunk by chunk."""
+        """Write statements that are computed chunk by chunk."""
         found = [name for index in self.cut.statements for name in results_of(self.function.body[index])]
         return frozenset(found)
 
@@ -373,7 +373,7 @@ class _Writer(Rewriting):
         )
 
     def _pieces(self, arg: str, state: Split) -> tuple[str, ...]:
-        """The chunks of a value that is there whole."""
+        """The chunks of a whole value."""
         shape = self._shape(arg)
         names = tuple(self.fresh(f"{arg}_chunk") for _ in range(self.size))
         if not state.blocks:
@@ -389,7 +389,7 @@ class _Writer(Rewriting):
         return names
 
     def _join(self, name: str) -> None:
-        """Make a value whole of its chunks, where it is not."""
+        """Concatenate the chunks of a value, unless it is whole."""
         state = self.cut_as.pop(name, None)
         if state is None:
             return
@@ -415,21 +415,21 @@ class _Writer(Rewriting):
 
 
 def _apart(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of one of so many chunks, with its blocks as a dimension of their own."""
+    """The shape of a chunk, with its blocks as a separate dimension."""
     (block, *_), count = state.blocks, len(state.blocks)
     assert isinstance(block, int)
     return _stated(shape, state.axis, (count, block // chunks))
 
 
 def _together(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of one of so many chunks."""
+    """The shape of a chunk."""
     (block, *_), count = state.blocks, len(state.blocks)
     assert isinstance(block, int)
     return _stated(shape, state.axis, (count * (block // chunks),))
 
 
 def _stated(shape: Shape, axis: int, sizes: tuple[int, ...]) -> Literal:
-    """A shape for `Reshape` with other sizes in a dimension's place. Raises NoRule where a size behind it is open."""
+    """A shape for `Reshape` with a dimension replaced by other sizes. Raises NoRule if a later size is unknown."""
     behind = [dim for dim in shape[axis + 1 :] if isinstance(dim, int)]
     if len(behind) < len(shape) - axis - 1:
         raise NoRule
@@ -437,7 +437,7 @@ def _stated(shape: Shape, axis: int, sizes: tuple[int, ...]) -> Literal:
 
 
 def written(domain: Checker, rho: State, function: Function, cut: Cut, stream: str) -> Function | None:
-    """The function with a collective cut, whose chunks are on a stream; None where a size is not known."""
+    """The function with a collective cut, its chunks on a stream; None if a size is unknown."""
     try:
         return _Writer(domain, rho, function, cut, stream).written()
     except NoRule:
@@ -445,10 +445,10 @@ def written(domain: Checker, rho: State, function: Function, cut: Cut, stream: s
 
 
 def issued_early(values: Mapping[str, Value], function: Function, stream: str) -> Function:
-    """The function with its collectives on the stream as early as their operands allow, and what hides them behind.
+    """The function with its collectives on the stream as early as their operands allow, before what hides them.
 
-    What a collective does not depend on comes after it, and before what waits for it. The collectives of several
-    replicas that stand side by side are issued together: so each replica has the order that it would have alone.
+    Independent statements run between a collective and its first use. Adjacent collectives of several replicas are
+    issued together: so each replica has the same order as it would alone.
     """
     body: list[Statement] = []
     waiting: list[Statement] = []
@@ -472,7 +472,7 @@ def issued_early(values: Mapping[str, Value], function: Function, stream: str) -
 
 
 def _side_by_side(values: Mapping[str, Value], function: Function, stream: str) -> Iterator[list[Statement]]:
-    """The statements of a function; those on the stream that are by one op, on other devices each, together."""
+    """The statements of a function; adjacent ones on the stream with one op, on different devices, are grouped."""
     together: list[Apply] = []
     taken: set[int] = set()
     for statement in function.body:
@@ -495,7 +495,7 @@ def _side_by_side(values: Mapping[str, Value], function: Function, stream: str) 
 
 
 def _needed(statements: Sequence[Statement], before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Statements before some: those that they depend on, and the others."""
+    """Partition statements into those on which some later ones depend, and the others."""
     names = {name for statement in statements for name in names_of(operands_of(statement))}
     needed: list[Statement] = []
     others: list[Statement] = []
@@ -509,7 +509,7 @@ def _needed(statements: Sequence[Statement], before: Sequence[Statement]) -> tup
 
 
 def _divided(statements: Sequence[Statement], made: Set[str]) -> tuple[list[Statement], list[Statement]]:
-    """Statements that depend on none of these values, and those that do."""
+    """Partition statements into those independent of these values, and the others."""
     names = {*made}
     free: list[Statement] = []
     bound: list[Statement] = []

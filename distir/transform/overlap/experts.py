@@ -1,7 +1,7 @@
-"""Kind: the all-to-alls of experts, beside what does not depend on them, and beside another microbatch.
+"""Kind: all-to-alls of experts beside independent statements, and beside another microbatch.
 
-In a layer, shared experts and the products for weights' gradients hide something of them. Where two microbatches are in
-flight on a device, their layers run in turns: while the tokens of one travel, the other one computes (DeepSeek-V3,
+Within a layer, shared experts and weight-gradient products hide part of them. If two microbatches are in flight on a
+device, their layers alternate: one computes while the tokens of the other are communicated (DeepSeek-V3,
 arXiv:2412.19437, section 3.2.1; Megatron's `--overlap-moe-expert-parallel-comm`).
 """
 

@@ -1,4 +1,4 @@
-"""Kind: sums of gradients over devices, in buckets, beside the backward pass that makes the next gradients."""
+"""Kind: sums of gradients over devices, in buckets, beside the rest of the backward pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REDUCTIONS = frozenset({"MPIAllreduce", "MPIReduceScatter", "MPIReduce", "GroupA
 """The ops that sum over devices."""
 
 SCATTERS = frozenset({"MPIReduceScatter", "MPIReduce", "GroupReduceScatter"})
-"""Those that leave each device a part of the sum, or one of them all."""
+"""The ops that leave each device a part of the sum, or one device all of it."""
 
 
 @kind
@@ -77,9 +77,9 @@ def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_byte
 
 
 def _of_microbatches(function: Function) -> list[int]:
-    """The statements that scatter sums of a microbatch's gradients over devices, which others are only added to.
+    """The statements that reduce a microbatch's gradients to parts, which are only accumulated.
 
-    So ZeRO's stages 2 and 3 reduce them where microbatches are accumulated, and hand them on in tuples.
+    ZeRO's stages 2 and 3 do so with accumulated microbatches, and pass the parts on in tuples.
     """
     used = uses(function.body)
 
@@ -104,9 +104,9 @@ def _is_packed(statement: Statement) -> bool:
 
 
 def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[int], nbytes: int) -> Function:
-    """The function with these sums on the stream, in buckets of what a call makes, and with what adds them up.
+    """The function with these sums on the stream, in buckets by call, with their accumulation.
 
-    Sums of what no call makes are joined up to so many bytes.
+    Other sums are joined up to `nbytes`.
     """
     buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0)
     body = written(function, values, buckets, STREAM)
@@ -114,7 +114,7 @@ def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[
 
 
 def _added_up(function: Function) -> Function:
-    """The function with sums of what the stream makes on the stream, too: so nothing else waits for it."""
+    """The function with accumulation of the stream's results on the stream too, so that nothing else waits for it."""
     made = {name for s in function.body if isinstance(s, Apply) and s.stream == STREAM for name in s.results}
     carried = {p.name for p in function.params} | made
     body: list[Statement] = []
@@ -133,13 +133,13 @@ def _added_up(function: Function) -> Function:
 
 
 def gradient_sums(module: Module, function: Function, values: Mapping[str, Value]) -> list[int]:
-    """The statements of a function that sum gradients over devices, on no stream yet; `values`: by name."""
+    """The statements of a function that sum gradients over devices and are on no stream yet; `values`: by name."""
     found = _Meanings(module).gradient_sums(function, values) if function is entry_of(module) else []
     return sorted({*found, *_of_microbatches(function)})
 
 
 def _with(module: Module, entry: Function) -> Module:
-    """The module with another entry function, without the functions that nothing calls any more."""
+    """The module with another entry function, without functions that are no longer called."""
     return without_orphans(module, (entry if f.name == entry.name else f for f in module))
 
 
@@ -148,7 +148,7 @@ def _counted(count: int, what: str) -> str:
 
 
 class _Meanings:
-    """Which functions update weights, and which compute products, in calls too."""
+    """Which functions update weights, and which compute products, directly or in callees."""
 
     def __init__(self, module: Module) -> None:
         self._updates: dict[str, bool] = {}
@@ -164,21 +164,21 @@ class _Meanings:
         return isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].family == "optimizer"
 
     def is_product(self, statement: Statement) -> bool:
-        """Whether a statement is of the forward or the backward pass, or may be."""
+        """Whether a statement may belong to the forward or the backward pass."""
         if isinstance(statement, Call):
             return self._products.get(statement.function, True)
         return isinstance(statement, Apply) and is_product(statement)
 
     def gradient_sums(self, entry: Function, values: Mapping[str, Value]) -> list[int]:
-        """The statements on the compute stream that sum gradients over devices: what they make leads to updates alone.
+        """The statements on the compute stream that sum gradients over devices: only updates depend on their results.
 
-        Where nothing is updated, it leads to results. Sums of scalars, such as norms and losses, are none of them.
+        In a program without updates, only its results do. Sums of scalars, such as norms and losses, are excluded.
         """
         trained = any(self.updates(s) for s in entry.body)
         updating: set[str] = set()
-        """The values that lead to updates."""
+        """The values on which updates depend."""
         passing: set[str] = set()
-        """Those that lead to products."""
+        """The values on which products depend."""
         found: list[int] = []
         for index in range(len(entry.body) - 1, -1, -1):
             statement = entry.body[index]

@@ -4,9 +4,9 @@
     def gradients(module: Module, *, bucket_bytes: int = 25 << 20) -> Overlapped:
         '''Reductions of gradients in buckets, beside the backward pass, on the stream `reduce`.'''
 
-A kind is a function from a program to one whose results are the same, and what is to be said of it. Its docstring is
-shown where the step `overlap` is documented, its keyword-only parameters are options of the step. Where it finds
-nothing to do it raises `Inapplicable`. One that asks the simulator takes the `Machine` after the module. Knows no kind.
+A kind is a function from a program to one with the same results, and a report. Its docstring is shown in the
+documentation of the step `overlap`; its keyword-only parameters are options of the step. It raises `Inapplicable` if it
+finds nothing to do. A kind that uses the simulator takes the `Machine` after the module.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from distir.transform.steps import StepPart, options_of
 
 
 class Inapplicable(Exception):  # noqa: N818 no error: other kinds may apply
-    """A kind finds nothing to do: why, in words that follow a colon."""
+    """A kind finds nothing to do; the message is the reason, to follow a colon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlapped:
-    """What a kind has made of a program.
+    """The result of a kind.
 
-    `done`: what it has put on which stream, in words; `left`: what it has left alone, and why, a line each.
+    `done`: a report of what it moved onto which stream; `left`: lines on what it did not move, and why.
     """
 
     module: Module
@@ -39,7 +39,7 @@ class Overlapped:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where the program is to run, and for which sizes: what `hardware` and `bind` of the step say."""
+    """The hardware and sizes of named dimensions: the step's options `hardware` and `bind`."""
 
     hardware: str = "dgx-a100"
     bind: Mapping[str, Constant] = field(default_factory=dict[str, Constant])
@@ -62,10 +62,10 @@ def kind(*, after: Sequence[str], asked: bool = False) -> Callable[[Kind], Kind]
 def kind(
     transform: Kind | None = None, /, *, after: Sequence[str] = (), asked: bool = False
 ) -> Kind | Callable[[Kind], Kind]:
-    """Register a kind under its own name. Raises TypeError for an option that another kind has, or no word could give.
+    """Register a kind under its function's name. Raises TypeError for options of another kind, or of unsupported types.
 
-    It raises `Inapplicable` where it finds nothing to do, StepError for a value of an option that does not fit.
-    `after`: the kinds behind which it is applied, which take first what both could. `asked`: only where it is named.
+    A kind raises `Inapplicable` if it finds nothing to do, StepError for an invalid option. `after`: the kinds applied
+    before it, which take precedence. `asked`: whether it is applied only if named.
     """
 
     def register(transform: Kind) -> Kind:
@@ -80,7 +80,7 @@ def kind(
 
 
 def applied(kind: StepPart, module: Module, machine: Machine, options: Mapping[str, object]) -> Overlapped:
-    """What a kind makes of a program. Raises what it raises."""
+    """Apply a kind to a program. Raises what it raises."""
     parameters = inspect.signature(kind.transform).parameters.values()
     asks = sum(p.kind is not p.KEYWORD_ONLY for p in parameters) > 1
     return kind.transform(module, *((machine,) if asks else ()), **options)

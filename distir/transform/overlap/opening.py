@@ -1,8 +1,8 @@
-"""The entry function with calls written out that make gradients layer by layer, and where items of tuples are from.
+"""Inlines calls in the entry function that compute gradients layer by layer, and traces items of tuples.
 
-A pipeline's backward pass of a stage is a function, and several passes may be a `round`. What is to be issued between
-two layers must be between their calls. Calls of one function on several devices, which are side by side, are
-written out in step: so each device gets to its layers when its peers do.
+A stage's backward pass is a function, and several passes may be a `round`; a statement can be issued between two layers
+only if their calls are inlined. Adjacent calls of one function on several devices are interleaved, so that each device
+reaches its layers when its peers do.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Tuples:
         self._body = function.body
 
     def maker(self, name: Arg) -> Statement | None:
-        """The statement that makes a value; None for a parameter or a constant."""
+        """The statement that defines a value; None for a parameter or a constant."""
         return self._body[self.made[name]] if isinstance(name, str) and name in self.made else None
 
     def item(self, name: Arg) -> Arg:
-        """The value that a name means, where it is an item of a tuple that is packed in this function."""
+        """The original value of a name that is unpacked from a tuple packed in this function."""
         while isinstance(maker := self.maker(name), Apply) and maker.op == "UnpackTuple":
             packed = self.items(maker.args[0])
             if packed is None:
@@ -41,11 +41,11 @@ class Tuples:
         return maker.args if isinstance(maker, Apply) and maker.op == "MakeTuple" else None
 
     def last(self, args: Iterable[Arg]) -> str | None:
-        """Of several values, the one that is made last; None for parameters and constants alone."""
+        """The value that is defined last; None if all are parameters or constants."""
         return max((name for name in names(args) if name in self.made), key=self.made.__getitem__, default=None)
 
     def total(self, name: Arg) -> tuple[Apply, int] | None:
-        """The sum of tuples that a value is an item of, and which one."""
+        """The sum of tuples of which a value is an item, and the item's number."""
         maker = self.maker(name)
         if not isinstance(maker, Apply) or maker.op != "UnpackTuple" or not isinstance(name, str):
             return None
@@ -56,7 +56,7 @@ class Tuples:
 
 
 def opened(module: Module, entry: Function, wanted: Collection[str]) -> Function:
-    """The entry function with the calls written out that make values which are `wanted`, where calls in them do."""
+    """The entry function with calls inlined that compute values in `wanted` by calls of their own."""
     called: dict[str, bool] = {}
 
     def is_opened(statement: Statement) -> bool:
@@ -76,7 +76,7 @@ def opened(module: Module, entry: Function, wanted: Collection[str]) -> Function
 
 
 def _makers(entry: Function, wanted: Iterable[str]) -> set[int]:
-    """The calls that values come from: behind tuples, and through what else is made of the last one, but products."""
+    """The calls that compute values: through tuples, and through the last operand of ops other than products."""
     tuples = Tuples(entry)
     found: set[int] = set()
     for name in wanted:
@@ -97,14 +97,14 @@ def _makers(entry: Function, wanted: Iterable[str]) -> set[int]:
 
 
 def is_product(statement: Apply) -> bool:
-    """Whether a statement is of the kind that a forward or a backward pass consists of: a product, or attention."""
+    """Whether a statement is a product or attention, of which forward and backward passes consist."""
     return statement.op in OPS and OPS[statement.op].contraction is not None
 
 
 def _written(module: Module, entry: Function, makers: Collection[int]) -> Function:
-    """The entry function with some of its calls written out, those side by side of one function in step.
+    """The entry function with some calls inlined, adjacent ones of one function interleaved.
 
-    Before them comes what is between them: weights that are gathered, or packed, for one of them.
+    Statements between them, which gather or pack weights for one of them, move before them.
     """
     params = {p.name for p in entry.params}
 

@@ -1,9 +1,9 @@
-"""Kind: what layers communicate, beside what they compute of another microbatch.
+"""Kind: collectives of layers beside computation of another microbatch.
 
-In a pipeline's steady state a device has passes of several microbatches at hand that do not depend on each other. Their
-layers run in turns: while the collectives of one travel, of tensor parallelism, of sequences or of experts, the other
-one computes. A forward pass beside a backward pass (DualPipe: DeepSeek-V3, arXiv:2412.19437, section 3.2.1), or two of
-one direction (Domino, arXiv:2409.15241, does so with halves of one batch).
+In a pipeline's steady state a device has independent passes of several microbatches. Their layers alternate: one
+computes while the collectives of the other (of tensor, context or expert parallelism) run. This pairs a forward with a
+backward pass (DualPipe: DeepSeek-V3, arXiv:2412.19437, section 3.2.1), or two of one direction (Domino,
+arXiv:2409.15241, with halves of one batch).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _is_free(statement: object) -> bool:
 
 
 def _layers(module: Module) -> list[Function]:
-    """The functions that communicate and call none that does; not the entry, where replicas and updates do."""
+    """The innermost functions that communicate, without the entry, which has collectives of replicas and updates."""
     outer = set(entry_names(module))
     communicate: set[str] = set()
     found: list[Function] = []

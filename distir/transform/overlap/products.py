@@ -1,9 +1,8 @@
-"""Kind (d): the collectives of tensor parallelism beside the products around them.
+"""Kind: the collectives of tensor parallelism beside adjacent products.
 
-A collective is put on a stream of its own, with what does not depend on it behind it: where a backward pass has another
-product to compute meanwhile, that hides it. Where what follows waits for it, it is cut into chunks with its products
-(`cutting`): a chunk travels while another one is computed. Cutting costs copies, latencies and smaller products; the
-simulator says where it gains more.
+A collective moves onto a stream, before independent statements: so another product of a backward pass hides it. If the
+next statement depends on it, it is cut into chunks with its products (`cutting`): one chunk is communicated while
+another is computed. Cutting costs copies, latencies and smaller products; the simulator decides whether it is faster.
 
 So do `_micro_pipeline_tp` of torch (async TP) and Transformer Engine's `tp_comm_overlap` (in bulk, and in chunks); Wang
 et al., *Overlap communication with dependent computation via decomposition*, ASPLOS 2023.
@@ -30,7 +29,7 @@ from distir.transform.overlap.weights import held_weights
 from distir.transform.steps import StepError
 
 STREAM = "tensor"
-"""The stream of tensor parallelism: its collectives have one communicator, and so one order."""
+"""The stream of tensor parallelism: its collectives share one communicator, and so one order."""
 
 
 @kind(after=("gradients", "weights"))
@@ -62,7 +61,7 @@ def products(module: Module, machine: Machine, *, chunks: int = 0) -> Overlapped
 
 @dataclass
 class _Overlapping:
-    """A program under way: `moved` collectives are on the stream, `cut` of others are there in chunks."""
+    """A program in progress: the number of collectives `moved` onto the stream, and of those `cut` into chunks."""
 
     module: Module
     entry: Function
@@ -73,7 +72,7 @@ class _Overlapping:
     left: list[str] = field(default_factory=list[str])
 
     def reached(self, args: Sequence[Value]) -> dict[str, list[tuple[Value, ...]]]:
-        """By function with a collective beside products: the arguments of calls that differ in more than devices."""
+        """By function with a collective next to products: the arguments of calls that differ in more than devices."""
         domain = check(self.module, late=True).domain
         found: dict[str, list[tuple[Value, ...]]] = {}
         seen: set[tuple[str, object]] = set()
@@ -91,13 +90,13 @@ class _Overlapping:
         return found
 
     def sites(self, function: Function) -> Iterator[int]:
-        """The collectives beside products: no sums of gradients, and no gathers of weights."""
+        """The collectives adjacent to products, without sums of gradients and gathers of weights."""
         others = self.of_replicas.get(function.name, frozenset[str]())
         return (index for index in sites(function) if _first(function, index) not in others)
 
     @cached_property
     def of_replicas(self) -> dict[str, frozenset[str]]:
-        """By function, the first results of the collectives that data parallelism has, with ZeRO or without."""
+        """By function: the first results of collectives of data parallelism, with or without ZeRO."""
         states, found = checked(self.module).states, dict[str, frozenset[str]]()
         for name, weights in held_weights(self.module, self.entry).items():
             function = self.module.functions[name]
@@ -111,7 +110,7 @@ class _Overlapping:
         return found
 
     def improve(self, name: str, instances: Sequence[tuple[Value, ...]]) -> None:
-        """Put the collectives of one function on the stream, cut where that gains; leave alone what gains nothing."""
+        """Move the collectives of one function onto the stream, cut where that is faster; skip those without a gain."""
         function = self.module.functions[name]
         places = [*self.sites(function)]
         before = self.seconds(function, instances)
@@ -137,7 +136,7 @@ class _Overlapping:
     def in_chunks(
         self, function: Function, result: str, instances: Sequence[tuple[Value, ...]], least: float
     ) -> tuple[Function | None, float, str]:
-        """The function with a collective cut, in as many chunks as gain most, its time, or else why it is left."""
+        """The function with a collective in the best number of chunks, and its time; or a reason not to cut it."""
         at = next(i for i, s in enumerate(function.body) if isinstance(s, Apply) and result in s.results)
         size = group_size(function.body[at])
         counts = (self.chunks,) if self.chunks else tuple(n for n in range(2, size + 1) if size % n == 0)
@@ -157,7 +156,7 @@ class _Overlapping:
     def cut_into(
         self, function: Function, at: int, count: int, instances: Sequence[tuple[Value, ...]]
     ) -> Function | None:
-        """The function with a collective cut, if it can be, in the same way for all its calls."""
+        """The function with a collective cut, if that is possible in the same way for all its calls."""
         domain = check(_with(self.module, function), late=True).domain
         found: set[Function | None] = set()
         for args in instances:
@@ -167,7 +166,7 @@ class _Overlapping:
         return found.pop() if len(found) == 1 else None
 
     def seconds(self, function: Function, instances: Sequence[tuple[Value, ...]]) -> float:
-        """How long the calls of a function take that differ, one of each."""
+        """The total time of one call of each kind of a function."""
         module = _with(self.module, function)
         domain = check(module, late=True).domain
         ran: Sequence[Instance] = [domain.instance(function.name, args) for args in instances]
@@ -186,7 +185,7 @@ def _streamed(statement: object) -> Apply:
 
 
 def _on_no_device(value: Value) -> object:
-    """What tells apart values that differ in more than their devices."""
+    """A key of a value that does not depend on devices."""
     if isinstance(value, tuple):
         return tuple(map(_on_no_device, value))
     found = type_of(value)

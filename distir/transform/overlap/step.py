@@ -1,4 +1,4 @@
-"""The step `overlap`: its kinds one after the other, and what the simulator says that each gains."""
+"""The step `overlap`: applies its kinds in turn, and reports the simulated gain of each."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def overlap(
 
 @dataclass(frozen=True, slots=True)
 class OverlapsFound:
-    """What came of several kinds: the program before the first, what each has done, and why others do not apply."""
+    """The results of several kinds: the initial program, what each kind did, and why others do not apply."""
 
     before: Module
     done: Mapping[str, Overlapped]
@@ -64,7 +64,7 @@ class OverlapsFound:
 
     @property
     def module(self) -> Module:
-        """The program after the last of them; the one before where none applies."""
+        """The program after the last kind; the initial one if none applies."""
         return [self.before, *(each.module for each in self.done.values())][-1]
 
 
@@ -117,7 +117,7 @@ def _refusal(entry: Function, refused: Mapping[str, str]) -> Diagnostic:
 
 
 def _report(found: OverlapsFound, hardware: str, bind: Mapping[str, Constant]) -> None:
-    """Tell what each kind has done, and what that gains."""
+    """Report what each kind did, and its gain."""
     before = _latency(found.before, hardware, bind)
     for name, each in found.done.items():
         after = before if isinstance(before, str) else _latency(each.module, hardware, bind)
@@ -130,7 +130,7 @@ def _report(found: OverlapsFound, hardware: str, bind: Mapping[str, Constant]) -
 
 
 def _latency(module: Module, hardware: str, bind: Mapping[str, Constant]) -> float | str:
-    """How long a program takes, in seconds, or why that is not known."""
+    """The latency of a program in seconds, or the reason why it is unknown."""
     try:
         return simulate(module, hardware, bind=bind).latency_s
     except ProgramError as error:

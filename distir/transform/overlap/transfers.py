@@ -1,11 +1,11 @@
-"""Kind: transfers between the stages of a pipeline, beside what both ends compute.
+"""Kind: transfers between pipeline stages beside computation on both devices.
 
-A transfer is a `Send`, with what serves it alone: the cut, or the reduction, of what shards send, and the gather where
-it arrives. It moves onto a stream, and as far forward as its operands and the order on that stream allow: both ends
-begin it as soon as its value is there, and no transfer overtakes another one on its stream.
+A transfer is a `Send`, with the statements that serve it alone: the slice or reduce-scatter before it, and the gather
+after it. It moves onto a stream, as early as its operands and the order on that stream allow: both devices begin it as
+soon as its value is ready, and no transfer overtakes another on its stream.
 
-A stream is for one direction between two devices, so that no transfer waits for those of other devices, or for those
-the other way. Names are used again where no device would have one twice: `forward` and `forward_2` in turn.
+Each direction between two devices has a stream, so that no transfer waits for those of other devices or the opposite
+direction. Names are reused if no device has one twice: `forward` and `forward_2` alternate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 
 CUTS = frozenset({"Split"})
-"""What cuts a value of which each shard sends a part."""
+"""The ops that slice a value of which each shard sends a part."""
 
 
 @kind(after=("weights",))
@@ -54,7 +54,7 @@ class _Sends:
     """The transfers of a program."""
 
     links: dict[Place, set[Link]] = field(default_factory=dict[Place, "set[Link]"])
-    """By `Send`: from where to where, in all calls of its function."""
+    """By `Send`: its links, in all calls of its function."""
     serving: dict[Place, Place] = field(default_factory=dict[Place, Place])
     """By a statement that serves sends alone: one of these."""
     together: list[tuple[Place, ...]] = field(default_factory=list[tuple[Place, ...]])
@@ -82,7 +82,7 @@ class _Sends:
             for name in dict.fromkeys(names(operands(statement))):
                 users[name].append(index)
         own = {index: {index} for name, index in self.links if name == function.name}
-        """By statement that belongs to transfers: the sends of these."""
+        """By statement of a transfer: its sends."""
         for index in reversed(range(len(function.body))):
             statement = function.body[index]
             after = [user for name in results(statement) for user in users[name]]
@@ -125,12 +125,12 @@ class _Sends:
 
 @dataclass(slots=True)
 class _Groups:
-    """Links, those joined that need one stream."""
+    """Disjoint sets of links that share a stream."""
 
     of: dict[Link, list[Link]] = field(default_factory=dict[Link, "list[Link]"])
 
     def join(self, links: Iterable[Link]) -> None:
-        """These need one."""
+        """Let these links share a stream."""
         group: list[Link] = []
         for link in links:
             other = self.of.setdefault(link, [link])
@@ -139,12 +139,12 @@ class _Groups:
                 self.of.update(dict.fromkeys(other, group))
 
     def all(self) -> list[list[Link]]:
-        """Each group once, in the order in which they came."""
+        """Each group once, in order."""
         return [*{id(group): group for group in self.of.values()}.values()]
 
 
 def _may_lead(statement: Statement) -> bool:
-    """Whether a statement may make what is sent: a view, a cut, or a collective."""
+    """Whether a statement may prepare a sent value: a view, a slice, or a collective."""
     if not isinstance(statement, Apply) or statement.stream:
         return False
     op = OPS[statement.op]
@@ -152,7 +152,7 @@ def _may_lead(statement: Statement) -> bool:
 
 
 def _may_follow(statement: Statement) -> bool:
-    """Whether a statement may make what was sent of what has arrived: a view, or a gather."""
+    """Whether a statement may restore a received value: a view, or a gather."""
     if not isinstance(statement, Apply) or statement.stream:
         return False
     op = OPS[statement.op]
@@ -164,9 +164,9 @@ def _moved(function: Function, streams: Mapping[int, str]) -> Function:
     if not streams:
         return function
     behind: defaultdict[int, list[Statement]] = defaultdict(list)
-    """By statement that stays: those that come behind it; -1: before all."""
+    """By remaining statement: the moved ones that follow it; -1: at the start."""
     place: dict[str, int] = {}
-    """By value: the statement that stays, it or what stands before it."""
+    """By value: the remaining statement that defines it, or that it follows."""
     last: dict[str, int] = {}
     for index, statement in enumerate(function.body):
         at = index

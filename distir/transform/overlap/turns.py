@@ -1,6 +1,6 @@
-"""Layers of two microbatches in turns: while what one communicates is under way, the other one computes.
+"""Alternates layers of two microbatches: one computes while collectives of the other run.
 
-Knows neither which collectives these are, nor their streams' names.
+Independent of the collectives and of their streams' names.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from distir.transform.inline import inline
 from distir.transform.overlap.kinds import Machine, Overlapped
 
 BEFORE_LAYERS = (None, "allgather", "allreduce", "reducescatter")
-"""What a call may wait for that is to begin earlier: no message, which another device has its own time for."""
+"""The ops on which a call that moves earlier may depend: no messages, whose time another device determines."""
 
 FARTHEST = 64
-"""Among so many calls of layers that follow, a partner is sought."""
+"""How many later calls of layers are considered as partners."""
 
 
 def taking_turns(
     module: Module, machine: Machine, layers: Mapping[str, Function], streams: Collection[str], done: str, of: str
 ) -> Overlapped:
-    """The module with calls of `layers` of two microbatches joined, where the simulation gains by it.
+    """The module with calls of `layers` of two microbatches joined, where the simulation is faster.
 
-    A layer's turn ends where it has issued something on one of the `streams`. `done` says what is on them already, and
-    `of` in short what takes turns.
+    A layer's turn ends after it issues a statement on one of the `streams`. `done` and `of` are words of the report:
+    what is on the streams already, and what alternates.
     """
     plain = Module(layers.get(f.name, f) for f in module)
     turns = [_Turns(plain, layers, streams, alike) for alike in (False, True)]
@@ -73,7 +73,7 @@ def taking_turns(
 
 @dataclass
 class _Turns:
-    """Calls that are joined with later ones, which do not depend on them, on the same devices.
+    """Joins calls with later, independent ones on the same devices.
 
     `layers` communicate on the `streams`; the functions that call them are joined for those inside.
     """
@@ -88,19 +88,19 @@ class _Turns:
 
     def __post_init__(self) -> None:
         self.backward: dict[str, bool] = {}
-        """By function that communicates so, in calls too: whether it is of a backward pass."""
+        """By function that communicates on these streams, directly or in callees: whether it is of a backward pass."""
         for function in callees_first(self.module):
             called = [s.function for s in function.body if isinstance(s, Call) and s.function in self.backward]
             if function.name in self.layers or called:
                 ops = {s.op for s in function.body if isinstance(s, Apply)}
-                own = any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)  # the turn of the two
+                own = any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)  # the joined calls
                 self.backward[function.name] = any(map(self.backward.get, called)) if called else own
 
     def written(self) -> Module:
         """The module with joined calls, and the functions that these call.
 
-        A round of one microbatch has a forward and a backward pass, of which the one depends on the other: such rounds
-        are written out where they are called, so that a pass runs beside one of the next round.
+        If the passes in a round depend on each other, as a forward and a backward pass of one microbatch do, rounds are
+        inlined, so that a pass can be joined with one of the next round.
         """
         entry = entry_of(self.module)
         domain = checked(self.module).domain
@@ -147,7 +147,7 @@ class _Turns:
     ) -> tuple[Call, Sequence[Statement]] | None:
         """A later call that can run beside one, and the statements that must come before it.
 
-        `instance`: that of the function they are in; None where it is joined of two, on the same devices.
+        `instance`: that of their caller; None if the caller is joined from two, whose calls are on the same devices.
         """
         if call.function not in self.backward:
             return None
@@ -166,7 +166,7 @@ class _Turns:
         return None
 
     def _joint(self, one: str, other: str) -> str:
-        """The name of a function that does what two do, in turns."""
+        """The name of the function that alternates two functions."""
         key = (one, other)
         if key not in self.joined:
             name = f"{one}.{other}"
@@ -188,7 +188,7 @@ def _devices(call: Call, instance: Instance) -> frozenset[int]:
 
 
 def _light_ancestors(call: Call, made: Mapping[str, Statement], forbidden: set[str]) -> list[Statement] | None:
-    """The statements not run yet that a call depends on.
+    """The statements, not yet run, on which a call depends.
 
     None if it depends on `forbidden` values, or on calls and messages.
     """
@@ -208,7 +208,7 @@ def _light_ancestors(call: Call, made: Mapping[str, Statement], forbidden: set[s
 
 
 def in_turns(name: str, one: Function, other: Function, streams: Collection[str]) -> Function:
-    """A function that does what two do, in turns: each runs until it has issued something on one of the `streams`."""
+    """A function that alternates two functions: each runs until it issues a statement on one of the `streams`."""
     taken = FunctionBuilder(name)
     params: list[Param] = []
     turns: list[list[list[Statement]]] = []
@@ -236,7 +236,7 @@ def in_turns(name: str, one: Function, other: Function, streams: Collection[str]
 
 
 def _apart(function: Function, other: Function) -> Function:
-    """The function with other names for dimensions that another one names, too."""
+    """The function with dimensions renamed that another function also names."""
     names = [frozenset[str]().union(*(types.dim_names(p.type) for p in f.params)) for f in (function, other)]
     taken, found = names[0] | names[1], dict[str, Dim]()
     for name in sorted(names[0] & names[1]):

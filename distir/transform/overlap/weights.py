@@ -1,4 +1,4 @@
-"""Kind: the weights that ZeRO-3 gathers before each use, gathered while what comes before is computed."""
+"""Kind: gathers of ZeRO-3's weights beside earlier computation (prefetching)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from distir.transform.steps import StepError
 STREAM = "gather"
 
 GATHERS = frozenset({"MPIAllgather", "GroupAllgather", "MPIBroadcast", "Send"})
-"""The ops that give devices a weight which others hold, or hold parts of."""
+"""The ops that give devices a weight of which others hold all or parts."""
 
 
 JOINED = frozenset({"MPIAllgather", "GroupAllgather"})
-"""Those of them that are one message for all weights of a layer."""
+"""Those of them that join a layer's weights into one message."""
 
 
 @kind(after=("gradients",))
@@ -70,9 +70,9 @@ Items = tuple[bool, ...]
 
 
 def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
-    """By function that the entry function calls: the values that are weights, as they are held; so may items of tuples.
+    """By callee of the entry function: the values, and items of tuples, that are weights as they are held.
 
-    A weight that is cast to fewer bits is one, too.
+    Including casts of weights to fewer bits.
     """
     found: dict[str, set[str]] = {}
     seen: set[tuple[str, tuple[tuple[str, Items], ...]]] = set()
@@ -120,7 +120,7 @@ def gathers_weights(module: Module, entry: Function) -> bool:
 
 @dataclass(slots=True)
 class GatheredLayer:
-    """Statements that use gathered weights at once: one on each device, or on each group of them.
+    """Statements that use gathered weights at the same time: one on each device, or each group of devices.
 
     `uses`: these statements, `gathers`: those that gather their weights, by number; `devices`: where they run.
     """
@@ -156,7 +156,7 @@ class _Gathers:
         return set(names(statement.args)) <= self._weights
 
     def _users(self) -> dict[int, list[int]]:
-        """By gather: the statements that compute with what it gives, behind tuples and views, in order."""
+        """By gather: the statements that compute with its result, through tuples and views, in order."""
         found: dict[int, list[int]] = {}
         given: dict[str, set[int]] = {}
         for index, statement in enumerate(self._entry.body):
@@ -171,14 +171,14 @@ class _Gathers:
         return found
 
     def _direct(self) -> Iterator[int]:
-        """The statements that compute with a weight where it is: what its owner does of a layer."""
+        """The statements that use a weight without a gather: a layer on the weight's owner."""
         for index, statement in enumerate(self._entry.body):
             runs = isinstance(statement, Call) or (isinstance(statement, Apply) and _computes(statement))
             if runs and not self._weights.isdisjoint(names(operands(statement))):
                 yield index
 
     def _add(self, use: int, gathers: Sequence[int]) -> None:
-        """Add a statement with its gathers: to the last layer, if that does the same on other devices."""
+        """Add a statement with its gathers: to the last layer, if that is the same on other devices."""
         devices = {d for name in self._mentioned(use) for d in types.devices(type_of(self._values[name]))}
         last = self.layers[-1] if self.layers else None
         if last is not None and self._alike(last.uses[-1], use) and last.devices.isdisjoint(devices):
@@ -193,7 +193,7 @@ class _Gathers:
         return [*names(operands(statement)), *filter(None, results(statement))]
 
     def _alike(self, one: int, other: int) -> bool:
-        """Whether two statements do the same, with nothing but weights that are gathered or packed between them."""
+        """Whether two statements are equal up to devices, with only gathers and packing of weights in between."""
         between = self._entry.body[one + 1 : other]
         if not all(isinstance(s, Apply) and (_is_view(s) or self._gathers(s)) for s in between):
             return False
@@ -205,7 +205,7 @@ class _Gathers:
     # Writing.
 
     def written(self, prefetch: int) -> tuple[Statement, ...]:
-        """The body with all gathers so many layers ahead."""
+        """The body with all gathers `prefetch` layers ahead."""
         builder = namer(self._entry)
         gone = {index for layer in self.layers for index in layer.gathers}
         before: defaultdict[int, list[Statement]] = defaultdict(list)
@@ -230,7 +230,7 @@ class _Gathers:
         return tuple(body)
 
     def _alike_gathers(self, number: int, prefetch: int) -> dict[tuple[int, object], list[Apply]]:
-        """The gathers of a layer by where they are issued, and by what those have in common that are one message."""
+        """The gathers of a layer, grouped by the place where they are issued and by message."""
         found: dict[tuple[int, object], list[Apply]] = {}
         for index in self.layers[number].gathers:
             gather = self._entry.body[index]
@@ -250,7 +250,7 @@ class _Gathers:
         return types.device_of(type_of(self._values[weight]))
 
     def _ahead(self, number: int, prefetch: int, device: int | None) -> GatheredLayer | None:
-        """The layer so far ahead of another one on a device; None where there are not so many.
+        """The layer a number of layers before another one on a device; None if there are too few.
 
         A layer's own devices are all meant where the gather names none.
         """
@@ -264,9 +264,9 @@ class _Gathers:
         return None
 
     def _event(self, layer: GatheredLayer, device: int | None) -> str | None:
-        """What is there on a device when a layer begins, and no earlier; None if there is nothing before.
+        """A value that becomes ready on a device when a layer begins; None if there is none.
 
-        An input of the layer, but none that is there from the start, as a microbatch is; or else what is computed last.
+        An input of the layer that is not ready from the start, as a microbatch is; else the value computed last.
         """
         use = next((use for use in layer.uses if self._is_on(use, device)), min(layer.uses))
         if (use, device) not in self._events:
@@ -277,7 +277,7 @@ class _Gathers:
         return self._events[use, device]
 
     def _last_before(self, use: int, device: int | None) -> str | None:
-        """What is computed last on a device before a statement."""
+        """The value computed last on a device before a statement."""
         if device not in self._computed:
             each = ((index, self._computed_by(index, device)) for index in range(len(self._entry.body)))
             self._computed[device] = [(index, made[0]) for index, made in each if made]
@@ -289,7 +289,7 @@ class _Gathers:
         return any(device in types.devices(type_of(self._values[name])) for name in self._mentioned(index))
 
     def _computed_by(self, index: int, device: int | None) -> tuple[str, ...]:
-        """The tensors that a statement computes on a device: no views, and nothing that is gathered."""
+        """The tensors that a statement computes on a device, without views and gathers."""
         statement = self._entry.body[index]
         runs = isinstance(statement, Call) or (isinstance(statement, Apply) and not _is_view(statement))
         if not runs or self._gathers(statement):
@@ -299,7 +299,7 @@ class _Gathers:
 
 
 def _together(gathers: Sequence[Apply], parts: Sequence[Sequence[str]], builder: FunctionBuilder) -> list[Statement]:
-    """Gathers of these parts on the stream: those of a layer are one message, as in FSDP."""
+    """Write gathers on the stream; those of a layer are one message, as in FSDP."""
     if len(gathers) == 1:
         return [replace(gathers[0], args=tuple(parts[0]), stream=STREAM)]
     packed = [builder.fresh("unit") for _ in parts[0]]
@@ -314,7 +314,7 @@ def _together(gathers: Sequence[Apply], parts: Sequence[Sequence[str]], builder:
 
 
 def _from_the_start(entry: Function) -> set[str]:
-    """The parameters, and what is cut from them."""
+    """The parameters and their slices."""
     found = {p.name for p in entry.params}
     for statement in entry.body:
         if isinstance(statement, Apply) and (_is_view(statement) or statement.op == "Split"):

@@ -1,7 +1,7 @@
-"""Passes that add what they compute for a microbatch to the sums over those before: gradients, and losses.
+"""Passes that accumulate: they add a microbatch's gradients and losses to the sums over earlier microbatches.
 
-Each tensor is added to its sum as soon as it is there, in the memory of the sum, as `AccumulateGrad` of PyTorch and the
-`main_grad` of Megatron do it. So a stage holds its gradients once, and those of one layer beside them.
+Each tensor is added to its sum as soon as it is computed, in the memory of the sum, as with PyTorch's `AccumulateGrad`
+and Megatron's `main_grad`. So a stage holds its accumulated gradients, and new ones of one layer.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from distir.transform.pipeline.outlining import Outlined, bindable
 
 @dataclass(frozen=True)
 class Accumulating:
-    """A pass that takes sums so far behind its other operands, and gives the new ones behind its other results."""
+    """A pass that takes the sums so far after its other operands, and returns the new sums after its other results."""
 
     function: Function
     gives: tuple[str, ...]
-    """What it gives of its microbatch alone."""
+    """The results for its microbatch alone."""
     sums: tuple[str, ...]
-    """The values of which it takes and gives sums."""
+    """The values whose sums it takes and returns."""
 
 
 def accumulating(
     name: str, of: Outlined, summed: Collection[str], used: Collection[str], type_of: Callable[[str], Type]
 ) -> Accumulating:
-    """The pass with all of its values that are `summed` added up: at least one of those that it gives.
+    """The pass that accumulates all of its values in `summed`, of which it returns at least one.
 
-    Terms of sums that are `used` by other passes too are given as well. `name`: the function's.
+    Also returns terms that other passes use (`used`). `name`: the function's.
     """
     sums = tuple(term for term in of.gives if term in summed)
     f = namer(of.function)
@@ -54,16 +54,16 @@ def accumulating(
 
 
 class _Writer:
-    """Writes additions behind the statements that make the terms."""
+    """Writes additions after the statements that compute the terms."""
 
     def __init__(self, f: FunctionBuilder, makers: Mapping[str, Statement]) -> None:
         self.f, self.makers = f, makers
         self.waiting: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-        """By value: the sums so far that it is to be added to, and what they are called then."""
+        """By value: the sums to which it is added, and the names of the new sums."""
         self.packing: list[Statement] = []
 
     def total(self, term: str, so_far: str) -> str:
-        """What the sum of `term` is called with the microbatch's; `so_far`: the sum before."""
+        """The name of the new sum of `term`; `so_far`: the sum before."""
         maker = self.makers.get(term)
         total = self.f.fresh(so_far)
         items = maker.args if isinstance(maker, Apply) and maker.op == "MakeTuple" else ()
@@ -76,7 +76,7 @@ class _Writer:
         return total
 
     def add(self, made: Iterable[str]) -> None:
-        """Add values to their sums, now that they are there."""
+        """Add values that are now defined to their sums."""
         for name in made:
             for so_far, total in self.waiting.pop(name, ()):
                 self.f.body.append(Apply((total,), "Sum", (so_far, name)))

@@ -1,6 +1,6 @@
-"""Where a chain of pieces is cut into runs: as equally heavy as can be, or within a limit. Pure: knows no programs.
+"""Cuts a sequence of pieces into contiguous runs, balanced or within a limit. Pure: knows no programs.
 
-A run is the pieces from one number to another, that one not included; a cut is the first piece of each run.
+A run is a half-open range of pieces; a cut is the list of each run's first piece.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 Weigh = Callable[[int, int, int], float]
-"""What the run of a number weighs, from one piece to another; infinite where it must not be."""
+"""The weight of a run: its number, first piece and end; infinite if the run is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cuttable:
-    """What is not cut: the seconds that it takes, and the bytes that it holds, by what holds them.
+    """An indivisible piece: its seconds, and its bytes by storage.
 
-    What several pieces hold is held once by a run that has several of them.
+    A storage of several pieces counts once in a run.
     """
 
     seconds: float
     throughout: dict[object, float]
-    """From beginning to end: weights, their gradients, and what an optimizer keeps of them."""
+    """Bytes held throughout: weights, gradients and optimizer state."""
     in_flight: dict[object, float]
-    """For each microbatch that has gone forward and not yet back."""
+    """Bytes held for each microbatch in flight."""
     working: float = 0.0
-    """Beside these while it runs."""
+    """Temporary bytes while it runs."""
 
 
 def bytes_held(pieces: Sequence[Cuttable], microbatches: float) -> float:
-    """What a run of pieces holds at most, with so many microbatches in flight."""
+    """The peak of a run, given the number of microbatches in flight."""
     throughout: dict[object, float] = {}
     in_flight: dict[object, float] = {}
     for piece in pieces:
@@ -43,15 +43,15 @@ def bytes_held(pieces: Sequence[Cuttable], microbatches: float) -> float:
 
 
 def least_bytes(pieces: Sequence[Cuttable], microbatches: Sequence[float]) -> list[int]:
-    """The cut whose run that holds most holds as little as can be. `microbatches`: by run, how many are in flight."""
+    """The cut that minimises the greatest peak of a run. `microbatches`: those in flight, by run."""
     return lightest(_bytes(pieces, microbatches), len(pieces), len(microbatches))
 
 
 def within(pieces: Sequence[Cuttable], microbatches: Sequence[float], homes: Sequence[int], limit: float) -> list[int]:
-    """The cut whose slowest run is as fast as can be, of those in which no device holds more than the limit.
+    """The cut that minimises the slowest run's time, of those in which no device exceeds the limit.
 
-    `homes`: by run, its device. What a device may hold is dealt out to its runs as in the cut that holds least. Empty
-    where no cut is within the limit.
+    `homes`: by run, its device. A device's limit is divided among its runs as in the cut with the least memory. Empty
+    if no cut is within the limit.
     """
     held, before = _bytes(pieces, microbatches), [0.0, *accumulate(piece.seconds for piece in pieces)]
     least = least_bytes(pieces, microbatches)
@@ -70,11 +70,11 @@ def within(pieces: Sequence[Cuttable], microbatches: Sequence[float], homes: Seq
 
 
 def _bytes(pieces: Sequence[Cuttable], microbatches: Sequence[float]) -> Weigh:
-    """What runs hold, each found once."""
+    """Caches the bytes of runs."""
     tables: dict[int, list[tuple[float, float, float]]] = {}
 
     def of(begin: int) -> list[tuple[float, float, float]]:
-        """By number of pieces from there on: what they hold throughout, per microbatch in flight, and as they run."""
+        """By number of pieces from a first one on: bytes held throughout, per microbatch in flight, and temporarily."""
         if begin not in tables:
             seen, throughout, in_flight, working = set[tuple[bool, object]](), 0.0, 0.0, 0.0
             table = [(0.0, 0.0, 0.0)]
@@ -96,7 +96,7 @@ def _bytes(pieces: Sequence[Cuttable], microbatches: Sequence[float]) -> Weigh:
 
 
 def lightest(weigh: Weigh, pieces: int, runs: int) -> list[int]:
-    """The cut whose heaviest run is as light as can be, and all as even as that allows; empty where there is none."""
+    """The cut that minimises the heaviest run, then the sum of squares; empty if there is none."""
     heaviest = _chained(weigh, pieces, runs, max)
     if heaviest is None:
         return []
@@ -113,7 +113,7 @@ def lightest(weigh: Weigh, pieces: int, runs: int) -> list[int]:
 def _chained(
     weigh: Weigh, pieces: int, runs: int, join: Callable[[float, float], float]
 ) -> tuple[float, list[int]] | None:
-    """The cut for which what runs weigh, joined, is least, and how much that is; run after run."""
+    """The cut that minimises the joined weights of its runs, and that minimum, by dynamic programming over runs."""
     least: dict[int, float] = {0: 0.0}
     chosen: list[dict[int, int]] = []
     for run in range(runs):
@@ -136,10 +136,10 @@ def _chained(
 
 
 def most_even(weights: Sequence[float], count: int) -> list[int]:
-    """The starts of `count` runs, none empty: the heaviest is as light as can be, and all as even as that allows.
+    """The starts of `count` non-empty runs that minimise the heaviest, then the sum of squares.
 
-    The heaviest one's weight is searched for by halving: runs that are filled up to a limit greedily are the fewest.
-    Below it the sum of squares is made least, run after run.
+    The least weight of the heaviest run is found by bisection: filling runs greedily up to a limit gives the fewest.
+    Within it, dynamic programming minimises the sum of squares.
     """
     low, high = max(weights), sum(weights)
     for _ in range(60):
@@ -165,7 +165,7 @@ def most_even(weights: Sequence[float], count: int) -> list[int]:
 
 
 def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:
-    """The starts of runs that are no heavier than `limit`, at least `count` of them."""
+    """The starts of at least `count` runs that are no heavier than `limit`."""
     starts, load = [0], 0.0
     for i, weight in enumerate(weights):
         left = len(weights) - i

@@ -1,4 +1,4 @@
-"""The batch of a sequential entry function: in which parameters it is, and what a microbatch has of them."""
+"""The batch of a sequential entry function: the parameters that have it, and their parts for a microbatch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from distir.transform.steps import StepError
 
 
 def count_of(module: Module, count: int, micro_batch: int, replicas: int = 1, name: str = "microbatches") -> int:
-    """The number of microbatches, given as such or, with `micro_batch`, by the examples in one of each replica.
+    """The number of microbatches: `count`, or determined by `micro_batch`, the examples in a microbatch of one replica.
 
     `name`: the option that gives the number. Raises StepError if both are given, ProgramError where the batch is not
     known or does not divide.
@@ -48,7 +48,7 @@ def count_of(module: Module, count: int, micro_batch: int, replicas: int = 1, na
 
 
 def _nearest_divisors(size: int, wanted: int) -> str:
-    """The divisors of a size that are nearest to a number."""
+    """The divisors of a size nearest to a number."""
     divisors = [n for n in range(1, min(size, 4096) + 1) if size % n == 0]
     return ", ".join(map(str, sorted(sorted(divisors, key=lambda n: abs(n - wanted))[:6])))
 
@@ -80,7 +80,7 @@ def batch_axes(entry: Function) -> dict[str, int]:
 
 
 def part(whole: Type, axis: int, count: int, site: Site) -> tuple[TensorType, Share]:
-    """The type of a microbatch's part of an input, and how the parts make it up. Raises ProgramError."""
+    """The type of a microbatch's part of an input, and how the parts compose the input. Raises ProgramError."""
     if not isinstance(whole, TensorType) or whole.shape is None or not 0 <= axis < len(whole.shape):
         message = f"expected a tensor with a dimension {axis}, the batch, found `{whole}`"
         raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message)])
@@ -98,7 +98,7 @@ def part(whole: Type, axis: int, count: int, site: Site) -> tuple[TensorType, Sh
 
 
 def some_parts(entry: Function, batch: dict[str, int]) -> int:
-    """A number of parts that the batch does divide into: so that it shows where it is, if it is to be replicated."""
+    """A number of parts into which the batch divides, to locate the batch in a program that will be replicated."""
     size = 0
     for param in entry.params:
         shape = param.type.shape if isinstance(param.type, TensorType) else None
@@ -109,7 +109,7 @@ def some_parts(entry: Function, batch: dict[str, int]) -> int:
 
 
 def doubled(entry: Function, analysis: Analysis, full: State, batch: dict[str, int]) -> State | None:
-    """The state for a batch of two where it is one: a dimension of 1 does not show that it is the batch."""
+    """The state with a batch of 2 instead of 1: a dimension of 1 cannot be recognised as the batch."""
     args: list[Value] = []
     for param in entry.params:
         value = full[param.name]

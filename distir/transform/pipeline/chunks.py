@@ -1,12 +1,12 @@
 """Sequences cut into chunks that follow each other through a pipeline (Sun et al., Seq1F1B, arXiv:2406.03488).
 
-A chunk of a sequence is what a device of context parallelism has of it, but one after the other on the same device: so
-the program is that of `cp` with its devices folded into one. What they exchange becomes what chunks leave for each
-other: a chunk's queries meet the keys and values of chunks up to it, and in the backward pass, which goes from the last
-chunk to the first, the gradients of keys and values are added up on the way, as are those of weights.
+A chunk is a device's part of a sequence in context parallelism, but chunks run in turn on one device: so the program is
+that of `cp` with its devices folded into one. Collectives become values passed between chunks: a chunk's queries attend
+to keys and values of the chunks up to it; in the backward pass, from the last chunk to the first, gradients of keys,
+values and weights are accumulated.
 
-Which chunk a statement belongs to follows from data flow: forward that of its latest operand, backward that of its
-earliest. So what depends on all chunks waits for the last of them, and nothing is ever wrong.
+Data flow determines a statement's chunk: forward that of its latest operand, backward that of its earliest. So a
+statement that depends on all chunks runs with the last one, and every order is valid.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from distir.transform.sharding.context import cp
 
 @dataclass(frozen=True)
 class Chunks:
-    """What is known of a program whose sequences are cut into chunks."""
+    """The chunks of a program whose sequences are cut."""
 
     count: int
     inputs: Mapping[str, int]
-    """By part that an input is cut into: its chunk."""
+    """By part of an input: its chunk."""
     totals: Mapping[str, tuple[str, ...]]
-    """By sum over the chunks: what each of them gives."""
+    """By sum over the chunks: each chunk's term."""
     layers: Mapping[str, int]
-    """By weight: the first statement of the uncut entry function that takes it, a call of a layer mostly."""
+    """By weight: the first statement of the uncut entry function that uses it, mostly a layer's call."""
 
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
@@ -71,7 +71,7 @@ def in_chunks(module: Module, count: int) -> tuple[Module, Chunks]:
 
 
 class _Folding:
-    """Statements of the functions for several devices, all on one."""
+    """Folds the functions of several devices onto one."""
 
     def __init__(self, module: Module, name: str, count: int) -> None:
         self.module, self.name, self.count = module, name, count
@@ -79,16 +79,16 @@ class _Folding:
         for param in module.functions[f"{name}.scatter"].params:
             self.out.fresh(param.name)
         self.called: dict[str, Arg] = {}
-        """By value of the function at hand: what it is called in the one that is written."""
+        """By value of the current function: its name in the new one."""
         self.inputs: dict[str, int] = {}
         self.totals: dict[str, tuple[str, ...]] = {}
         self.whole: dict[Arg, tuple[Arg, int]] = {}
-        """By part of an input: the input, and along which axis it is cut."""
+        """By part of an input: the input and the axis along which it is cut."""
         self.cuts: dict[Arg, Apply] = {}
-        """By part of an input that nothing has used so far: what cuts the input."""
+        """By part of an input that has no use so far: the statement that cuts the input."""
 
     def body(self) -> Iterator[Statement]:
-        """The inputs dealt out, the program, and its results put together."""
+        """Cuts of the inputs, the program, and concatenation of its results."""
         scatter, main, gather = (self.module.functions[self.name + end] for end in (".scatter", "", ".gather"))
         given: Sequence[Arg] = [p.name for p in scatter.params]
         for function in (scatter, main, gather):
@@ -101,7 +101,7 @@ class _Folding:
         yield Return(tuple(given))
 
     def _ahead(self, statement: Apply) -> Iterator[Statement]:
-        """What cuts the inputs that a statement takes: there, so that a stage cuts what it takes."""
+        """The cuts of a statement's inputs, placed before it, so that each stage cuts its own inputs."""
         for arg in map(self._arg, names(statement.args)):
             if arg in self.cuts:
                 cut = self.cuts[arg]
@@ -155,7 +155,7 @@ class _Folding:
         yield replace(statement, results=made, args=tuple(args), claims=())
 
     def _total(self, terms: Sequence[Arg]) -> tuple[Arg, list[Statement]]:
-        """The sum of what chunks give, those of the last first: so that one more is there at a time."""
+        """The sum of the chunks' terms in the order of backward passes, last chunk first: so few terms are alive."""
         total, adding = terms[-1], list[Statement]()
         for term in reversed(terms[:-1]):
             total, statement = self._new(term, "Sum", total, term)
@@ -163,7 +163,7 @@ class _Folding:
         return total, adding
 
     def _gathered(self, statement: Apply, args: Sequence[Arg]) -> Iterator[Statement]:
-        """Of keys and values each chunk has those up to its own; of anything else, all."""
+        """The gathered value of each chunk: keys and values up to its own; all parts of anything else."""
         axis = statement.attrs["axis"]
         assert isinstance(axis, int)
         behind = all(self._attended(name) for name in statement.results)
@@ -188,7 +188,7 @@ class _Folding:
         )
 
     def _scattered(self, statement: Apply, args: Sequence[Arg]) -> Iterator[Statement]:
-        """Each chunk's part of the gradients by the queries of it and of those behind it."""
+        """Each chunk's part of the gradients, from its own queries and those of later chunks."""
         axis = statement.attrs["axis"]
         assert isinstance(axis, int)
         parts: list[list[Arg]] = [[] for _ in args]
@@ -216,10 +216,10 @@ def _layers(module: Module) -> Mapping[str, int]:
 
 
 def by_chunk(reading: Reading, stages: Stages, chunks: Chunks) -> Stages:
-    """The stages with each pass in so many, those of stage `s` from `s * chunks.count` on.
+    """The stages with each pass cut into chunks: those of stage `s` are numbered from `s * chunks.count` on.
 
-    Forward a statement belongs to the chunk of its latest operand, backward to that of its earliest; one without, which
-    is of sizes alone, where it is needed first.
+    Forward, a statement belongs to the chunk of its latest operand, backward to that of its earliest; a statement
+    without such operands, on sizes alone, to the chunk that first uses it.
     """
     count = chunks.count
     back = {i for (_, kind), numbers in stages.passes.items() if kind is Pass.BACKWARD for i in numbers}
@@ -251,7 +251,7 @@ def by_chunk(reading: Reading, stages: Stages, chunks: Chunks) -> Stages:
 
 
 def with_joint_sums(reading: Reading, bodies: Mapping[Place, Sequence[Work]], chunks: Chunks) -> Reading:
-    """The reading where what the chunks of a stage give of one sum is added to it in turn, not to sums of their own."""
+    """The reading in which the chunks of a stage add to one sum in turn, not to separate sums."""
     where = {name: place for place, body in bodies.items() for s in body for name in s.results}
     joint, called = dict[str, str](), dict[str, Arg]()
     for total, terms in chunks.totals.items():

@@ -1,4 +1,4 @@
-"""How long the statements of a program take, estimated: for stages that take equally long, and for placing sends."""
+"""Estimates of how long statements take, to balance stages and to place sends."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from distir.simulate.simulation import arguments, plan
 from distir.transform.pipeline.reading import Reading
 
 ASSUMED_SIZE = 64
-"""Stands for a named dimension: which layers are slow depends little on the size of the batch."""
+"""The size assumed for named dimensions: the relative cost of layers depends little on the batch size."""
 
 
 def statement_costs(reading: Reading, machine: Hardware) -> Callable[[int], float]:
-    """Seconds that a statement of the reading takes on `machine`, by its number.
+    """The seconds of each statement of the reading on `machine`, by its number.
 
     Raises ProgramError where the cost of an op is not known.
     """
@@ -35,9 +35,9 @@ def statement_costs(reading: Reading, machine: Hardware) -> Callable[[int], floa
     return cost
 
 
-@kept_per_thread(4)  # the same for any number of microbatches
+@kept_per_thread(4)  # independent of the number of microbatches
 def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
-    """Seconds that the statement takes which makes a value of the entry function, by the value."""
+    """By value of the entry function: the seconds of the statement that defines it."""
     analysis, entry = analysed(module), module.entry()
     assert entry is not None
     instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE)))
@@ -52,7 +52,7 @@ def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class PipelineCost:
-    """What a pipeline takes: `seconds`, and `peak_bytes` on the device that holds most. Infinite where not known."""
+    """The cost of a pipeline: latency in `seconds`, and the greatest `peak_bytes` of a device. Infinite if unknown."""
 
     seconds: float = math.inf
     peak_bytes: float = math.inf
@@ -61,9 +61,9 @@ class PipelineCost:
 def pipeline_cost(
     module: Module, count: int, devices: int, machine: Hardware, bind: Mapping[str, Constant] | None = None
 ) -> PipelineCost:
-    """What a pipeline of `count` microbatches takes, with named dimensions of the sizes `bind`, or else assumed ones.
+    """The cost of a pipeline of `count` microbatches, with sizes `bind` for named dimensions, or assumed ones.
 
-    Where `machine` has too few devices, on nodes of its kind.
+    If `machine` has too few devices, on more nodes of its kind.
     """
     if machine.devices < devices:
         enough = with_devices(machine, devices)
@@ -83,7 +83,7 @@ def pipeline_cost(
 def call_costs(
     module: Module, called: Collection[str], count: int, machine: Hardware
 ) -> tuple[dict[str, float], dict[tuple[int, int], float]]:
-    """Seconds that a call of each of these functions takes in a pipeline, and a message between two devices.
+    """The seconds of a call of each of these functions in a pipeline, and of a message between two devices.
 
     `count` is the number of microbatches. Raises ProgramError where the cost of an op is not known.
     """
@@ -112,13 +112,13 @@ def call_costs(
 
 
 def _bound(entry: Function, size: int) -> dict[str, int]:
-    """A size for every named dimension."""
+    """An assumed size for every named dimension."""
     named = frozenset[str]().union(*(types.dim_names(p.type) for p in entry.params))
     return dict.fromkeys(named, size)
 
 
 def _seconds(entry: Body) -> Callable[[Effect | Body | None], float]:
-    """How long planned statements take, one op after the other. Bodies are planned once, and so they are added up."""
+    """The serial time of planned statements. Each body is planned, and its time summed, once."""
     known: dict[int, float] = {}
 
     def seconds(step: Effect | Body | None) -> float:

@@ -1,7 +1,7 @@
-"""Writing the pipeline: the entry function over all devices, `scatter` to its parameters and `gather` of its results.
+"""Writes the pipeline: the entry function over all devices, its `.scatter` and its `.gather`.
 
-Names: `%a_3` is what `%a` is for the third microbatch, `%a_3.2` the same when it was sent to device 2, `%w.2` a
-parameter that several devices have, on device 2.
+Names: `%a_3` is `%a` of the third microbatch, `%a_3.2` its copy sent to device 2, `%w.2` the copy on device 2 of a
+parameter that several devices have.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from distir.transform.pipeline.repetition import Timetable
 
 
 def on_device(type: Type, device: Device) -> Type:
-    """The type on that device, or with its device left open. What lives on the host stays there."""
+    """The type on that device; on an unknown one for None. Host types stay on the host."""
     match type:
         case TensorType(dtype, shape, there):
             return TensorType(dtype, shape, HOST if there == HOST else device)
@@ -56,7 +56,7 @@ def write(placement: Placement, timetable: Timetable, functions: Sequence[Functi
 
 
 class _Writer:
-    """Writes the entry function from its first statement to its last."""
+    """Writes the entry function."""
 
     def __init__(self, placement: Placement, functions: Sequence[Function]) -> None:
         self.placement = placement
@@ -72,10 +72,10 @@ class _Writer:
         self.there: dict[tuple[str, int], str] = {}
         """What a value that is the same for all microbatches is called on a device."""
         self.device_of: dict[str, int] = {}
-        """A device that has a value which is the same for all microbatches."""
+        """By value that all microbatches share: a device that has it."""
 
     def write(self, timetable: Timetable) -> Module:
-        for param in self.entry.params:  # all before anything else takes one of their names
+        for param in self.entry.params:  # reserved before other values are named
             self.scatter.param(param.name, param.type)
         self.scatter.params[:] = self.entry.params
         for param in self.entry.params:
@@ -92,7 +92,7 @@ class _Writer:
         return Module([*self.functions.values(), main, self.scatter.returns(*self.scattered), gather])
 
     def _parameter(self, param: Param) -> None:
-        """A parameter on each device that needs it, unless one device is to send it to the others."""
+        """A parameter on each device that needs it, unless its home sends it to the others."""
         source = param.name
         devices = sorted(self.placement.needed.get(param.name, ()))
         home = self.placement.home.get(param.name)
@@ -117,7 +117,7 @@ class _Writer:
         self.device_of.setdefault(name, device)
 
     def _before(self) -> None:
-        """Host values, weights that are sent, and what is computed of weights alone, on each device that needs it."""
+        """Write host values, weights to send, and values computed from weights alone, wherever they are needed."""
         for name, home in self.placement.home.items():
             for device in sorted(self.placement.needed[name] - {home}):
                 self._bring(name, home, device)
@@ -144,12 +144,12 @@ class _Writer:
         return tuple(self._arg(a, device) for a in arg) if isinstance(arg, tuple) else arg
 
     def _at(self, name: str, device: int) -> str:
-        """What a value is called on a device, to which it is brought if it must."""
+        """The name of a value on a device, to which it is sent if necessary."""
         if (name, HOST) in self.there:
             return self.there[name, HOST]
         if name not in self.device_of:
             self._join(name)
-        if device == HOST:  # a host value can be made from a value on any device
+        if device == HOST:  # a host value can be computed from a value on any device
             return self.there[name, self.device_of[name]]
         if (name, device) not in self.there:
             self._bring(name, self.device_of[name], device)
@@ -183,7 +183,7 @@ class _Writer:
         return self._at(name, device)
 
     def _scale_sums(self) -> None:
-        """Make means of the sums over all microbatches where these were means."""
+        """Divide sums over all microbatches that were means."""
         for name, device in self.frame.totals:
             total = self.frame.find((name, TOTAL, device))
             scale = scale_of(self.reading.values[name].shares)
@@ -210,7 +210,7 @@ class _Writer:
                     self._copy(statement, device, f".{device}")
 
     def _sum_over(self, statement: Apply, devices: Sequence[int]) -> None:
-        """A sum of scalars that are on several devices: of each device's own ones, then over the devices."""
+        """A sum of scalars on several devices: first on each device, then over the devices."""
         (name,) = statement.results
         for mentioned in names(statement.args):
             if mentioned not in self.device_of:
@@ -240,12 +240,12 @@ class _Writer:
         return self.there[arg, device], on_device(type_of(value.full), device)
 
     def _join(self, name: str) -> None:
-        """Put the microbatches' parts of a value one after the other, where they are made."""
+        """Concatenate the microbatches' parts of a value on the device that computes them."""
         device = self._on(self.placement.made[name][0])
         self._found(name, device, self._joined(name, device))
 
     def _joined(self, name: str, device: int) -> str:
-        if self.reading.count == 1 or is_plain(self.reading.values[name].shares):  # the same with every microbatch
+        if self.reading.count == 1 or is_plain(self.reading.values[name].shares):  # equal in every microbatch
             return self.frame.called[name, 0, device]
         parts = [self.frame.called[name, k, device] for k in range(self.reading.count)]
         (share,) = leaf_shares(self.reading.values[name].shares)

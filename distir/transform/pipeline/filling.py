@@ -1,7 +1,7 @@
-"""Weight gradients where devices would have to wait, for passes that take as long as they do. Knows no programs.
+"""Moves weight-gradient passes into idle time, for given lengths of passes. Knows no programs.
 
-A schedule that splits the backward pass says in which order a device runs the others; when it makes the gradients of
-weights, which no other pass waits for, depends on how long passes take.
+A schedule that splits the backward pass fixes the order of the other passes; the best places of weight gradients, for
+which no other pass waits, depend on the lengths of passes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, in_flig
 
 
 def filled_orders(order: Order, lengths: Lengths) -> Iterator[Order]:
-    """Orders with the same forward and backward passes on each device, and other places for the weight gradients.
+    """Orders with the same sequence of forward and backward passes, and other places for weight gradients.
 
-    Each device runs as early as it can; and in between the weight gradients, where it would have to wait for long
-    enough: at all, for half of what they take, or for all of it. And with each weight gradient behind its backward
-    pass. No device holds more microbatches than the one of `order` that holds most, but for the last of these orders.
+    Each device runs passes as early as it can, and a weight gradient where it would otherwise be idle: for any time,
+    for half of the gradient's length, or for all of it. The last order has each weight gradient right after its
+    backward pass. In all others no device holds more microbatches than the device of `order` that holds most.
     """
     plans = [[task for task in tasks if task.kind is not Pass.WEIGHT] for tasks in order]
     limit, homes = max(map(in_flight, order)), stage_devices(order)
@@ -29,7 +29,7 @@ def filled_orders(order: Order, lengths: Lengths) -> Iterator[Order]:
 
 
 def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: Lengths, patience: float) -> Order:
-    """The order in which devices run their passes as they are ready, and weight gradients in between.
+    """The order in which devices run passes when they are ready, with weight gradients in between.
 
     `homes`: by stage, its device.
     """
@@ -37,11 +37,11 @@ def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: 
     orders: list[list[Task]] = [[] for _ in plans]
     clocks, taken, held = [0.0 for _ in plans], [0 for _ in plans], [0 for _ in plans]
     weights: list[deque[Task]] = [deque() for _ in plans]
-    """By device: the weight gradients that can be made, those that could first in front."""
+    """By device: the weight gradients that are ready, the earliest first."""
     done: dict[Task, float] = {}
 
     def choice(device: int) -> tuple[float, Task] | None:
-        """What the device does next, and when."""
+        """The next pass of a device and its start."""
         plan, now, waiting = plans[device], clocks[device], weights[device]
         task = plan[taken[device]] if taken[device] < len(plan) else None
         full = task is not None and task.kind is Pass.FORWARD and held[device] == limit
@@ -53,7 +53,7 @@ def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: 
         return None if task is None or start == math.inf else (start, task)
 
     ready: dict[int, tuple[float, int, Task]] = {}
-    """By device: when it does what next, as it stands."""
+    """By device: its next pass and its start, given the current state."""
     doubtful = set(devices)
     for _ in range(sum(3 * len(plan) // 2 for plan in plans)):
         for device in doubtful:
@@ -63,7 +63,7 @@ def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: 
             else:
                 ready[device] = (found[0], device, found[1])
         start, device, task = min(ready.values(), key=itemgetter(0, 1))
-        # a pass is awaited by its own device, and by those of the stages beside it
+        # the devices that may wait for this pass: its own and those of neighbouring stages
         doubtful = {device, *homes[max(task.stage - 1, 0) : task.stage + 2]}
         orders[device].append(task)
         clocks[device] = done[task] = start + lengths[task.stage, task.kind]

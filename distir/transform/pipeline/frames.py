@@ -1,8 +1,8 @@
-"""Functions of a pipeline under way: passes and messages written one by one, and where they repeat, as calls.
+"""Writes passes and messages one by one, and repetitions as calls of functions.
 
-The steady state of a pipeline is a function, `round`, that is called again and again: with the values that the round
-before has left under way, and for the next microbatches. Many rounds are called through `rounds`, some of them in one,
-so that a program grows with the root of the number of its microbatches. Knows nothing of what comes before and after.
+The steady state of a pipeline is a function `round`, whose parameters are the values in flight from the previous round
+and the next microbatches. A function `rounds` calls it several times, so that a program grows with the square root of
+the number of microbatches. Independent of fill and drain.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from distir.transform.pipeline.placement import Placement
 from distir.transform.pipeline.repetition import Timetable, microbatch, moved
 
 LEAST = 4
-"""What repeats less often is written out."""
+"""The least number of repetitions that is written as calls."""
 
 Key = tuple[str, int, int]
 """A value of the sequential program, for which microbatch, on which device (HOST for host values)."""
 
 EVERY = -1
-"""In place of a microbatch: what is the same for all of them."""
+"""In place of a microbatch: a value that all of them share."""
 
 TOTAL = -2
-"""In place of a microbatch: the sum over those so far."""
+"""In place of a microbatch: the sum over the microbatches so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class FrameFunction:
     takes: tuple[Key, ...]
     gives: tuple[Key, ...]
     reads: Counter[Key]
-    """How often what is taken, or given, is used inside."""
+    """By parameter or result: how often it is used inside."""
     pending: dict[int, list[Key]]
-    """By device: terms that are still to be added to their sums when it is done."""
+    """By device: terms not yet added to their sums when it returns."""
 
 
 class FrameSite:
@@ -56,7 +56,7 @@ class FrameSite:
         self.hosts = {n for n, v in values if types.device_of(type_of(v.full)) == HOST}
         self.summed = placement.reading.totals()
         self.uses: Counter[tuple[str, int]] = Counter()
-        """By value of a microbatch and device: how often it is used there."""
+        """By value, microbatch and device: how often it is used."""
         for (stage, _), outlined in placement.passes.items():
             self.uses.update((name, self.home(name, placement.device(stage))) for name in outlined.takes)
             self.uses.update((name, placement.device(stage)) for name in outlined.gives if name in self.summed)
@@ -67,15 +67,15 @@ class FrameSite:
                 self.uses[name, self.home(name, placement.device(placement.made[name][0]))] += 1
 
     def total(self, name: str) -> str:
-        """By which term a sum is called that a term is of."""
+        """The term that names the sum to which a term belongs."""
         return self.placement.reading.joint.get(name, name)
 
     def home(self, name: str, device: int) -> int:
-        """Where a value lives: on the device, or on the host."""
+        """The home of a value: the device, or the host."""
         return HOST if name in self.hosts else device
 
     def hint(self, key: Key) -> str:
-        """What a value is called where the name is free."""
+        """The preferred name of a value."""
         name, number, device = key
         if number == TOTAL:
             return f"{name}_sum"
@@ -85,19 +85,19 @@ class FrameSite:
 
 
 class Frame:
-    """A function under way: what values are called in it."""
+    """A function in progress: the names of its values."""
 
     def __init__(self, site: FrameSite, builder: FunctionBuilder, missing: Callable[[Key], str]) -> None:
         self.site, self.placement, self.builder, self.missing = site, site.placement, builder, missing
         self.called: dict[Key, str] = {}
         self.pending: dict[int, list[Key]] = {}
-        """By device: terms that are still to be added to their sums."""
+        """By device: terms not yet added to their sums."""
         self.totals: dict[tuple[str, int], None] = {}
-        """The sums, by value and device, that have been begun."""
+        """The sums begun so far, by value and device."""
         self.reads: Counter[Key] = Counter()
 
     def find(self, key: Key, times: int = 1) -> str:
-        """What a value is called, which is used so many times."""
+        """The name of a value that will be used `times` times."""
         self.reads[key] += times
         known = self.called.get(key)
         if known is None:
@@ -105,7 +105,7 @@ class Frame:
         return known
 
     def run(self, timetable: Timetable) -> None:
-        """Write passes and messages, those that repeat as calls."""
+        """Write passes and messages, repetitions as calls."""
         for stretch in timetable:
             done = 0
             while done < stretch.count:
@@ -124,7 +124,7 @@ class Frame:
             self._add_up(device)
 
     def _under_way(self, step: int) -> tuple[object, ...]:
-        """What tells rounds apart: the sums that have been begun, and the terms still to be added, `step` further."""
+        """The state that distinguishes rounds: sums begun, and terms not yet added, shifted by `step` microbatches."""
         pending = {device: _moved(keys, step) for device, keys in self.pending.items() if keys}
         return frozenset(self.totals), pending
 
@@ -173,7 +173,7 @@ class Frame:
         self._define(keys, arrived)
 
     def _add_up(self, device: int) -> None:
-        """Add the terms of the last microbatch to the sums so far: not before others have been sent what they need."""
+        """Add the terms of the last microbatch to their sums, after messages for which others wait."""
         for key in self.pending.pop(device, ()):
             name = self.site.total(key[0])
             term, total = self.find(key), (name, TOTAL, device)
@@ -188,7 +188,7 @@ class Frame:
     def _hints(self, keys: Sequence[Key]) -> tuple[str, ...]:
         return tuple(map(self.site.hint, keys))
 
-    # What repeats.
+    # Repetitions.
 
     def _repeat(self, events: Sequence[Event], step: int, count: int) -> None:
         """Write events `count` times, each time `step` microbatches further."""
@@ -211,7 +211,7 @@ class Frame:
             self._call(block, first + number * step)
 
     def _block(self, hint: str, first: int, write: Callable[[Frame], None]) -> FrameFunction:
-        """A function of what `write` writes, with microbatches counted from `first`, as it is called next."""
+        """A function with the body that `write` writes, its microbatches counted from `first`."""
         taken, number = hint, 1
         while taken in self.site.functions:
             number += 1
@@ -234,7 +234,7 @@ class Frame:
         return FrameFunction(function, tuple(takes), gives, inner.reads, inner.pending)
 
     def _wanted(self, key: Key) -> bool:
-        """Whether a value is used after what has been written so far."""
+        """Whether a value has further uses."""
         return key[1] == TOTAL or self.reads[key] < self.site.uses[key[0], key[2]]
 
     def _call(self, block: FrameFunction, step: int) -> None:
@@ -251,5 +251,5 @@ class Frame:
 
 
 def _moved(keys: Sequence[Key], step: int) -> list[Key]:
-    """The same values for microbatches `step` further."""
+    """The keys shifted by `step` microbatches."""
     return [(name, number if number < 0 else number + step, device) for name, number, device in keys]

@@ -1,7 +1,7 @@
-"""What the pieces of a program hold in memory, estimated: for stages that fit.
+"""Estimates the memory of the pieces of a program, for stages that fit.
 
-From the storages of the sequential program: weights, their gradients and what an optimizer keeps of them throughout,
-and for each microbatch in flight the values of the forward pass that the backward pass uses.
+From the storages of the sequential program: weights, gradients and optimizer state throughout, and for each microbatch
+in flight the activations that the backward pass uses.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def pieces(
     replicas: int,
     shards: int,
 ) -> list[Cuttable]:
-    """The pieces of the forward pass that begin at `begins`, each with what belongs to it of the backward pass.
+    """The pieces of the forward pass that begin at `begins`, each with its part of the backward pass.
 
-    `anchors`: by statement of the backward pass, its place in `forward`; `seconds`, by place. The batch is that of so
-    many `replicas`, and all is split evenly over `shards`. Raises StepError where a size is not known, ProgramError
-    where the program cannot be simulated.
+    `anchors`: by statement of the backward pass, its place in `forward`; `seconds`, by place. The batch is split over
+    `replicas`, all values evenly over `shards`. Raises StepError if a size is unknown, ProgramError if the program
+    cannot be simulated.
     """
     found = _Storages(reading, machine, bind, shards)
     share = 1 / (reading.count * replicas)
@@ -54,7 +54,7 @@ def pieces(
     working = [0.0 for _ in begins]
     sources, state = _sources(reading), _state(reading)
     updated: set[str] = set()
-    """The weights that some piece has the state of: of those of several pieces, it is where the first is."""
+    """The weights whose state is already counted: that of a weight in several pieces belongs to the first."""
     for i, piece in sorted(piece_of.items(), key=lambda of: of[1]):
         statement = reading.statements[i][0]
         whole = [n for n in names(statement.args) if reading.is_whole(n) and not reading.is_host(n)]
@@ -73,7 +73,7 @@ def pieces(
 
 
 def _sources(reading: Reading) -> dict[str, set[str]]:
-    """By value that is the same for all microbatches: itself, and what it is made of."""
+    """By value that all microbatches share: itself, and the values from which it is computed."""
     given = {p.name for p in reading.entry.params if p.name not in reading.batch and not reading.is_host(p.name)}
     sources: dict[str, set[str]] = {name: {name} for name in given}
     for statement, phase in reading.statements:
@@ -99,7 +99,7 @@ def _state(reading: Reading) -> dict[str, set[str]]:
 
 
 class _Storages:
-    """The storages of the sequential program, which share memory where values do."""
+    """The storages of the sequential program; values that share memory share them."""
 
     def __init__(self, reading: Reading, machine: Hardware, bind: Mapping[str, Constant], shards: int) -> None:
         analysis, entry = analysed(reading.module), reading.module.entry()
@@ -127,7 +127,7 @@ class _Storages:
         return {s: self._found.sizes[s][1] / self._shards for s in storages}
 
     def rise(self, results: Sequence[str]) -> float:
-        """By how many bytes memory rises at most while the statement with these results runs."""
+        """The greatest increase of memory, in bytes, while the statement with these results runs."""
         index = next((self._makers[r] for r in results if r != DISCARD and r in self._makers), None)
         if index is None:
             return 0.0

@@ -1,8 +1,8 @@
-"""What each value is when the batch comes in K microbatches. Knows no devices, stages or schedules.
+"""Derives, for each value, its type for one of K microbatches and how the microbatches' values compose it.
 
-A domain for Algorithm 1. A value is typed twice, as it is for the whole batch and for one microbatch, together
-with its `Share`: how the values of the microbatches make up the whole one. The rules come from the ops' layouts: the
-letters of their signatures, along which they may be split.
+A domain for Algorithm 1. A value has two types, one for the whole batch and one for a microbatch, and a `Share`:
+whether the microbatches' values are concatenated, summed, or equal. The rules follow from the ops' layouts: the letters
+of their signatures along which they may be split. Independent of devices, stages and schedules.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from distir.ops.splitting import layout, linear_operands
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How the values of K microbatches make up a tensor: `axis` is where they are joined; None: they are added up.
+    """How the values of K microbatches compose a tensor: concatenated along `axis`; None: summed.
 
-    What comes out is `K ** scale` times the tensor: the mean over a microbatch has `scale` 1, for it divides by too
+    The result is `K ** scale` times the tensor: a mean over a microbatch has `scale` 1, as it divides by K times too
     little.
     """
 
@@ -36,7 +36,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Every microbatch has the tensor itself. `sized`: a host value that depends on the size of the microbatch."""
+    """Every microbatch has the whole tensor. `sized`: a host value that depends on the size of the microbatch."""
 
     sized: bool = False
 
@@ -45,17 +45,17 @@ WHOLE = Whole()
 
 
 class Unlocated(Reject):
-    """An op depends on the positions of a microbatch's examples in the batch, and takes nothing that tells them."""
+    """An op depends on the positions of examples in the batch, and has no operand that holds them."""
 
     def __init__(self, op: Apply, shares: Sequence[Shares]) -> None:
         message = f"`{op.op}` cannot be computed by microbatches: it depends on positions in the whole batch"
         super().__init__(codes.NOT_IN_MICROBATCHES, message, help="let it take `Positions` of an input as its `rows`")
         self.shares = shares
-        """What the microbatches' parts of its results are, of those for the whole batch."""
+        """The shares of its results."""
 
 
 SOME_SIZE = 1009 * math.lcm(*range(1, 33), 1024)
-"""Stands for a named dimension: what it is likely to be divided by divides it, and nothing else is as large."""
+"""The size assumed for named dimensions: divisible by all likely divisors, and larger than any other size."""
 
 Shares = Union[Share, Whole, "tuple[Shares, ...]"]
 """One for each leaf of a type."""
@@ -63,7 +63,7 @@ Shares = Union[Share, Whole, "tuple[Shares, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A value for the whole batch, for one microbatch, and how the latter make up the former."""
+    """A value for the whole batch, the value for one microbatch, and the shares that relate them."""
 
     full: Value
     micro: Value
@@ -78,23 +78,23 @@ def leaf_shares(shares: Shares) -> list[Share | Whole]:
 
 
 def is_whole(shares: Shares) -> bool:
-    """Whether the value has nothing to do with the batch."""
+    """Whether the value does not depend on the batch."""
     return all(isinstance(s, Whole) for s in leaf_shares(shares))
 
 
 def is_plain(shares: Shares) -> bool:
-    """Whether a value is whole through and through, and no size of a microbatch."""
+    """Whether all leaves of a value are whole, and none is a size of a microbatch."""
     return all(isinstance(s, Whole) and not s.sized for s in leaf_shares(shares))
 
 
 def is_sum(shares: Shares) -> bool:
-    """Whether the values of the microbatches are to be added up, leaf by leaf."""
+    """Whether the microbatches' values are to be summed, leaf by leaf."""
     found = leaf_shares(shares)
     return bool(found) and all(isinstance(s, Share) and s.axis is None for s in found)
 
 
 def holds_sum(shares: Shares) -> bool:
-    """Whether a part is a sum over microbatches."""
+    """Whether a leaf is a sum over microbatches."""
     return any(isinstance(s, Share) and s.axis is None for s in leaf_shares(shares))
 
 
@@ -105,13 +105,13 @@ def scale_of(shares: Shares) -> int:
 
 
 def whole_like(type: types.Type) -> Shares:
-    """That all leaves of a type are whole."""
+    """The shares of a type all of whose leaves are whole."""
     return tuple(map(whole_like, type.items)) if isinstance(type, TupleType) else WHOLE
 
 
 @dataclass
 class Microbatches(Domain):
-    """The domain. Raises Reject, with DIR641 or what the checker says, for what cannot be done by microbatches."""
+    """The domain. Raises Reject for ops that cannot run on microbatches, with DIR641 or the checker's code."""
 
     module: Module
     checker: Checker
@@ -150,7 +150,7 @@ class Microbatches(Domain):
         return held
 
     def _fits(self, full: types.Type, micro: types.Type, shares: Shares) -> bool:
-        """Whether a microbatch's value is as large as it must be, where that is known."""
+        """Whether a microbatch's value has the expected shape, as far as that is known."""
         if isinstance(shares, tuple):
             whole, part = full, micro
             assert isinstance(whole, TupleType)
@@ -205,7 +205,7 @@ class Microbatches(Domain):
         return [self._grown(op, f, m) for f, m in pairs]
 
     def _grown(self, op: Apply, full: types.Type, micro: types.Type) -> Share | Whole:
-        """The share of something that was made as long as the batch, out of nothing that is a part of it."""
+        """The share of a value with the size of the batch that was computed from no part of the batch."""
         if not (isinstance(full, TensorType) and isinstance(micro, TensorType) and full.shape and micro.shape):
             raise _cannot(op, "its result depends on the size of the batch")
         longer = [i for i, (n, m) in enumerate(zip(full.shape, micro.shape, strict=True)) if n != m]
@@ -238,13 +238,13 @@ def leaf_rule(
 
 
 def _keeps_devices(definition: Op) -> bool:
-    """Whether the results are where the operands are; what is said of a type (`Shape`) is on the host."""
+    """Whether the results are on the operands' device; results of `Shape` are on the host."""
     patterns = [result.pattern for signature in definition.signatures for result in signature.results]
     return not any(pattern.device == "host" for pattern in patterns)
 
 
 def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares]) -> Share:
-    """Terms of a sum give terms of a sum where the op is linear in them."""
+    """Partial sums yield partial sums if the op is linear in them."""
     given = [s for s in shares if isinstance(s, Share)]
     names = [definition.operand_name(i) for i, s in enumerate(shares) if isinstance(s, Share)]
     others = [i for i, s in enumerate(shares) if isinstance(s, Whole)]
@@ -252,7 +252,7 @@ def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence
         raise _cannot(op, "its operands are sums over the batch and parts of it")
     if definition.linear == "jointly":
         on_devices = [i for i in others if types.device_of(type_of(args[i])) != HOST]
-        if on_devices and given[0].scale != 1:  # a mean takes a term that all microbatches share; a sum does not
+        if on_devices and given[0].scale != 1:  # a mean may have a term that all microbatches share; a sum may not
             raise _cannot(op, "it adds a sum over the batch and something else")
         return given[0]
     if len(given) == 1 and names[0] in _linear(definition, args):
@@ -263,7 +263,7 @@ def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence
 def _part_rule(
     definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
 ) -> list[Shares]:
-    """Parts along an axis: the letter of that axis tells where they are in the results."""
+    """Parts along an axis: its letter determines the axis of the results."""
     found = layout(definition, list(map(_numbered, args)), [type_of(_numbered(w)) for w in answers], op.attrs)
     if found is None:
         raise _cannot(op, "nothing says how it can be split along the batch")
@@ -299,14 +299,14 @@ def _part_rule(
 
 
 def _numbered(value: Value) -> Value:
-    """A type with numbers for named dimensions, for then it is known which size divides which."""
+    """A type with numbers for named dimensions, so that divisibility is known."""
     if not isinstance(value, (TensorType, TupleType)):
         return value
     return types.substitute(value, dict.fromkeys(types.dim_names(value), SOME_SIZE))
 
 
 def _scale(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares]) -> int:
-    """The scale of the results as far as it comes from the operands."""
+    """The scale of the results due to the operands."""
     scaled = [i for i, s in enumerate(shares) if isinstance(s, Share) and s.scale]
     if not scaled:
         return 0
@@ -324,7 +324,7 @@ def _on_device(share: Shares) -> bool:
 
 
 def _linear(definition: Op, args: Sequence[Value]) -> tuple[str, ...]:
-    """The operands in which an op is linear, each by itself. A gradient always is in `dy`, the gradient it is given."""
+    """The operands in which an op is linear, each by itself. Gradient ops are linear in `dy`."""
     return (*linear_operands(definition, args), *(o.name for o in definition.operands if o.name == "dy"))
 
 

@@ -1,8 +1,8 @@
-"""One order for a whole pipeline: the devices' own orders merged, with the messages between stages placed.
+"""Merges the devices' orders of passes into one, and places the messages between stages.
 
-A `Send` blocks both ends until both are there, and program order decides who meets when. So it is placed where both
-ends are between two passes and no device has to wait that could work: found by playing the schedule through, with some
-duration for each pass. Pure: knows no programs.
+A `Send` blocks both devices until both have reached it, in program order. So it is placed where both are between two
+passes and no device waits that could work. Places are found by simulating the schedule with a duration for each pass.
+Pure: knows no programs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distir.transform.pipeline.passes import Order, Pass, Task
 
 
 class Message(NamedTuple):
-    """What `source` makes and `target` needs, on another device: all values between the two in one message."""
+    """All values computed by `source` that `target` needs on another device."""
 
     source: Task
     target: Task
@@ -26,21 +26,21 @@ class Message(NamedTuple):
 Event = Task | Message
 
 NOMINAL: Mapping[Pass, float] = {Pass.FORWARD: 1.0, Pass.BACKWARD: 2.0, Pass.WEIGHT: 1.0}
-"""How long passes take by default."""
+"""Default lengths of passes."""
 
 SPLIT: Mapping[Pass, float] = dict.fromkeys(Pass, 1.0)
-"""The same where the backward pass is split."""
+"""Default lengths if the backward pass is split."""
 
 PATIENCE = (1.0, 2.0, math.inf)
-"""How many times as long as its receiver would wait for it a sender is ready to wait instead. All are tried."""
+"""How long a sender is ready to wait, relative to the wait that this saves its receiver. All values are tried."""
 
 
 def merge(
     order: Order, messages: Iterable[Message], duration: Callable[[Task], float] = lambda task: NOMINAL[task.kind]
 ) -> list[Event]:
-    """Tasks and messages in an order in which each device runs its tasks as `order` says: the shortest that is found.
+    """The shortest order found of tasks and messages in which each device runs its tasks as in `order`.
 
-    Raises ValueError if the tasks wait for each other in a circle.
+    Raises ValueError for a deadlock.
     """
     home = {task: device for device, tasks in enumerate(order) for task in tasks}
     known, sent = {task: duration(task) for task in home}, list(messages)
@@ -62,9 +62,9 @@ def makespan(
     devices: int,
     sent: Callable[[Message], float] = lambda message: 0.0,
 ) -> float:
-    """When the events end, in the unit of `duration`. `sent`: how long messages take.
+    """The end of the last event, in the unit of `duration`. `sent`: the duration of messages.
 
-    A message blocks its two devices, from when both have come to it.
+    A message blocks its two devices once both have reached it.
     """
     clocks = [0.0] * devices
     for event in events:
@@ -77,7 +77,7 @@ def makespan(
 
 
 def _without_blocking(order: Order, messages: Iterable[Message], duration: Mapping[Task, float]) -> float:
-    """How long the tasks take if messages never wait: a lower bound. 0 if they wait in a circle."""
+    """The makespan if messages never block: a lower bound. 0 for a deadlock."""
     awaited: dict[Task, list[Task]] = defaultdict(list)
     for message in messages:
         awaited[message.target].append(message.source)
@@ -96,7 +96,7 @@ def _without_blocking(order: Order, messages: Iterable[Message], duration: Mappi
 
 
 class _Play:
-    """The schedule as it is played through. A device is idle, or busy until its task is done."""
+    """A simulation of the schedule. A device is idle, or busy until its task ends."""
 
     def __init__(
         self,
@@ -112,21 +112,21 @@ class _Play:
         self.patience = patience
         self.outgoing: dict[Task, list[Message]] = defaultdict(list)
         self.awaited: dict[Task, int] = defaultdict(int)
-        """By task: how many messages it still waits for."""
+        """By task: the number of messages for which it still waits."""
         for message in messages:
             self.outgoing[message.source].append(message)
             self.awaited[message.target] += 1
         self.position = [0] * len(order)
         self.until = [0.0] * len(order)
-        """By device: when it is or was done with its last task."""
+        """By device: the end of its last task."""
         self.running: list[Task | None] = [None] * len(order)
         self.pending: list[dict[Message, None]] = [{} for _ in order]
-        """By device: the messages that are ready and have an end there, in the order in which they became so."""
+        """By device: its ready messages, in the order in which they became ready."""
 
     def events(self) -> list[Event]:
         done: list[Event] = []
         queue: list[tuple[float, int]] = []
-        """When devices are done with what they run."""
+        """The ends of running tasks."""
         now = 0.0
         while True:
             idle = [device for device, task in enumerate(self.running) if task is None]
@@ -158,7 +158,7 @@ class _Play:
             self.pending[self.home[message.target]][message] = None
 
     def _meet(self, device: int, done: list[Event]) -> None:
-        """Deliver the messages of an idle device whose other end is idle too."""
+        """Deliver the messages of an idle device whose other device is idle too."""
         for message in list(self.pending[device]):
             source, target = self.home[message.source], self.home[message.target]
             if self.running[source] is None and self.running[target] is None:
@@ -167,16 +167,16 @@ class _Play:
                 done.append(message)
 
     def _next(self, device: int) -> Task | None:
-        """The device's next task if nothing that it needs is missing."""
+        """The device's next task, if it is ready."""
         tasks, position = self.order[device], self.position[device]
         if position == len(tasks) or self.awaited[tasks[position]]:
             return None
         return tasks[position]
 
     def _better_wait(self, device: int, task: Task, now: float) -> bool:
-        """Whether to wait before a task until something is sent.
+        """Whether to wait before a task until a message is sent.
 
-        The receiver will need it next, and be free so soon that it would wait much longer for us than we for it.
+        So if the receiver needs it next, and will be idle so soon that it would wait much longer than the sender.
         """
         end = now + self.duration[task]
         for message in self.pending[device]:

@@ -1,6 +1,6 @@
-"""Functions made of statements: what is taken, what is given, and nothing that is not needed.
+"""Outlines statements as functions, without what is not needed.
 
-Knows no devices: all these functions run where their arguments live.
+Device-independent: these functions run where their arguments are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from distir.transform.pipeline.reading import Work
 
 @dataclass(frozen=True)
 class Outlined:
-    """A function made of some statements: the values that it takes and gives have their own names inside."""
+    """A function made of some statements; its parameters and results keep the values' names."""
 
     function: Function
     takes: tuple[str, ...]
@@ -24,7 +24,7 @@ class Outlined:
 def outline(
     name: str, statements: Sequence[Work], wanted: Collection[str], type_of: Callable[[str], Type]
 ) -> Outlined | None:
-    """The function that computes what is `wanted`, or None if the statements make none of that."""
+    """The function that computes the values `wanted`, or None if the statements define none of them."""
     body, needed = live(statements, wanted)
     made = [n for s in body for n in s.results if n in wanted]
     if not made:
@@ -37,7 +37,7 @@ def outline(
 
 
 def bindable(params: Sequence[Param]) -> tuple[Param, ...]:
-    """The parameters with dimensions open that a call could not bind: `5*B` where no parameter has a dimension `B`."""
+    """The parameters, with dimensions unknown that a call could not bind: `5*B` if no parameter has a dimension `B`."""
     leaves = [leaf for p in params for leaf in types.leaves(p.type) if isinstance(leaf, TensorType)]
     bound = {str(dim) for leaf in leaves for dim in leaf.shape or ()}
     open_names = {n for leaf in leaves for n in types.dim_names(leaf)} - bound
@@ -48,7 +48,7 @@ def bindable(params: Sequence[Param]) -> tuple[Param, ...]:
 
 
 def live(statements: Sequence[Work], wanted: Iterable[str]) -> tuple[list[Work], set[str]]:
-    """The statements that what is wanted depends on, and all the values that they or others need."""
+    """The statements on which the values `wanted` depend, and all values that they need."""
     needed = set(wanted)
     body: list[Work] = []
     for statement in reversed(statements):
@@ -59,6 +59,6 @@ def live(statements: Sequence[Work], wanted: Iterable[str]) -> tuple[list[Work],
 
 
 def renamed(statement: Work, rename: Callable[[str], str]) -> Work:
-    """A statement with other names for its results."""
+    """The statement with its results renamed."""
     results = tuple(n if n == DISCARD else rename(n) for n in statement.results)
     return replace(statement, results=results, claims=())

@@ -1,7 +1,7 @@
-"""Values that go the same way packed into tuples, so that a call of a stage is one short line, however deep the model.
+"""Packs values with the same source and uses into tuples, so that a stage's call is one short line for any depth.
 
-The weights of a stage become one value, likewise what its forward pass keeps for its backward pass, what it sends to
-another stage, and its gradients. Packing is a view: it costs nothing. Knows no devices.
+The weights of a stage become one value, and so do its residuals, the values that it sends to another stage, and its
+gradients. Packing is a view and costs nothing. Device-independent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Bodies = dict[Place, list[Work]]
 def pack(
     reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]]
 ) -> tuple[Reading, Bodies, dict[Place, set[str]]]:
-    """The same reading, bodies of passes, and values of each that are used outside of it, with values in tuples."""
+    """The reading, the bodies of passes, and each pass's values used outside of it, with values packed."""
     packer = _Packer(reading, bodies, outside)
     packer.pack_made()
     packer.pack_weights()
@@ -30,7 +30,7 @@ def pack(
 
 
 class _Packer:
-    """Rewrites the statements of the passes and those before and after them."""
+    """Rewrites statements of passes, and those before and after the microbatches."""
 
     def __init__(
         self, reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]]
@@ -41,11 +41,11 @@ class _Packer:
         self.statements = list(reading.statements)
         self.outside = {where: set(used) for where, used in outside.items()}
         self.joint: dict[str, list[str]] = {}
-        """By tuple of terms of joint sums: these."""
+        """By tuple of terms: the joint sums of these terms."""
         self.used = {where: {n for s in body for n in names(s.args)} for where, body in bodies.items()}
 
     def pack_weights(self) -> None:
-        """The weights of a stage, and what is computed of weights alone, in the order of the program."""
+        """Pack the weights of each stage, and values computed from weights alone, in program order."""
         early = [p.name for p in self.reading.entry.params]
         early += [r for s, phase in self.statements if phase is Phase.BEFORE for r in s.results if r != DISCARD]
         early = [n for n in early if n not in self.reading.batch and not self.reading.is_host(n)]
@@ -63,7 +63,7 @@ class _Packer:
                 self._unpack(where, tuple_name, members)
 
     def pack_made(self) -> None:
-        """What one pass makes and the same others use."""
+        """Pack the values defined by one pass that have the same users."""
         groups: dict[tuple[object, ...], list[str]] = {}
         joint = self.reading.joint
         returned = set(names(self.reading.entry.returned))
@@ -108,7 +108,7 @@ class _Packer:
                 self._unpack(user, tuple_name, members)
 
     def _join(self) -> None:
-        """Tuples of the same sums are terms of one sum, too."""
+        """Tuples of terms of the same sums are terms of one sum."""
         whole: dict[tuple[str, ...], str] = {}
         joint = dict(self.reading.joint)
         for tuple_name, members in self.joint.items():

@@ -1,6 +1,6 @@
 """Passes of a pipeline, and orders of them: which device runs which pass, and when. Knows no programs, no costs.
 
-Stages count from 0 along the forward chain. Where a stage runs, the order alone says.
+Stages count from 0 in forward direction. An order alone determines the device of a stage.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Pass(Enum):
 
     FORWARD = "forward"
     BACKWARD = "backward"
-    """The gradients of the stage's input and of its weights; of its input alone where the schedule splits it."""
+    """Computes gradients of the stage's input and weights; of its input alone if the schedule splits the pass."""
     WEIGHT = "weight"
-    """The gradients of the stage's weights, where the schedule splits the backward pass."""
+    """Computes gradients of the stage's weights, if the schedule splits the backward pass."""
 
     __hash__ = object.__hash__  # tasks are looked up often, and `Enum`'s own is slow
 
@@ -41,9 +41,9 @@ Lengths = Mapping[tuple[int, Pass], float]
 
 
 def needs(task: Task, stages: int, chunks: int = 1) -> Iterator[Task]:
-    """The passes whose results a pass takes: of the stage beside it, and of its own.
+    """The passes on which a pass depends: of the neighbouring stage, and of its own.
 
-    With `chunks` of each sequence, so many stages that follow each other are one with one chunk after the other.
+    With `chunks` of each sequence, that many consecutive stages are one stage that processes the chunks in turn.
     """
     stage, k = task.stage, task.microbatch
     chunk = stage % chunks
@@ -69,12 +69,12 @@ def stage_devices(order: Order) -> tuple[int, ...]:
 
 
 def forward_only(order: Order) -> Order:
-    """The same without its backward passes: what a program runs that has none."""
+    """The order without backward passes, for programs that have none."""
     return tuple(tuple(task for task in tasks if task.kind is Pass.FORWARD) for tasks in order)
 
 
 def with_weights(order: Order) -> Order:
-    """The same with each backward pass split, its two halves one behind the other."""
+    """The order with each backward pass split into two consecutive halves."""
 
     def split(task: Task) -> tuple[Task, ...]:
         weight = Task(task.stage, task.microbatch, Pass.WEIGHT)
@@ -85,7 +85,7 @@ def with_weights(order: Order) -> Order:
 
 
 def in_flight(tasks: Sequence[Task]) -> int:
-    """The most microbatches, counted once per stage, that a device has gone forward with and not yet back."""
+    """The most microbatches in flight on a device, counted once per stage: forward done, backward not."""
     last = Pass.WEIGHT if any(task.kind is Pass.WEIGHT for task in tasks) else Pass.BACKWARD
     now = most = 0
     for task in tasks:
@@ -95,7 +95,7 @@ def in_flight(tasks: Sequence[Task]) -> int:
 
 
 def stages_in_flight(order: Order) -> tuple[int, ...]:
-    """By stage: the most microbatches that it has gone forward with and not yet back."""
+    """By stage: the most microbatches in flight: forward done, backward not."""
     by_stage: dict[int, list[Task]] = {}
     for tasks in order:
         for task in tasks:

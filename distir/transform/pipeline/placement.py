@@ -1,6 +1,6 @@
-"""Where everything of a pipeline is: stages, weights, the values of a microbatch, and what must be sent for that.
+"""Assigns stages, weights and the values of microbatches to devices, and finds the messages that this requires.
 
-Knows what runs in which stage and pass; not when.
+Independent of the order of passes.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ Place = tuple[int, Pass]
 
 @dataclass(frozen=True)
 class Placement:
-    """Devices are the program's numbers."""
+    """Devices of a pipeline's values, by the program's numbers."""
 
     reading: Reading
     stage_devices: Sequence[int]
-    """By stage: its device, counted from 0, as the schedule says."""
+    """By stage: its device, counted from 0, determined by the schedule."""
     passes: Mapping[Place, Outlined]
     accumulating: Mapping[Place, Accumulating]
-    """The same passes once there are sums, for those that give terms of sums over the microbatches."""
+    """The variants that add to existing sums, of passes that return terms of sums over microbatches."""
     made: dict[str, Place] = field(default_factory=dict[str, Place])
-    """By value of a microbatch: where it is computed."""
+    """By value of a microbatch: the stage and pass that compute it."""
     needed: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
-    """By parameter, and by value that is computed before the microbatches: the devices that need it."""
+    """By parameter, and value computed before the microbatches: the devices that need it."""
     home: dict[str, int] = field(default_factory=dict[str, int])
-    """By weight that is updated and needed on several devices: the one that has it and sends it to the others."""
+    """By weight that is updated and needed on several devices: its home, which sends it to the others."""
     at_the_end: dict[int, int] = field(default_factory=dict[int, int])
-    """By statement that runs when all microbatches are done: its device."""
+    """By statement after all microbatches: its device."""
     shared: dict[int, tuple[int, ...]] = field(default_factory=dict[int, "tuple[int, ...]"])
-    """By statement that several devices run at the end, each for itself: these devices.
+    """By statement after all microbatches that several devices run redundantly: these devices.
 
-    A sum of scalars that are on several devices is one: each adds up its own, and these sums are added up over the
-    devices. So is what follows from such sums alone, rather than being sent from one device to all others.
+    One is a sum of scalars on several devices: each adds its own, and these sums are reduced over the devices. Others
+    depend on such sums alone, and are not sent from one device to the others.
     """
     messages: dict[tuple[Place, Place], list[str]] = field(default_factory=dict[tuple[Place, Place], list[str]])
-    """What is sent per microbatch, by the place where it is made and the first one on another device that needs it."""
+    """The values sent per microbatch, by the place that defines them and the first user on another device."""
 
     def device(self, stage: int) -> int:
         """The device of a stage."""
@@ -57,7 +57,7 @@ def place(
     passes: Mapping[Place, Outlined],
     accumulating: Mapping[Place, Accumulating],
 ) -> Placement:
-    """Find where everything is."""
+    """Assign all values to devices."""
     found = Placement(reading, stage_devices, passes, accumulating)
     for where, outlined in passes.items():
         found.made.update(dict.fromkeys(outlined.gives, where))
@@ -82,7 +82,7 @@ def place(
 
 
 def _users(found: Placement) -> dict[str, list[Place]]:
-    """By value on a device that a pass takes: the places that do, in the order in which a microbatch gets there."""
+    """By operand of passes on a device: the places that use it, in the order of a microbatch's passes."""
     users: dict[str, list[Place]] = {}
     for where in sorted(found.passes, key=_turn):
         for name in found.passes[where].takes:
@@ -92,7 +92,7 @@ def _users(found: Placement) -> dict[str, list[Place]]:
 
 
 def _turn(where: Place) -> tuple[int, int, int]:
-    """Forward through the stages, then back, in each stage the weights' gradients last."""
+    """The order of a microbatch's passes: forward, then backward, in each stage weight gradients last."""
     stage, kind = where
     return (0, stage, 0) if kind is Pass.FORWARD else (1, -stage, int(kind is Pass.WEIGHT))
 
@@ -107,14 +107,14 @@ def _find_messages(found: Placement, users: Mapping[str, Sequence[Place]]) -> No
             device = found.device(stage)
             if device not in reached:
                 reached.add(device)
-                # Weights' gradients stand anywhere behind their backward pass, others' backward passes between the two.
+                # A weight-gradient pass may run any time after its backward pass, and other backward passes in between.
                 alone = all(other == stage or found.device(other) != device for other, _ in places)
                 target = (stage, Pass.BACKWARD if kind is Pass.WEIGHT and not alone else kind)
                 found.messages.setdefault((source, target), []).append(name)
 
 
 def _need_operands(found: Placement, before: Sequence[Work]) -> None:
-    """What is needed to compute, on each device that needs it, what comes before the microbatches."""
+    """Add the operands of statements before the microbatches, on each device that needs their results."""
     for statement in reversed(before):
         devices = set[int]().union(*(found.needed.get(r, set()) for r in statement.results))
         _need(found, names(statement.args), devices)
@@ -127,7 +127,7 @@ def _need(found: Placement, values: Iterable[str], devices: set[int]) -> None:
 
 
 def _place_the_end(found: Placement, trained: set[str]) -> None:
-    """An update runs where its weight is; what leads to it there too, if not all it takes is elsewhere together."""
+    """An update runs where its weight is, as do statements that lead to it, unless their operands are elsewhere."""
     reading = found.reading
     ending = [(i, s) for i, (s, phase) in enumerate(reading.statements) if phase is Phase.AFTER]
     taken = {i: [n for n in names(s.args) if not reading.is_host(n)] for i, s in ending}
@@ -162,14 +162,14 @@ def _place_the_end(found: Placement, trained: set[str]) -> None:
             if name not in found.made and name not in device_of and name not in found.home:
                 found.needed.setdefault(name, set()).add(device)
     given = {p.name for p in reading.entry.params}
-    for i, statement in ending:  # of state that several devices need, the one has it that updates it
+    for i, statement in ending:  # state that several devices need is on the device that updates it
         if i not in found.shared and not returned.isdisjoint(statement.results):
             several = [n for n in taken[i] if n in given and n not in trained and len(found.needed.get(n, ())) > 1]
             found.home.update(dict.fromkeys(several, found.at_the_end[i]))
 
 
 def _shared_on(found: Placement, statement: Work, taken: Sequence[str], sources: Sequence[int]) -> tuple[int, ...]:
-    """The devices that each run a statement of the end for themselves; none where one device does."""
+    """The devices that run a final statement redundantly; none if one device runs it."""
     scalars = all(_is_scalar(type_of(found.reading.values[name].full)) for name in (*taken, *statement.results))
     if not isinstance(statement, Apply) or not scalars:
         return ()

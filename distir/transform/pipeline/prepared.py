@@ -1,4 +1,4 @@
-"""A pipeline cut into passes: the order in which devices run them, and the program that says so."""
+"""A pipeline cut into passes: finds their order, and writes the program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.validation import ScheduleError
 
 ENOUGH = (6, 8, 12)
-"""How many microbatches more than fill and drain a pipeline may be enough to see its steady state."""
+"""The number of microbatches, beyond fill and drain, after which a steady state is expected."""
 
 Rule = Callable[[int], Order]
 """From the number of microbatches to the order."""
@@ -33,32 +33,32 @@ Rule = Callable[[int], Order]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A pipeline cut into passes, each of which is a function; only their order is still to be found."""
+    """A pipeline cut into passes, each of which is a function."""
 
     placement: Placement
     devices: int
-    """How many devices there are."""
+    """The number of devices."""
     functions: Sequence[Function]
     rule: Rule
     lengths: Lengths
     timed: Hardware | None
-    """The machine on which passes are to be timed again, as they are called, for an order that depends on it."""
+    """The machine on which the passes' functions are timed, for an order that depends on their lengths."""
     find_shares: Callable[[], StageShares]
     fit: Callable[[int, Lengths, Lengths], BestOrder] | None = None
-    """Where the order is sought for what passes take: the shortest one for so many microbatches, with a bound."""
+    """For schedules that depend on the lengths of passes: finds the shortest order, with a lower bound."""
     is_uniform: bool = True
     """Whether stages have equally many layers."""
     is_given: bool = False
-    """Whether the order is as someone wrote it down, so that weight gradients stay where they are."""
+    """Whether the order was given explicitly, so that weight gradients are not moved."""
 
     @cached_property
     def shares(self) -> StageShares:
-        """What each stage has of time, FLOPs and weights."""
+        """Each stage's share of time, FLOPs and weights."""
         return self.find_shares()
 
     @property
     def lines(self) -> list[str]:
-        """What is to be said of the pipeline, a line each."""
+        """The lines that report on the pipeline."""
         return [*self.shares.lines, *([] if self.found is None else [_said(self.found)])]
 
     @cached_property
@@ -77,22 +77,22 @@ class Prepared:
 
     @cached_property
     def found(self) -> BestOrder | None:
-        """The order that was sought for what passes take, where that is known."""
+        """The order found for the lengths of passes, if these are known."""
         return None if self.fit is None or self.timed is None else self.fit(self.count, *self._timed)
 
     @cached_property
     def _first(self) -> Module:
-        """The pipeline in an order for what passes were estimated to take before they were functions."""
+        """The pipeline in an order for the estimated lengths of passes."""
         return write(self.placement, self.timetable, self.functions)
 
     @property
     def _exact(self) -> Lengths:
-        """How long passes take, now that it is known of halves of backward passes."""
+        """The lengths of passes, measured on their functions, which includes halves of backward passes."""
         return self._timed[0]
 
     @cached_property
     def _timed(self) -> tuple[Lengths, Lengths]:
-        """How long passes take, and how long they are sent what they take from other devices."""
+        """The lengths of passes, and of the messages that they receive."""
         assert self.timed is not None
         first, device = self.placement.reading.device, self.stage_devices
         ways = {
@@ -111,14 +111,13 @@ class Prepared:
     def timetable(self) -> Timetable:
         """The order with its messages.
 
-        It is played through for fewer microbatches, and stretched where it has come to a steady state, if that gives
-        the order.
+        Computed for fewer microbatches, and extended by repetitions of the steady state, if that gives the order.
         """
         order = self.rule(self.count)
         for few in some(self.devices, len(self.stage_devices), self.count) if self.fit is None else ():
             if few >= self.count:
                 break
-            with suppress(ScheduleError):  # it may take only certain numbers
+            with suppress(ScheduleError):  # the schedule may not support this number
                 fewer = self.rule(few)
                 if stage_devices(fewer) != self.stage_devices:
                     continue
@@ -129,9 +128,9 @@ class Prepared:
         return folded(self.merged(order, self.lengths), LEAST)
 
     def more(self, count: int) -> list[int] | None:
-        """How often more each repetition comes in the order for another number of microbatches; for fewer, 0.
+        """The additional count of each repetition in the order for another number of microbatches; for fewer, 0.
 
-        None where that order is another one.
+        None if that order has other repetitions.
         """
         repeated = [stretch.count for stretch in self.timetable if stretch.count > 1]
         if self.timed is not None:
@@ -159,17 +158,17 @@ class Prepared:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The functions that there are in any case."""
+        """The names of functions that do not depend on the order."""
         entry = self.placement.reading.entry.name
         return frozenset([*(f.name for f in self.functions), entry, f"{entry}.scatter", f"{entry}.gather"])
 
     def merged(self, order: Order, lengths: Lengths) -> Sequence[Event]:
-        """An order with the messages that it needs."""
+        """An order with its messages."""
         count = sum(task.kind is Pass.FORWARD and task.stage == 0 for tasks in order for task in tasks)
         return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
 
     def span(self, events: Sequence[Event], lengths: Lengths) -> float:
-        """How long the passes take in all, with their messages where the order is sought for these."""
+        """The makespan of the passes, with messages if the schedule accounts for them."""
         home = self.stage_devices
         sends: Lengths = {} if self.timed is None or self.fit is None else self._timed[1]
 
@@ -179,11 +178,11 @@ class Prepared:
         return makespan(events, lambda t: home[t.stage], lambda t: lengths[t.stage, t.kind], self.devices, sent)
 
     def _fitting(self, timetable: Timetable | None, order: Order) -> Timetable | None:
-        """The timetable if it has the tasks of the order."""
+        """The timetable, if it has the tasks of the order."""
         return timetable if timetable is not None and self._tasks(timetable) == order else None
 
     def _by_device(self, events: Sequence[Event]) -> list[list[Event]]:
-        """What each device does, in order: events elsewhere may come before or after it."""
+        """The events of each device in order, regardless of other devices' events."""
         found: list[list[Event]] = [[] for _ in range(self.devices)]
         for event in events:
             stages = (event.source.stage, event.target.stage) if isinstance(event, Message) else (event.stage,)
@@ -201,7 +200,7 @@ class Prepared:
 
 
 def _said(found: BestOrder) -> str:
-    """How good an order is."""
+    """The line that compares an order with the lower bound."""
     if found.span == found.bound:
         return "no order of the passes is shorter, by what they are estimated to take"
     most = percent(1 - found.bound / found.span)
@@ -209,12 +208,12 @@ def _said(found: BestOrder) -> str:
 
 
 def some(devices: int, stages: int, count: int) -> list[int]:
-    """For how many microbatches a schedule is played through to find what it repeats for `count`."""
+    """The smaller number of microbatches for which the repetitions of `count` are found."""
     least = [stages + more for more in ENOUGH]
     return [n + (count - n) % (devices if stages > devices else 1) for n in least]
 
 
-@lru_cache(maxsize=32)  # pipelines of a search differ in the number of microbatches, and may be alike for a few of them
+@lru_cache(maxsize=32)  # plans of a search differ in the number of microbatches; this cache is shared by them
 def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...]) -> Sequence[Event]:
     known = dict(lengths)
     return merge(order, messages, lambda task: known[task.stage, task.kind])
@@ -227,9 +226,9 @@ def _exact_lengths(
     count: int,
     machine: Hardware,
 ) -> tuple[dict[Place, float], dict[Place, float]] | None:
-    """How long each pass takes, by what it is made of, as the pipeline calls it; and what it is sent, on these `ways`.
+    """The length of each pass's function as the pipeline calls it, and of the messages on these `ways`.
 
-    In hundredths of the longest pass; None if that is not known.
+    In hundredths of the longest pass; None if unknown.
     """
     try:
         cost, sends = call_costs(made, {o.function.name for o in passes.values()}, count, machine)
@@ -241,7 +240,7 @@ def _exact_lengths(
 
 
 def hundredths(seconds: Mapping[Place, float]) -> dict[Place, float]:
-    """Times in hundredths of the longest, whole numbers."""
+    """Times as integers: hundredths of the longest."""
     longest = max(seconds.values()) or 1.0
     return {where: round(100 * s / longest) for where, s in seconds.items()}
 

@@ -1,7 +1,7 @@
-"""Reading a sequential entry function: what is done per microbatch, what once before, and what once at the end.
+"""Reads a sequential entry function: classifies its statements as per microbatch, before all of them, or after.
 
-Goes by data flow alone: what depends on the batch is done per microbatch; what takes a sum over the batch, such as a
-gradient, waits for the last one. Knows no stages and no schedules.
+By data flow alone: a statement that depends on the batch runs per microbatch; one that uses a sum over the batch, such
+as a gradient, runs after the last microbatch. Independent of stages and schedules.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from distir.transform.pipeline.written_sizes import sizes_from_values
 Work = Apply | Call
 
 CAST_TERMS = "CastGradient"
-"""The op that casts each microbatch's term of a sum, so that the sum is taken in the element type that it gives."""
+"""The op that casts each microbatch's term of a sum, so that the sum is accumulated in its element type."""
 
 
 class Phase(Enum):
@@ -73,7 +73,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Reading:
-    """A sequential entry function, understood. Statements without their claims, which speak of the whole batch."""
+    """A classified entry function. Statements have no claims, which would be about the whole batch."""
 
     module: Module
     entry: Function
@@ -85,21 +85,21 @@ class Reading:
     values: dict[str, Held]
     statements: list[tuple[Work, Phase]]
     batch: dict[str, int]
-    """What is split in front of the microbatches, and along which axis: parameters, and positions in them."""
+    """Values that are split into microbatches, and along which axis: parameters, and positions of examples."""
     symbols: set[str]
-    """The named dimensions that the batch has."""
+    """The named dimensions of the batch."""
     joint: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By term of a sum that several passes give terms of: the first of these terms, which the sum is called by."""
+    """By term of a sum with terms from several passes: the first of these terms, which names the sum."""
     postponed: ProgramError | None = None
-    """Of the first op that mixes the examples, and so runs when all microbatches are done: why it waits for them."""
+    """The reason why the first op that mixes examples runs after all microbatches."""
 
     def part(self, name: str) -> Value:
-        """What is known of a microbatch's part of a value. One microbatch is the whole batch."""
+        """The value of a microbatch. A single microbatch is the whole batch."""
         held = self.values[name]
         return held.micro if self.count > 1 else held.full
 
     def is_host(self, name: str) -> bool:
-        """Whether a value lives on no device."""
+        """Whether a value is on the host."""
         return types.device_of(type_of(self.values[name].full)) == HOST
 
     def is_whole(self, name: str) -> bool:
@@ -107,14 +107,14 @@ class Reading:
         return is_whole(self.values[name].shares)
 
     def totals(self) -> set[str]:
-        """The sums over the microbatches that are taken when all are done, or returned."""
+        """The sums over microbatches that are used after all of them, or returned."""
         ended = {name for s, phase in self.statements if phase is Phase.AFTER for name in names(s.args)}
         wanted = {*names(self.entry.returned), *ended} & self.values.keys()
         wanted |= {name for name, total in self.joint.items() if total in wanted}
         return {name for name in wanted if is_sum(self.values[name].shares)}
 
     def joined(self) -> set[str]:
-        """Parts of the batch that are put together when all microbatches are done: returned, or taken as a whole."""
+        """Parts of the batch that are concatenated after all microbatches: returned, or used whole."""
         at_the_end = (name for s, phase in self.statements if phase is Phase.AFTER for name in names(s.args))
         wanted = {*names(self.entry.returned), *at_the_end} & self.values.keys()
         return {name for name in wanted if _is_part(self.values[name].shares)}
@@ -126,7 +126,7 @@ def read(module: Module, count: int) -> Reading:
     return replace(found, values=dict(found.values), statements=list(found.statements))
 
 
-@kept_per_thread(8)  # pipelines of a search have the same numbers of microbatches, for several numbers of stages
+@kept_per_thread(8)  # plans of a search share numbers of microbatches among numbers of stages
 def _found(module: Module, count: int) -> Reading:
     entry = module.entry()
     if entry is None:
@@ -143,12 +143,12 @@ def _found(module: Module, count: int) -> Reading:
             called = _refused_call(error, entry)
             if called not in changed.functions:
                 raise refusal from None
-        # What sums over the batch, and what takes the sum, are distinguished only in the open.
+        # A sum over the batch and its uses can be classified separately only if they are inlined.
         changed = written_as_sums(inline(changed, (called,)))
 
 
 def _refused_call(error: ProgramError, entry: Function) -> str:
-    """The function that cannot be called with a microbatch, if that is what is wrong."""
+    """The function that cannot be called with a microbatch, if that is the error."""
     found = error.diagnostics[0]
     index = found.site.index if isinstance(found.site, Site) and found.code is codes.NOT_IN_MICROBATCHES else None
     statement = None if index is None else entry.body[index]
@@ -156,7 +156,7 @@ def _refused_call(error: ProgramError, entry: Function) -> str:
 
 
 def _understood(module: Module, given: Function, batch: dict[str, int], count: int) -> Reading:
-    """The reading of a program made of the one whose entry function was given."""
+    """The reading of a rewritten program; `given` is the original entry function."""
     entry, analysis = module.functions[given.name], analysed(module)
     try:
         found = _read(analysis, entry, batch, count, _places(entry, given))
@@ -188,7 +188,7 @@ def _read(analysis: Analysis, entry: Function, batch: dict[str, int], count: int
 
 
 def _places(entry: Function, before: Function) -> Sequence[int]:
-    """By statement: the number that it had before others were put in front of some."""
+    """By statement: its number before statements were inserted."""
     number, found, last = 0, list[int](), len(before.body) - 1
     for statement in entry.body:
         found.append(number)
@@ -199,7 +199,7 @@ def _places(entry: Function, before: Function) -> Sequence[int]:
 
 
 class _Reader:
-    """Goes through the statements once, in order."""
+    """Classifies the statements in one pass over them."""
 
     def __init__(
         self,
@@ -215,23 +215,23 @@ class _Reader:
     ) -> None:
         self.entry = entry
         self.places = places
-        """By statement: its number in the program as it was given."""
+        """By statement: its number in the original program."""
         self.full = full
         self.domain = Microbatches(module, analysis.domain, parts)
         self.found = Reading(module, entry, analysis.domain, count, device, {}, [], dict(batch), set())
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
         self.mixed: dict[str, ProgramError] = {}
-        """What is computed at the end, for it mixes the examples of the batch; and what is wrong if it cannot be."""
+        """Values computed at the end because they mix examples, each with the error if that is impossible."""
         self.alike: set[str] = set()
-        """Computed with every microbatch, though the same for all: by calls that take parts of the batch, too."""
+        """Values computed with every microbatch although they are equal, by calls that also use parts of the batch."""
         self.of_batch: dict[str, Arg] = {}
-        """By host value that depends on the size of a microbatch: the same for the whole batch."""
+        """By host value that depends on the size of a microbatch: its equivalent for the whole batch."""
         self.makers: dict[str, Work] = {}
-        """By value that follows from the inputs without any weights: the statement that makes it."""
+        """By value computed from inputs without weights: its statement."""
         self.inputs = {p.name for p in entry.params if p.name in batch or _is_given(p)}
         self.ahead: dict[str, str] = {}
-        """By such a value: what it is called where it is computed before the microbatches, for the whole batch."""
+        """By such a value: its name when computed before the microbatches, for the whole batch."""
 
     def read(self) -> Reading:
         for index, param in enumerate(self.entry.params):
@@ -249,12 +249,12 @@ class _Reader:
         return replace(self.found, entry=entry, postponed=refused)
 
     def _is_of_a_layer(self, statement: tuple[Work, Phase]) -> bool:
-        """Whether a statement takes a microbatch and something of its own."""
+        """Whether a statement uses a microbatch and also weights."""
         mentioned = names(statement[0].args)
         return statement[1] is Phase.MICROBATCH and any(is_plain(self.rho[n].shares) for n in mentioned)
 
     def _returned(self) -> tuple[Arg, ...]:
-        """What is returned, a size being that of the whole batch."""
+        """The returned values, with sizes of the whole batch."""
         index = self.places[-1]
         returned = self._with_whole_sizes(self.entry.returned)
         for name in names(returned):
@@ -305,7 +305,7 @@ class _Reader:
                 and self._split_ahead(index, plain, reject.shares)
             ):
                 return
-            for kept in (self._parts(plain), ()):  # a part of the batch that the host holds may be meant, or all of it
+            for kept in (self._parts(plain), ()):  # ambiguous: a microbatch's part of a host value, or the whole value
                 again = replace(plain, args=self._with_whole_sizes(plain.args, kept))
                 with suppress(Reject):
                     held = self._held(again)
@@ -326,9 +326,9 @@ class _Reader:
         self.found.statements.append((plain, Phase.HOST if host else Phase.BEFORE))
 
     def _split_ahead(self, index: int, statement: Work, shares: Sequence[Shares]) -> bool:
-        """Compute something of inputs in front of the microbatches, for the whole batch, and split it as inputs are.
+        """Compute a value from inputs before the microbatches, for the whole batch, and split it as inputs are.
 
-        False where it takes anything else.
+        False if it also uses other values.
         """
         if not all(name in self.found.batch or is_plain(self.rho[name].shares) for name in names(statement.args)):
             return False
@@ -342,7 +342,7 @@ class _Reader:
         return True
 
     def _takes_terms(self, statement: Work, operands: Sequence[Held]) -> bool:
-        """Whether a statement takes parts of the batch, and with them the terms of sums over it that they make."""
+        """Whether a statement uses parts of the batch together with terms of sums over it."""
         if not any(_is_part(v.shares) for v in operands):
             return False
         try:
@@ -358,9 +358,9 @@ class _Reader:
         return list(self.domain.call(statement, vs))
 
     def _add_for_batch(self, statement: Work) -> None:
-        """A host value made from the size of a microbatch: the same from the size of the batch, if it is needed.
+        """Add a host value computed from the size of a microbatch once more for the size of the batch, if needed.
 
-        A size states a shape, which for a microbatch is its own; or it divides what is added up over the whole batch.
+        A size states a shape, which is the microbatch's; or it divides a sum over the whole batch.
         """
         mentioned = list(names(statement.args))
         known = all(n in self.found.batch or n in self.of_batch or self._is_plain_host(n) for n in mentioned)
@@ -382,15 +382,15 @@ class _Reader:
         return is_plain(held.shares) and types.device_of(type_of(held.full)) == HOST
 
     def _parts(self, statement: Work) -> set[str]:
-        """What a statement takes that is a part of the batch."""
+        """The operands of a statement that are parts of the batch."""
         return {name for name in names(statement.args) if _is_part(self.rho[name].shares)}
 
     def _with_whole_sizes(self, args: tuple[Arg, ...], kept: Collection[str] = ()) -> tuple[Arg, ...]:
-        """Arguments with the sizes of the batch for those of a microbatch."""
+        """Arguments with sizes of a microbatch replaced by those of the batch."""
         return tuple(self.of_batch.get(a, a) if isinstance(a, str) and a not in kept else a for a in args)
 
     def _mix(self, index: int, statement: Apply, refused: ProgramError) -> None:
-        """Add a statement that takes the whole batch, of which the parts are put together. Raises `refused`."""
+        """Add a statement that uses the whole batch, by concatenating its parts. Raises `refused`."""
         plain = replace(_unclaimed(statement), args=self._with_whole_sizes(statement.args))
         for name in names(plain.args):
             shares = self.rho[name].shares
@@ -401,7 +401,7 @@ class _Reader:
         self.mixed.update(dict.fromkeys(statement.results, refused))
 
     def _at_the_end(self, index: int, statement: Work) -> None:
-        """Add a statement that takes a sum over the batch, or what mixes its examples."""
+        """Add a statement that uses a sum over the batch, or mixes its examples."""
         if known := self._with_sums_ahead(statement):
             self._statement(index, known)
             return
@@ -417,7 +417,7 @@ class _Reader:
             if is_whole(shares) and not is_plain(shares):
                 raise self._refused(index, statement, _cannot(statement, "it depends on the size of the batch"))
         if mixed is not None:
-            if isinstance(statement, Call):  # a layer: what follows it would be no pipeline
+            if isinstance(statement, Call):  # a layer: statements after it could not be pipelined
                 raise mixed
             self.mixed.update(dict.fromkeys(statement.results, mixed))
         self._end(statement, plain)
@@ -431,10 +431,10 @@ class _Reader:
         self.found.statements.append((plain, Phase.AFTER))
 
     def _with_sums_ahead(self, statement: Work) -> Work | None:
-        """A statement that takes a sum over the batch with a part of it, the sum being known before the microbatches.
+        """A statement that uses a part of the batch with a sum over it that is computed before the microbatches.
 
-        Or with the size of such a part. None where there is nothing of both kinds, or weights are in a sum: then it is
-        known only when all is done.
+        Or with the size of such a part. None if it does not use both, or the sum depends on weights and so is known
+        only at the end.
         """
         mentioned = dict.fromkeys(names(statement.args))
         sums = [n for n in mentioned if n in self.after or holds_sum(self.rho[n].shares)]
@@ -446,15 +446,15 @@ class _Reader:
         return with_operands(statement, {name: self.ahead[name] for name in sums})
 
     def _is_input(self, name: str) -> bool:
-        """Whether a value follows from the inputs without any weights."""
+        """Whether a value is computed from inputs without weights."""
         return name in self.inputs or name in self.makers
 
     def _is_known(self, maker: Work) -> bool:
-        """Whether what a statement makes has nothing to do with the batch, and so is there already."""
+        """Whether a statement's results do not depend on the batch, and so are already known."""
         return all(n == DISCARD or (n not in self.after and is_plain(self.rho[n].shares)) for n in maker.results)
 
     def _compute_ahead(self, name: str) -> None:
-        """Add the statements that lead to a value once more, in front of the microbatches, for the whole batch."""
+        """Add the statements that compute a value again, before the microbatches, for the whole batch."""
         needed: dict[int, Work] = {}
         order = {id(s): i for i, s in enumerate(self.entry.body)}
         waiting = [name]
@@ -475,7 +475,7 @@ class _Reader:
             self.found.statements.append((_with_results(written, of_batch), Phase.HOST if host else Phase.BEFORE))
 
     def _per_microbatch(self, index: int, statement: Work, held: list[Held]) -> None:
-        """Add a statement; a part of the batch that comes out too large is set right at once."""
+        """Add a statement; a part of the batch that is too large by a scale is corrected at once."""
         results: list[str] = []
         correcting: list[Work] = []
         for name, value in zip(statement.results, held, strict=True):
@@ -496,7 +496,7 @@ class _Reader:
         self.found.statements.extend((s, Phase.MICROBATCH) for s in (written, *correcting))
 
     def _excess(self, index: int, statement: Work, shares: Shares) -> int:
-        """By which power of the number of microbatches a part of the batch is too large."""
+        """The power of the number of microbatches by which a part of the batch is too large."""
         scale = max((s.scale for s in leaf_shares(shares) if isinstance(s, Share) and s.axis is not None), default=0)
         if scale and isinstance(shares, tuple):
             reason = "a tuple holds what was divided by the size of a microbatch, not of the batch"
@@ -504,7 +504,7 @@ class _Reader:
         return scale
 
     def _add_sizes(self, statement: Work) -> None:
-        """Host values made from the size of a microbatch: the same from the size of the batch, where they are known."""
+        """Add host values computed from the size of a microbatch once more for the size of the batch, as constants."""
         for name in statement.results:
             value = self.full[name]
             if name != DISCARD and isinstance(value, Dense) and not value.symbolic:
@@ -534,7 +534,7 @@ def _is_part(shares: Shares) -> bool:
 
 
 def _is_given(param: Param) -> bool:
-    """Whether a parameter is known beforehand, and no step changes it."""
+    """Whether a parameter is an input, which no step updates."""
     return "buffer" in param.roles or "frozen" in param.roles
 
 

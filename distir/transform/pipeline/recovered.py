@@ -1,8 +1,8 @@
-"""The order of passes that a pipeline program runs, read off the program again.
+"""Recovers the order of passes from a pipeline program.
 
-Passes are the calls of functions that `pp`, `dtp` or `accumulate` has made of stages (`stage_1_forward`). Which
-microbatch one is of follows from data flow: from the `Split` that cuts the batch, through calls and `round`s. A pass
-depends on its microbatch, and where it adds to a sum, on those before it as well, which its stage has done with.
+Passes are calls of the functions that `pp`, `dtp` or `accumulate` makes of stages (`stage_1_forward`). Data flow
+determines the microbatch of a pass, from the `Split` of the batch through calls and `round`s. A pass that accumulates
+also depends on earlier microbatches, which its stage has completed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STAGE = re.compile(r"stage_(\d+)_(accumulate_)?(forward|backward|weight)(_\d*)*
 
 @dataclass(frozen=True, slots=True)
 class RecoveredOrder:
-    """What a pipeline program runs. `devices`: by rank, the devices that run its passes: replicas and shards."""
+    """The order of passes in a program. `devices`: by rank, the devices that run its passes: replicas and shards."""
 
     order: Order
     devices: tuple[tuple[int, ...], ...]
@@ -45,9 +45,9 @@ class _PassCall:
 def recovered_order(module: Module, function: str | None = None) -> RecoveredOrder:
     """The order of passes of a pipeline's entry function (or `function`), by rank: ranks count as stages first run.
 
-    A pass in which a stage computes nothing, so that the program lacks it, is put where it could run. Raises
-    ProgramError for a program that does not check, that is no pipeline of passes, or whose replicas differ; LookupError
-    if there is no such function.
+    A pass without computation, which the program lacks, is inserted where it could run. Raises ProgramError for a
+    program that does not check, that is no pipeline of passes, or whose replicas differ; LookupError if there is no
+    such function.
     """
     entry, analysis = check_entry(module, function)
     inside = _with_passes(module)
@@ -80,7 +80,7 @@ _Home = tuple[int, Pass, frozenset[int]]
 class _Walk:
     """The calls of passes in the order of the program.
 
-    What a value depends on is a set of bits: microbatches, of which there are `count`, and beyond them weights.
+    The dependencies of a value are a set of bits: `count` microbatches, then weights.
     """
 
     analysis: Analysis
@@ -89,11 +89,11 @@ class _Walk:
     count: int
     calls: list[_PassCall] = field(default_factory=list[_PassCall])
     done: dict[_Home, int] = field(default_factory=dict[_Home, int])
-    """By stage, pass and devices: the microbatches that it is done with."""
+    """By stage, pass and devices: the microbatches completed."""
     flows: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     def body(self, instance: Instance, given: Sequence[int]) -> Deep[list[int]]:
-        """Walk a function's body, whose parameters depend on these; what its results depend on."""
+        """Walk a function's body, given the dependencies of its parameters. Returns those of its results."""
         function = instance.function
         known = dict(zip((p.name for p in function.params), given, strict=True))
         for index, statement in enumerate(function.body):
@@ -115,7 +115,7 @@ class _Walk:
         return [_joined(known, names((arg,))) for arg in function.returned]
 
     def _note(self, instance: Instance, index: int, call: Call, args: Sequence[int]) -> None:
-        """Note a call, whose arguments depend on `args`, if it is a pass."""
+        """Record a call, if it is a pass; `args` are its dependencies."""
         match = _STAGE.fullmatch(call.function)
         if match is None:
             return
@@ -125,7 +125,7 @@ class _Walk:
         used = _union(args) & (1 << self.count) - 1
         weights = _union(bits >> self.count for bits in args if not bits & (1 << self.count) - 1)
         before = self.done.get((stage, kind, devices), 0)
-        new = used & ~before or (0 if before else 1)  # where the batch is not cut, all is of one microbatch
+        new = used & ~before or (0 if before else 1)  # without a cut there is one microbatch
         if new.bit_count() != 1:
             site = Site(instance.function.name, index)
             which = "none that it has not done" if not new else "several"
@@ -178,9 +178,9 @@ def _cuts(statement: Apply, entry: Function) -> bool:
 
 
 def _completed(calls: Sequence[_PassCall]) -> list[_PassCall]:
-    """The same with the passes in which a stage computes nothing, so that the program has no call for them.
+    """The order completed by passes without computation, for which the program has no call.
 
-    Halves of a backward pass stand next to each other then; a whole one follows that of the next stage.
+    Halves of a backward pass are then consecutive; a whole one follows that of the next stage.
     """
     kinds = {call.task.kind for call in calls}
     if kinds == {Pass.FORWARD}:
@@ -223,7 +223,7 @@ def _refuse_chunks(entry: Function, calls: Sequence[_PassCall]) -> None:
 
 
 def _by_rank(entry: Function, calls: Sequence[_PassCall]) -> RecoveredOrder:
-    """The passes by device, and devices that do the same as one rank."""
+    """The passes by rank: devices with equal passes are one rank."""
     rows: dict[int, list[Task]] = {}
     for call in calls:
         for device in call.devices:

@@ -1,4 +1,4 @@
-"""What repeats in the order of a pipeline: in its steady state, the same passes and messages for the next microbatches.
+"""Finds repetitions in an order: in the steady state, the same passes and messages recur for later microbatches.
 
 Pure: knows no programs.
 """
@@ -13,15 +13,15 @@ from distir.transform.pipeline.order import Event, Message
 from distir.transform.pipeline.passes import Task
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""How many microbatches further the same may come again: one, or as many as go through the stages in a group."""
+"""The shifts, in microbatches, at which events may recur: 1, or the size of a group that passes through the stages."""
 
 ENOUGH = 0.3
-"""The part of the events that a repetition must cover for no further steps to be tried."""
+"""The share of events covered by a repetition at which the search stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Events that come `count` times, each time `step` microbatches further."""
+    """Events repeated `count` times, each time shifted by `step` microbatches."""
 
     events: tuple[Event, ...]
     count: int = 1
@@ -29,11 +29,11 @@ class Stretch:
 
 
 Timetable = tuple[Stretch, ...]
-"""Events in order: what repeats is listed once."""
+"""Events in order, with repetitions listed once."""
 
 
 def folded(events: Sequence[Event], least: int) -> Timetable:
-    """Events with what repeats at least `least` times listed once."""
+    """Events with sequences that repeat at least `least` times listed once."""
     found: list[Stretch] = []
     position = 0
     for one in repetitions(events, least):
@@ -45,7 +45,7 @@ def folded(events: Sequence[Event], least: int) -> Timetable:
 
 
 def unfolded(timetable: Timetable) -> list[Event]:
-    """All events one by one."""
+    """All events, with repetitions expanded."""
     return [
         moved(event, number * stretch.step)
         for stretch in timetable
@@ -55,7 +55,7 @@ def unfolded(timetable: Timetable) -> list[Event]:
 
 
 def stretched(timetable: Timetable, more: int) -> Timetable | None:
-    """The same for `more` microbatches more: what repeats does so more often. None where not all of it repeats."""
+    """The timetable for `more` additional microbatches, with higher counts; None if not all events repeat."""
     home = {
         kind_of(event): number
         for number, stretch in enumerate(timetable)
@@ -77,7 +77,7 @@ def stretched(timetable: Timetable, more: int) -> Timetable | None:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """From event `start` on, `period` events that come `count` times, each time `step` microbatches further."""
+    """From event `start` on, `period` events repeated `count` times, each time shifted by `step` microbatches."""
 
     start: int
     period: int
@@ -86,19 +86,19 @@ class Repetition:
 
 
 def repetitions(events: Sequence[Event], least: int) -> list[Repetition]:
-    """What repeats at least `least` times, in order; no event twice. What covers most is looked for first."""
+    """The disjoint repetitions of at least `least` times, in order, found by the number of events that they cover."""
     kinds: dict[object, int] = {}
     rows = [(kinds.setdefault(kind_of(event), len(kinds)), microbatch(event)) for event in events]
     return list(_found(rows, 0, len(rows), least))
 
 
 def microbatch(event: Event) -> int:
-    """The one that a pass or message is for."""
+    """The microbatch of a pass or message."""
     return event.source.microbatch if isinstance(event, Message) else event.microbatch
 
 
 def moved(event: Event, step: int) -> Event:
-    """The same for another microbatch, `step` further."""
+    """The event shifted by `step` microbatches."""
     if step == 0:
         return event
     if isinstance(event, Message):
@@ -111,14 +111,14 @@ def _moved(task: Task, step: int) -> Task:
 
 
 def kind_of(event: Event) -> object:
-    """What an event does, for whichever microbatch."""
+    """The event without its microbatch."""
     if isinstance(event, Message):
         return event.source.stage, event.source.kind, event.target.stage, event.target.kind
     return event.stage, event.kind
 
 
 Rows = Sequence[tuple[int, int]]
-"""By event: what it does, as a number, and for which microbatch."""
+"""By event: its kind, as a number, and its microbatch."""
 
 
 def _found(rows: Rows, start: int, end: int, least: int) -> Iterator[Repetition]:
@@ -130,7 +130,7 @@ def _found(rows: Rows, start: int, end: int, least: int) -> Iterator[Repetition]
 
 
 def _best(rows: Rows, start: int, end: int, least: int) -> Repetition | None:
-    """The repetition among some events that saves most."""
+    """The repetition in a range of events that saves most."""
     places = {rows[index]: index for index in range(start, end)}
     best, saved = None, 0
     for step in STEPS:
@@ -152,7 +152,7 @@ def _best(rows: Rows, start: int, end: int, least: int) -> Repetition | None:
 
 
 def _runs(rows: Rows, start: int, end: int, period: int, step: int) -> Iterator[tuple[int, int]]:
-    """Where events come again after a period, for microbatches a step further: the first one, and how many times."""
+    """Runs of events that recur after a period, shifted by a step: the first event and the count."""
     begin = start
     for index in range(start, end - period + 1):
         kind, number = rows[index]

@@ -1,8 +1,8 @@
-"""Schedules: which device runs which passes, and in which order. Pure: knows no programs, no costs.
+"""Pipeline schedules: which device runs which passes, in which order. Pure: knows no programs, no costs.
 
-With v stages on each of P devices there are v·P stages. An order says where each runs: mostly stage s on device s mod
-P, so that a microbatch goes round v times; in a V, there and back again. Adding a schedule is adding one function,
-marked `@schedule`; what it gives is validated.
+With v stages on each of P devices there are v·P stages. An order places them: mostly stage s on device s mod P, so that
+a microbatch passes all devices v times; in a V, forth and back. A schedule is one function under `@schedule`; its
+orders are validated.
 
 Sources: Huang et al., "GPipe", NeurIPS 2019; Narayanan et al., "PipeDream", SOSP 2019, and "Efficient Large-Scale
 Language Model Training on GPU Clusters Using Megatron-LM", SC 2021 (1F1B, interleaved); Qi et al., "Zero Bubble
@@ -38,24 +38,24 @@ class Schedule:
     name: str
     rule: Rule
     splits: bool = False
-    """Whether it runs `Pass.WEIGHT` apart."""
+    """Whether it splits the backward pass, and runs `Pass.WEIGHT` separately."""
     virtual: bool = False
-    """Whether a user chooses how many stages a device has."""
+    """Whether the number of stages per device is an option."""
     stages: int = 1
-    """How many stages a device has by default."""
+    """The default number of stages per device."""
     torch: str | None = None
-    """What it, or what is nearest to it, is called in `torch.distributed.pipelining`."""
+    """Its name, or that of the most similar schedule, in `torch.distributed.pipelining`."""
     fitted: bool = False
-    """Whether the order is sought for what passes take, by `fit`; `rule` is then that for passes of equal length."""
+    """Whether `fit` finds an order for the lengths of passes; `rule` is then that for equal lengths."""
     given: Order | None = None
-    """The order, where it was written down by someone, for so many devices, stages and microbatches alone."""
+    """The order, if it was given explicitly; it is for its numbers of devices, stages and microbatches alone."""
 
     cuts: bool = False
-    """Whether sequences are cut into chunks: a device has a stage, and for each chunk of it one in the order."""
+    """Whether sequences are cut into chunks: an order has one stage for each chunk of a device's stage."""
 
     @property
     def microbatches(self) -> int | None:
-        """How many microbatches it is for; None where it is for any number."""
+        """The number of microbatches that it requires; None for any number."""
         return None if self.given is None else len({task.microbatch for tasks in self.given for task in tasks})
 
     @property
@@ -64,7 +64,7 @@ class Schedule:
         return self.given is None or any(task.kind is not Pass.FORWARD for tasks in self.given for task in tasks)
 
     def stages_per_device(self, virtual: int = 1) -> int:
-        """How many stages each device has, where `virtual` are asked for. Raises ScheduleError."""
+        """The number of stages per device, if `virtual` are requested. Raises ScheduleError."""
         if self.given is None and (self.virtual or self.cuts or virtual in (1, self.stages)):
             return virtual if self.virtual or self.cuts else self.stages
         if self.given is not None:
@@ -75,7 +75,7 @@ class Schedule:
         raise ScheduleError(f"`{self.name}` has {has} per device, found `virtual={virtual}`")
 
     def __call__(self, devices: int, microbatches: int, virtual: int = 1) -> Order:
-        """The order. Raises ScheduleError for numbers that it cannot take, and for an order that cannot be run."""
+        """The order. Raises ScheduleError for numbers that it does not support, and for an order that cannot run."""
         if devices < 1 or microbatches < 1 or virtual < 1:
             counts = f"{devices}, {microbatches} and {virtual}"
             raise ScheduleError(f"expected 1 or more devices, microbatches and stages per device, found {counts}")
@@ -96,7 +96,7 @@ def _order(schedule: Schedule, devices: int, microbatches: int, per_device: int)
 
 
 def as_given(name: str, order: Order) -> Schedule:
-    """An order that someone wrote down as a schedule; `name`: what messages call it."""
+    """An explicitly given order as a schedule; `name`: its name in messages."""
     most = max((len({task.stage for task in tasks}) for tasks in order), default=1)
     splits = any(task.kind is Pass.WEIGHT for tasks in order for task in tasks)
     return Schedule(name, _Given(order), splits, stages=most, given=order)
@@ -104,7 +104,7 @@ def as_given(name: str, order: Order) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The rule that is an order itself."""
+    """The rule of an explicitly given order."""
 
     order: Order
 
@@ -220,8 +220,8 @@ def looped_breadth_first(devices: int, microbatches: int, virtual: int) -> Order
 def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
     """1F1B with the backward pass split: weight gradients, which no other device needs, fill the bubble.
 
-    No device has more microbatches in flight than the first device in 1F1B. If the three passes take equally long and K
-    is at least P, the bubble is a third of that of 1F1B.
+    No device has more microbatches in flight than the first one in 1F1B. If the three passes take equally long and K is
+    at least P, the bubble is a third of that of 1F1B.
     """
     plans = one_forward_one_backward(devices, microbatches, 1)
     orders: list[list[Task]] = [[] for _ in plans]
@@ -283,7 +283,7 @@ def _both_ways(device: int, devices: int, microbatches: int) -> Iterator[Task]:
     down, up, after = device, 2 * devices - 1 - device, devices - 1 - device
     begun: Counter[tuple[int, Pass]] = Counter()
     left: deque[Task] = deque()
-    """Weight gradients that were put off."""
+    """Deferred weight gradients."""
 
     def forward(stage: int) -> Iterator[Task]:
         yield Task(stage, begun[stage, Pass.FORWARD], Pass.FORWARD)
@@ -311,7 +311,7 @@ def _both_ways(device: int, devices: int, microbatches: int) -> Iterator[Task]:
         yield from (*forward(up), *backward(down, whole=True))
     for _ in range(after):
         yield from (*backward(up, whole=True), *forward(up), *backward(down, whole=True))
-    for number in range(2 * (device + 1)):  # from half of them on, weight gradients wait for the end
+    for number in range(2 * (device + 1)):  # from half of them on, weight gradients are deferred to the end
         yield from backward(down if number % 2 else up, whole=number <= device)
     for _ in range(after):
         yield left.popleft()
@@ -329,7 +329,7 @@ def _down_and_up(device: int, devices: int, microbatches: int) -> Iterator[Task]
     begun: Counter[tuple[int, Pass]] = Counter()
 
     def tasks(stage: int, *kinds: Pass) -> Iterator[Task]:
-        """The next passes of these kinds."""
+        """Append the next passes of these kinds."""
         for kind in kinds:
             yield Task(stage, begun[stage, kind], kind)
             begun[stage, kind] += 1

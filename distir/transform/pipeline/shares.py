@@ -1,4 +1,4 @@
-"""What comes of cutting a pipeline: each stage's share of the time, of the FLOPs and of the weights."""
+"""Reports how a pipeline is cut: each stage's share of the time, the FLOPs and the weights."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from distir.transform.pipeline.reading import Phase, Reading, Work
 from distir.transform.pipeline.stages import Cost, Stages
 
 UNEVEN = 1.25
-"""How many times an even part of the time the slowest stage takes where that is worth being said."""
+"""The ratio of the slowest stage's time to an even share above which it is reported."""
 
 SHOWN = 12
-"""Of so many stages at most each one is named."""
+"""The most stages that are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageShare:
-    """Of what a program on one device does and holds, how much a stage does and holds.
+    """A stage's share of the program on one device.
 
-    `time` is None where no cost is known, `flops` where none can be counted. `heaviest` is the layer or statement that
-    takes longest, with all that belongs to it in the backward pass, and its own share of the time.
+    `time` is None if costs are unknown, `flops` if they cannot be counted. `heaviest` is the slowest layer or
+    statement, its part of the backward pass included, with its share of the time.
     """
 
     device: int
@@ -40,11 +40,11 @@ class StageShares:
 
     stages: tuple[StageShare, ...]
     by_cost: bool
-    """Whether stages were cut so that the slowest one is as fast as can be."""
+    """Whether stages were cut to minimise the slowest one's time."""
 
     @property
     def lines(self) -> list[str]:
-        """What is to be said, a line each."""
+        """The lines of the report."""
         counted = [
             (words, [getattr(stage, kind) for stage in self.stages])
             for kind, words in (("time", "time"), ("flops", "FLOPs"), ("weights", "weights"))
@@ -78,7 +78,7 @@ class StageShares:
 def stage_shares(
     reading: Reading, stages: Stages, devices: Sequence[int], cost: Cost | None, by_cost: bool
 ) -> StageShares:
-    """Each stage's share. `devices`: where it runs, counted from 0."""
+    """Each stage's share. `devices`: those of the stages, counted from 0."""
     flops = _flops_by_result(reading.module, reading.entry.name)
     numbers: list[list[int]] = [[] for _ in range(stages.count)]
     for (stage, _), own in stages.passes.items():
@@ -108,7 +108,7 @@ def stage_shares(
 
 
 def _flops_by_result(module: Module, entry: str) -> Mapping[str, int]:
-    """By value of the entry function: the FLOPs of the statement that makes it."""
+    """By value of the entry function: the FLOPs of the statement that defines it."""
     body = module.functions[entry].body
     found: dict[str, int] = {}
     for statement, count in zip(body, statement_flops(analysed(module), entry), strict=True):
@@ -118,13 +118,13 @@ def _flops_by_result(module: Module, entry: str) -> Mapping[str, int]:
 
 
 def _parts(numbers: Iterable[Sequence[int]], amount: Callable[[int], float]) -> list[float] | None:
-    """What each stage has of an amount that its statements have; None where there is none."""
+    """Each stage's share of a total over statements; None if the total is 0."""
     own = [sum(map(amount, of)) for of in numbers]
     return [part / sum(own) for part in own] if sum(own) else None
 
 
 def _heaviest(reading: Reading, stages: Stages, numbers: Sequence[int], cost: Cost) -> tuple[str, float] | None:
-    """What takes longest of a stage, with what belongs to it in the backward pass, and its share of the whole time."""
+    """The slowest layer or statement of a stage, its part of the backward pass included, and its share of all time."""
     seconds: dict[int, float] = {}
     for i in numbers:
         of = stages.anchors.get(i, i)
@@ -140,7 +140,7 @@ def _heaviest(reading: Reading, stages: Stages, numbers: Sequence[int], cost: Co
 
 
 def _weights(reading: Reading, statements: Sequence[Sequence[Work]]) -> list[float]:
-    """By stage: which part of the bytes of all weights it uses. One that several stages use counts for each."""
+    """By stage: the share of all weights' bytes that it uses. A weight of several stages counts for each."""
     marked = any(is_trained(p) for p in reading.entry.params)
     held = {
         p.name: weight_bytes(p.type)
@@ -158,7 +158,7 @@ def _weights(reading: Reading, statements: Sequence[Sequence[Work]]) -> list[flo
 
 
 def _listed(shares: Sequence[float]) -> str:
-    """Shares in words: each, or of many the least and the most."""
+    """Formats shares: each one, or of many the least and the greatest."""
     if len(shares) > SHOWN:
         return f"{percent(min(shares)).removesuffix(' %')} to {percent(max(shares))}"
     each = [percent(share).removesuffix(" %") for share in shares]

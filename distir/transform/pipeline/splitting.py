@@ -1,8 +1,8 @@
-"""A backward pass in two: what the stage before waits for, and the gradients of the weights, which can wait.
+"""Splits a backward pass: into input gradients, for which the previous stage waits, and weight gradients.
 
-Statements go to the first part if something that is waited for depends on them, else to the second. A call that has
-results of both kinds becomes two calls of two functions, cut out of the one called. What the first part computes and
-the second needs is handed over, not computed again.
+A statement is in the first part if an awaited value depends on it, else in the second. A call with results of both
+kinds becomes two calls, of two halves of its callee. Values of the first part that the second uses are passed on, not
+recomputed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from distir.transform.pipeline.reading import Phase, Reading, Work
 
 @dataclass(frozen=True)
 class Halves:
-    """A function cut in two. `first` gives the results `waited`, and then `handed` on to `second` as its last operands.
+    """A function in two halves. `first` returns the results `waited`, then the values `handed` to `second`.
 
-    `second` takes those operands of the function that `operands` counts, and gives the results `left`.
+    `second` takes the operands of the function numbered in `operands`, then `handed`, and returns the results `left`.
     """
 
     first: Function
@@ -35,17 +35,17 @@ class Halves:
 
 @dataclass
 class Splitter:
-    """Cuts functions of one module, each once for the same results."""
+    """Splits functions of one module, each once for the same results."""
 
     functions: dict[str, Function]
-    """Those of the module, and those made here."""
+    """The functions of the module, and the halves."""
     checker: Checker
     known: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Halves] = field(
         default_factory=dict[tuple[str, tuple[int, ...], tuple[int, ...]], Halves]
     )
 
     def split(self, body: Sequence[Work], waited: Collection[str], taken: set[str]) -> tuple[list[Work], list[Work]]:
-        """The statements for what is waited for, and the others. New names are added to `taken`."""
+        """The statements on which the awaited values depend, and the others. New names are added to `taken`."""
         needed = set(waited)
         first: list[Work] = []
         second: list[Work] = []
@@ -64,7 +64,7 @@ class Splitter:
         return first[::-1], second[::-1]
 
     def _call(self, call: Call, needed: Collection[str], taken: set[str]) -> tuple[Call, Call]:
-        """A call with results of both kinds as two."""
+        """A call with results of both kinds as two calls."""
         waited = tuple(i for i, r in enumerate(call.results) if r in needed)
         left = tuple(i for i, r in enumerate(call.results) if r not in needed and r != DISCARD)
         halves = self._halves(call.function, waited, left)
@@ -84,7 +84,7 @@ class Splitter:
     def _half(
         self, whole: Function, role: str, params: tuple[Param, ...], body: tuple[Apply | Call | Return, ...]
     ) -> Function:
-        """One of the two; the halves of a kernel are kernels."""
+        """One half; the halves of a kernel are kernels."""
         return Function(self._fresh(f"{whole.name}_{role}"), params, body, kernel=whole.kernel)
 
     def _halves(self, name: str, waited: tuple[int, ...], left: tuple[int, ...]) -> Halves:
@@ -123,7 +123,7 @@ class Splitter:
         return halves
 
     def _types(self, function: Function) -> Mapping[str, Type]:
-        """The types of a function's values, devices left open."""
+        """The types of a function's values, with unknown devices."""
         args: tuple[Value, ...] = tuple(p.type for p in function.params)
         state = self.checker.instance(function.name, args).state
         return {n: type_of(v) for n, v in state.items() if n != DISCARD and v is not None}
@@ -131,7 +131,7 @@ class Splitter:
     def _repeated(
         self, first: Sequence[Work], second: list[Work], rest: Sequence[Arg], found: Mapping[str, Type]
     ) -> list[Work]:
-        """The second part with those statements of the first that cost nothing: better done again than handed over."""
+        """The second part with free statements of the first repeated instead of their results being passed on."""
         needed = {n for s in second for n in names(s.args)} | set(names(rest))
         again: list[Work] = []
         for statement in reversed(first):
@@ -153,9 +153,9 @@ class Splitter:
 def split_backward(
     reading: Reading, bodies: Mapping[Place, list[Work]]
 ) -> tuple[dict[Place, list[Work]], dict[str, Function]]:
-    """The passes with each backward pass in two, and all functions there are then.
+    """The passes with each backward pass split, and all functions.
 
-    What the backward pass of another stage takes is waited for, and what is returned per microbatch.
+    Awaited are operands of another stage's backward pass, and values returned per microbatch.
     """
     splitter = Splitter(dict(reading.module.functions), reading.checker)
     outside = used_outside(reading, bodies)
@@ -171,7 +171,7 @@ def split_backward(
 
 
 def _add_types(reading: Reading, functions: Mapping[str, Function], statements: Iterable[Work]) -> None:
-    """Add to the reading the values that are handed over from one part to the other, on the device where they are."""
+    """Add the values passed from one half to the other to the reading."""
     domain = check(Module(functions.values())).domain
     rho = State((), (), domain)
     rho.update((name, reading.part(name)) for name in reading.values)
@@ -184,7 +184,7 @@ def _add_types(reading: Reading, functions: Mapping[str, Function], statements: 
 
 
 def used_outside(reading: Reading, bodies: Mapping[Place, Sequence[Work]]) -> dict[Place, set[str]]:
-    """By stage and pass: the values made there that something else uses."""
+    """By stage and pass: its values that are used elsewhere."""
     after = [s for s, phase in reading.statements if phase is Phase.AFTER]
     wanted = set(names(reading.entry.returned)) | {n for s in after for n in names(s.args)}
     wanted -= {n for s in after for n in s.results}

@@ -1,7 +1,8 @@
-"""Which stage does what: the statements of one microbatch cut into stages, forward and backward.
+"""Cuts the statements of a microbatch into stages, forward and backward.
 
-Forward is what comes before the first gradient of a weight; it is cut in program order. A statement of the backward
-pass belongs where the weights are that it uses, or else where the forward values are. Knows no schedules.
+The forward pass is the part before the first gradient of a weight; it is cut in program order. A statement of the
+backward pass belongs to the stage of the weights that it uses, else to that of the forward values. Independent of
+schedules.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ class Stages:
     trained: bool
     """Whether there is a backward pass."""
     anchors: Mapping[int, int]
-    """By statement of the backward pass: the one of the forward pass that it belongs to."""
+    """By statement of the backward pass: its place in the forward pass."""
     firsts: tuple[int, ...] = ()
     """The place in the forward pass where each stage begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What stages are made of: where each begins, as places in the forward pass."""
+    """The units of stages, by the places in the forward pass where they begin."""
 
     begins: Sequence[int]
     called: str
-    """What one is called, with a place for the `s` of several."""
+    """Their name in messages, with a placeholder for the plural `s`."""
 
     @property
     def counted(self) -> str:
@@ -58,21 +59,21 @@ class Layers:
 
 @dataclass(frozen=True)
 class StageLimits:
-    """What stages are cut for that must fit, or are to hold little."""
+    """The limits for stages that must fit into memory, or use little."""
 
     homes: Sequence[int]
     """By stage: its device."""
     in_flight: Sequence[int]
-    """By stage: how many microbatches it has gone forward with and not yet back, at most."""
+    """By stage: the most microbatches in flight."""
     limit: float | None
-    """How many bytes a device holds at most; None: as many as it takes."""
+    """The bytes available on a device; None: no limit."""
     machine: Hardware
     bind: Mapping[str, Constant]
     """The sizes of named dimensions."""
     replicas: int = 1
-    """Of how many replicas the batch is."""
+    """The number of replicas over which the batch is split."""
     shards: int = 1
-    """Over how many devices weights and activations are split evenly."""
+    """The number of devices over which weights and activations are split evenly."""
 
 
 def cut(
@@ -130,14 +131,14 @@ def cut(
 
 
 def layer_count(module: Module, stages: int = 2) -> int:
-    """How many layers the entry function has that `balance` deals out to stages. Raises ProgramError."""
+    """The number of the entry function's layers, which `balance` distributes over stages. Raises ProgramError."""
     reading = read(module, 1)
     forward, _ = _directions(reading)
     return len(_layers(reading, forward, stages, _weighty(reading, forward)).begins)
 
 
 def _take_what_was_sent(reading: Reading, number: int, sent: Mapping[str, str]) -> None:
-    """Let a statement use values that its stage was sent in the forward pass, for the same computed again elsewhere."""
+    """Replace operands recomputed in another stage by equal values that the stage received in the forward pass."""
     statement, phase = reading.statements[number]
     if any(name in sent for name in names(statement.args)):
         changed = with_operands(statement, sent)
@@ -150,7 +151,7 @@ def _made(reading: Reading, numbers: Iterable[int]) -> set[str]:
 
 
 def _directions(reading: Reading) -> tuple[list[int], list[int]]:
-    """The statements of a microbatch that go forward, and those that go back, in program order."""
+    """The statements of a microbatch's forward and backward pass, in program order."""
     working = [i for i, (_, phase) in enumerate(reading.statements) if phase is Phase.MICROBATCH]
     gradients = _gradients(reading)
     reaching = _reaching(reading, working, gradients)
@@ -170,9 +171,9 @@ def _directions(reading: Reading) -> tuple[list[int], list[int]]:
 
 
 def _begin_back_early(reading: Reading, working: Sequence[int], back: set[int], reaching: set[int]) -> None:
-    """The gradient of the loss goes back already, and so does what is computed again for it.
+    """Move the gradient of the loss, and recomputation for it, to the backward pass.
 
-    Both follow the last layer, and serve the backward pass alone.
+    Both follow the last layer, and only the backward pass uses them.
     """
     users, again = _users(reading), _again(reading, working)
     for i in reversed([i for i in working if i not in back]):
@@ -184,7 +185,7 @@ def _begin_back_early(reading: Reading, working: Sequence[int], back: set[int], 
 
 
 def _again(reading: Reading, working: Sequence[int]) -> dict[str, str]:
-    """By value that is computed a second time: the one that it is the same as."""
+    """By recomputed value: the original."""
     first: dict[Hashable, tuple[str, ...]] = {}
     again: dict[str, str] = {}
     for i in working:
@@ -199,7 +200,7 @@ def _again(reading: Reading, working: Sequence[int]) -> dict[str, str]:
 
 
 def _gradients(reading: Reading) -> set[str]:
-    """Sums over the batch that update weights, or that are returned and no scalars."""
+    """Sums over the batch that update weights, or are returned and are no scalars."""
     updating: set[str] = set()
     weights = {p.name for p in reading.entry.params if p.name not in reading.batch}
     for statement, phase in reversed(reading.statements):
@@ -216,7 +217,7 @@ def _scalar(type: Type) -> bool:
 
 
 def _reaching(reading: Reading, working: Sequence[int], gradients: set[str]) -> set[int]:
-    """The statements that a gradient depends on."""
+    """The statements on which a gradient depends."""
     wanted, found = set(gradients), set[int]()
     for i in reversed(working):
         statement = reading.statements[i][0]
@@ -238,18 +239,18 @@ def _users(reading: Reading) -> dict[str, set[int]]:
 
 
 def _weights(reading: Reading, statement: Work) -> list[str]:
-    """The values on the device that a statement uses and that have nothing to do with the batch."""
+    """The device values that a statement uses and that do not depend on the batch."""
     return [n for n in names(statement.args) if reading.is_whole(n) and not reading.is_host(n)]
 
 
 def _anchors(
     reading: Reading, forward: Sequence[int], backward: Sequence[int], again: Mapping[str, str]
 ) -> dict[int, int]:
-    """By statement of the backward pass: the place in `forward` to whose stage it belongs.
+    """By statement of the backward pass: the place in `forward` whose stage it joins.
 
-    It is one where the weights and forward values are that the statement uses, and none behind those that its
-    gradients come from, so that gradients flow backward only. What is computed `again` belongs where it was computed
-    first, and counts as a forward value.
+    It is that of the weights and forward values that the statement uses, but not after the places of its incoming
+    gradients, so that gradients flow backward only. A recomputed value (`again`) is a forward value, at the place of
+    the original.
     """
     places: dict[str, set[int]] = {}
     made: dict[str, int] = {}
@@ -277,7 +278,7 @@ def _anchors(
 
 
 def _anchor(mentioned: Sequence[str], places: Mapping[str, set[int]], made: Mapping[str, int], bound: int) -> int:
-    """The last place up to `bound` that has all the values, or else all the weights, or else some value."""
+    """The last place up to `bound` with all the values, else with all the weights, else with some value."""
     weights = [n for n in mentioned if n not in made]
     for values in (mentioned, weights):
         common = set[int].intersection(*(places[n] for n in values)) if values else set[int]()
@@ -288,7 +289,7 @@ def _anchor(mentioned: Sequence[str], places: Mapping[str, set[int]], made: Mapp
 
 
 def _weighty(reading: Reading, forward: Sequence[int], together: Mapping[str, int] | None = None) -> list[int]:
-    """The places of statements with weights; of those that follow each other in a layer, the first."""
+    """The places of statements with weights; the first of consecutive ones in a layer."""
     own = [(place, _weights(reading, reading.statements[i][0])) for place, i in enumerate(forward)]
     if together is None:
         return [place for place, weights in own if weights]
@@ -303,9 +304,9 @@ def _weighty(reading: Reading, forward: Sequence[int], together: Mapping[str, in
 
 
 def _layers(reading: Reading, forward: Sequence[int], count: int, weighty: Sequence[int]) -> Layers:
-    """What stages are made of.
+    """The units of stages.
 
-    Layers are calls with weights, or, if they are too few, statements with weights; all where nothing has weights.
+    Layers are calls with weights; if they are too few, statements with weights; without any weights, all statements.
     """
     calls = [p for p in weighty if isinstance(reading.statements[forward[p]][0], Call)]
     if len(calls) >= count or (calls and len(calls) == len(weighty)):
@@ -317,7 +318,7 @@ def _layers(reading: Reading, forward: Sequence[int], count: int, weighty: Seque
 
 
 def _by_layers(reading: Reading, layers: Layers, count: int, balance: str) -> list[int]:
-    """The first place of each stage, for equally many layers each, or as many as `balance` says."""
+    """The first place of each stage, for equally many layers, or the numbers in `balance`."""
     begins = layers.begins
     if len(begins) < count:
         raise _too_few(reading, layers, count)
@@ -351,7 +352,7 @@ def _within(
     balance: str,
     limits: StageLimits,
 ) -> list[int]:
-    """The first piece of each stage, for stages that fit or hold as little as can be."""
+    """The first piece of each stage, for stages that fit or use the least memory."""
     cuttable = pieces(
         reading, forward, anchors, begins, seconds, limits.machine, limits.bind, limits.replicas, limits.shards
     )
@@ -376,7 +377,7 @@ def _too_few(reading: Reading, layers: Layers, count: int) -> ProgramError:
 
 
 def _refused(reading: Reading, message: str, hint: str, code: Code = codes.TOO_FEW_LAYERS) -> ProgramError:
-    if reading.postponed is not None:  # the layers are missing that follow this op
+    if reading.postponed is not None:  # layers after this op are not per microbatch
         return reading.postponed
     site = Site(reading.entry.name, None, Part("name"))
     return ProgramError([Diagnostic(code, site, message.format(reading.entry.name), help=hint)])

@@ -1,4 +1,4 @@
-"""The step `pp`: a sequential program made into a pipeline."""
+"""The steps `pp` and `accumulate`: a sequential program as a pipeline."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ from distir.transform.steps import StepError, always, bound_sizes, doubling, is_
 Made = TypeVar("Made")
 
 SECONDS = 5.0
-"""For how long the solver seeks the order of a schedule that is fitted to what passes take."""
+"""The time limit of the solver that finds an order for the lengths of passes."""
 
 BALANCES = ("uniform", "cost", "memory")
-"""What stages may be cut by."""
+"""The words for `balance`."""
 
 CSV = ".csv"
-"""How the name of a file ends that says the order of passes as torch does (`torch_csv`)."""
+"""The suffix of files with orders in torch's format (`torch_csv`)."""
 
 SUMS = ("layer", "stage")
-"""When gradients of microbatches are added up: those of each layer as they are made, or those of a stage together."""
+"""When gradients of microbatches are accumulated: for each layer as they are computed, or for a stage together."""
 
 
 @step(
@@ -130,7 +130,7 @@ def pp(
 
 
 def per_device(schedule: str, virtual: int, chunks: int) -> int:
-    """How many stages of an order each device has: those that are `virtual`, or one for each chunk of sequences.
+    """The number of an order's stages per device: `virtual`, or one for each chunk of sequences.
 
     Raises StepError for chunks with a schedule that has none.
     """
@@ -206,7 +206,7 @@ def pipeline_of(
 
 
 MEASURES: dict[str, Callable[[PipelineCost], float]] = {"cost": lambda c: c.seconds, "memory": lambda c: c.peak_bytes}
-"""By `balance`: what the pipeline has to have least of."""
+"""By `balance`: the cost of the pipeline that is minimised."""
 
 
 @kept_per_thread(16)
@@ -232,7 +232,7 @@ def _better(
     cost = [MEASURES[balance](pipeline_cost(made.written, microbatches, devices, machine, bind)) for made in tried]
     if cost[0] <= cost[1]:
         return tried[0]
-    # The words about stages are those of a cut by time: no other one between layers is better.
+    # Report the cut as one by time: no other cut between layers is better.
     return tried[1] if balance != "cost" else replace(tried[1], find_shares=lambda: _settled(tried[1].shares))
 
 
@@ -242,7 +242,7 @@ def _settled(shares: StageShares) -> StageShares:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What stages must fit into: so many bytes, for named dimensions of these sizes, over replicas and shards."""
+    """The memory limit of stages in bytes, with sizes of named dimensions, replicas and shards."""
 
     limit: int | None
     bind: tuple[str, ...]
@@ -261,8 +261,8 @@ def _parsed(memory: str | None) -> int | None:
 class Steady:
     """A pipeline derived from one for `microbatches`.
 
-    `more`: by function that is called for what the other one repeats, how many more calls it has. Where it has fewer
-    microbatches, it has nothing of the last ones; each of its devices does the rest in the same order.
+    `more`: by function called for repetitions, the number of additional calls. With fewer microbatches, the last ones
+    are omitted; each device runs the rest in the same order.
     """
 
     microbatches: int
@@ -281,7 +281,7 @@ def steady(
     hardware: str = "dgx-a100",
     sums: str = SUMS[0],
 ) -> Steady | None:
-    """How the pipeline that `pp` makes with the same options is derived from another one; None where it is from none.
+    """How the pipeline of `pp` with these options is derived from another one; None if it is from none.
 
     Apart from what `Steady` says, the two differ in the size of a microbatch, and in numbers that are no sizes. Raises
     ProgramError where `pp` does.
@@ -289,10 +289,10 @@ def steady(
     if microbatches == 1:
         return None  # the batch is not cut
     if balance == "memory":
-        return None  # stages depend on how many microbatches are in flight
+        return None  # stages depend on the number of microbatches in flight
     chosen = schedule_of(schedule)
     if chosen.given is not None:
-        return None  # it is for one number of microbatches
+        return None  # the schedule is for one number of microbatches
     try:
         stages = value * chosen.stages_per_device(virtual)
     except ScheduleError:
@@ -415,7 +415,7 @@ def _uniform(module: Module, microbatches: int, stages: int) -> tuple[int, ...]:
 
 
 def _fitted_homes(reading: Reading, homes: tuple[int, ...], lengths: Lengths, in_flight: int) -> tuple[int, ...]:
-    """The placement of stages for which the shorter order is found."""
+    """The devices of stages for which the shortest order is found."""
     devices = max(homes) + 1
     tried = list(placements(devices, len(homes) // devices))
     if len(tried) == 1:
@@ -446,7 +446,7 @@ def _from_file(path: str) -> Schedule:
 
 
 def schedule_count(schedule: str, count: int) -> int:
-    """How many microbatches there are: as many as a file has an order for, unless the user says how many."""
+    """The number of microbatches: the one given, else that of the file's order."""
     return (schedule_of(schedule).microbatches or count) if count == 1 and schedule.endswith(CSV) else count
 
 
@@ -460,7 +460,7 @@ def _check_options(devices: int, microbatches: int, virtual: int, balance: str) 
 
 
 def _cost(reading: Reading, machine: Hardware) -> Cost | None:
-    """What statements cost; None where it is not known."""
+    """The costs of statements; None if unknown."""
     try:
         return statement_costs(reading, machine)
     except ProgramError:
@@ -468,12 +468,12 @@ def _cost(reading: Reading, machine: Hardware) -> Cost | None:
 
 
 def _order(reading: Reading, chosen: Schedule, devices: int, virtual: int) -> Order:
-    """The order for the reading's microbatches. Raises ProgramError where the schedule has none that can be run."""
+    """The order for the reading's microbatches. Raises ProgramError if the schedule has none that can run."""
     return _reported(reading, lambda: chosen(devices, reading.count, virtual))
 
 
 def _reported(reading: Reading, made: Callable[[], Made]) -> Made:
-    """What is made; what a schedule cannot do is raised as ProgramError."""
+    """The result of `make`; a ScheduleError is raised as ProgramError."""
     try:
         return made()
     except ScheduleError as error:
@@ -502,13 +502,13 @@ def _outlined(
 
 
 def _types_of_parts(reading: Reading) -> Callable[[str], Type]:
-    """The types that values have in the functions of passes."""
+    """The types of values in the functions of passes."""
     whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
     return lambda name: types.substitute(on_device(type_of(reading.part(name)), None), whole)
 
 
 def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Place, Accumulating]:
-    """The functions that also add to sums over the microbatches, of the passes that give terms of some."""
+    """The variants that accumulate, of passes with terms of sums over microbatches."""
     summed = reading.totals()
     used = {name for outlined in passes.values() for name in outlined.takes}
     taken = {*reading.module.functions, *(outlined.function.name for outlined in passes.values())}
@@ -525,7 +525,7 @@ def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Pl
 
 
 def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place, float]:
-    """How long each pass of each stage takes: as estimated, in hundredths of the longest, or else some nominal time.
+    """The length of each pass of each stage: an estimate in hundredths of the longest, or else a nominal one.
 
     Coarse on purpose: passes that take about as long count as equal, and sums of whole numbers are exact.
     """
@@ -534,7 +534,7 @@ def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place,
     if cost is None:
         return {(stage, kind): nominal[kind] for stage, kind in places}
     found = {where: sum(cost(i) for i in stages.passes.get(where, ())) for where in places}
-    if chosen.splits:  # about half of a backward pass is for the weights
+    if chosen.splits:  # weight gradients are about half of a backward pass
         for stage in range(stages.count):
             half = found[stage, Pass.BACKWARD] / 2
             found[stage, Pass.BACKWARD] = found[stage, Pass.WEIGHT] = half
@@ -542,7 +542,7 @@ def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place,
 
 
 def _kept(functions: Mapping[str, Function], reading: Reading, passes: Mapping[Place, Outlined]) -> list[Function]:
-    """The functions of the sequential module, but for those that only the sequential entry function called."""
+    """The functions of the sequential module, without those that only the sequential entry function called."""
     others = [s for s, phase in reading.statements if phase is not Phase.MICROBATCH]
     called = {s.function for s in others if isinstance(s, Call)}
     roots = [*(o.function for o in passes.values()), *(functions[name] for name in called)]

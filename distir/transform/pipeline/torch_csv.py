@@ -18,7 +18,7 @@ FORMATS = ("compute_only", "compute_comms")
 """As torch calls them."""
 
 UNSHARDED = 3
-"""How many stages a rank has gathered at most, those ahead included; as torch has it where it adds this by itself."""
+"""The most stages gathered on a rank, prefetched ones included: torch's own default."""
 
 _PASSES: Mapping[str, tuple[Pass, ...]] = {
     "F": (Pass.FORWARD,),
@@ -36,7 +36,7 @@ _MOST = 1_000_000
 
 
 class ScheduleFileError(ValueError):
-    """What a file says where it is no schedule, with line and column, from 1."""
+    """An error in a schedule file, with line and column from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {message}")
@@ -124,14 +124,14 @@ def _said(action: Action) -> str:
 
 
 def _row(tasks: Sequence[Task]) -> list[Action]:
-    """The passes of a rank. Halves side by side stay two: what the first one gives is sent before the second."""
+    """The passes of a rank. Consecutive halves stay separate: the first one's results are sent before the second."""
     splits = any(task.kind is Pass.WEIGHT for task in tasks)
     names = {Pass.FORWARD: "F", Pass.BACKWARD: "I" if splits else "B", Pass.WEIGHT: "W"}
     return [(task.stage, names[task.kind], task.microbatch) for task in tasks]
 
 
 def _with_stages(row: Sequence[Action]) -> list[Action]:
-    """A rank's passes with what FSDP does for its stages: the next ones are gathered ahead."""
+    """A rank's passes with FSDP's actions for its stages: the next ones are gathered ahead."""
     found: list[Action] = []
     gathered: dict[int, None] = {}
     last = {stage: at for at, (stage, name, _) in enumerate(row) if name in "BW"}
@@ -190,13 +190,13 @@ def _tasks(action: Action) -> Iterable[Task]:
 
 
 def _needed(action: Action, stages: int) -> set[Task]:
-    """What must have been done before, elsewhere or here."""
+    """The actions on which one depends, on any rank."""
     tasks = list(_tasks(action))
     return {need for task in tasks for need in needs(task, stages)} - set(tasks)
 
 
 def _message(action: Action, stages: int) -> Iterator[tuple[Action, Action]]:
-    """What a pass sends: the action of the sender and that of the receiver."""
+    """The message of a pass: the actions of its sender and receiver."""
     stage, name, microbatch = action
     if name == "F" and stage + 1 < stages:
         yield (stage, "SEND_F", microbatch), (stage + 1, "RECV_F", microbatch)

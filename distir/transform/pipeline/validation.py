@@ -1,7 +1,7 @@
-"""Whether an order is one that a pipeline can run: every pass once, each stage on one device, no deadlock.
+"""Validates orders: every pass once, each stage on one device, no deadlock.
 
-Orders come from functions under `@schedule`, of plugins too, so that whatever is wrong with one is said of the
-schedule, the pass and the device.
+Orders come from functions under `@schedule`, including those of plugins, so errors name the schedule, the pass and the
+device.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from distir.transform.pipeline.passes import Order, Pass, Task, needs
 
 
 class ScheduleError(ValueError):
-    """An order that a schedule cannot give, or that cannot be run; the text says what is wrong, or what would do.
+    """An order that a schedule does not support, or that cannot run; the message says why, or what is possible.
 
     `code`: the diagnostic's.
     """
@@ -37,7 +37,7 @@ def validate(
 ) -> None:
     """Raises ScheduleError for an order of the schedule `name` that cannot be run.
 
-    `splits`: whether backward passes are in halves; `trains`: whether there are any; `chunks`: as of `needs`.
+    `splits`: whether backward passes are split; `trains`: whether there are any; `chunks`: as in `needs`.
     """
     if len(order) != devices:
         message = f"`{name}` gave orders for {len(order)} devices, expected {devices}"
@@ -75,7 +75,7 @@ def _check_stages(name: str, order: Order) -> None:
 
 
 def _check_dependencies(name: str, order: Order, stages: int, chunks: int) -> None:
-    """Let every device run on as far as it can."""
+    """Run every device as far as it can."""
     done: set[Task] = set()
     position = [0] * len(order)
     moved = True
@@ -92,7 +92,7 @@ def _check_dependencies(name: str, order: Order, stages: int, chunks: int) -> No
 
 
 def _deadlock(name: str, order: Order, stuck: dict[int, Task], done: set[Task], stages: int, chunks: int) -> str:
-    """Who waits for whom: each device that is stuck waits for a pass that one stuck like it has yet to run."""
+    """Describes a deadlock: each stuck device waits for a pass that another stuck device has yet to run."""
     home = {task: device for device, tasks in enumerate(order) for task in tasks}
     chain: list[tuple[int, Task, Task]] = []
     device = min(stuck)
@@ -118,5 +118,5 @@ def _named(task: Task) -> str:
 
 
 def _said(task: Task) -> str:
-    """A pass in words; its stage and microbatch count from 0, as in a `Task`."""
+    """Describes a pass; stages and microbatches count from 0, as in a `Task`."""
     return f"{_named(task)}, the {task.kind.value} pass of stage {task.stage} over microbatch {task.microbatch}"

@@ -1,8 +1,8 @@
-"""Sizes of the batch that are written down as numbers, taken instead from values that have it.
+"""Replaces literal sizes of the batch by symbolic ones.
 
-`Reshape(%x, [8, 3])` holds for a batch of 8 alone. Which dimensions are the batch is followed through the program from
-the parameters that have it; where one is written in the heads of functions, it is left open, and where an operand
-states a shape, it is asked of a value (`Shape`). What the program means stays. Knows no microbatches.
+`Reshape(%x, [8, 3])` holds for a batch of 8 alone. Batch dimensions are followed through the program from the
+parameters that have one; in heads of functions they become unknown, and in operands that state a shape they are
+computed from another value (`Shape`). The program's meaning does not change. Independent of microbatches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from distir.transform.sharding.classes import Place
 
 
 def sizes_from_values(analysis: Analysis, entry: Function, batch: Mapping[str, int]) -> Module:
-    """The module without the size of the batch as a number; the same module where there is none.
+    """The module without literal batch sizes; the same module if there are none.
 
     `batch` gives the parameters of the entry function that have the batch, and along which axis.
     """
@@ -51,7 +51,7 @@ def sizes_from_values(analysis: Analysis, entry: Function, batch: Mapping[str, i
 def _freed(
     analysis: Analysis, function: Function, instances: Sequence[Instance], places: Places, is_entry: bool
 ) -> Function:
-    """The function without the size of the batch as a number; the same one where there is none."""
+    """The function without literal batch sizes; the same one if there are none."""
     params = (
         function.params
         if is_entry
@@ -78,7 +78,7 @@ def _freed(
 
 
 def _opened(type: Type, name: str, places: Places, path: tuple[int, ...] = ()) -> Type:
-    """The type of a value with the size of the batch left open where it is a number."""
+    """The type of a value with literal batch sizes unknown."""
     if isinstance(type, TupleType):
         return TupleType(tuple(_opened(item, name, places, (*path, k)) for k, item in enumerate(type.items)))
     if not isinstance(type, TensorType) or type.shape is None:
@@ -97,7 +97,7 @@ def _asking(
     places: Places,
     fresh: Callable[[str], str],
 ) -> tuple[Apply, list[Statement]]:
-    """The statement with the shape that it states asked of values where it is the batch; and how that is asked."""
+    """The statement with batch sizes in its stated shape computed from values, and the statements that compute them."""
     operand, sizes, axes = _stated(analysis, statement, instance, places)
     asked: list[Statement] = []
     parts: list[Arg] = []
@@ -120,7 +120,7 @@ def _asking(
 def _stated(
     analysis: Analysis, statement: Apply, instance: Instance, places: Places
 ) -> tuple[int, tuple[int, ...], list[int]]:
-    """The operand that states a shape, the sizes that it states, and which of these are the batch's."""
+    """The operand that states a shape, its sizes, and which of them are the batch's."""
     nothing = 0, (), list[int]()
     vs = instance.state(statement.args)
     name = statement.results[0] if statement.results else DISCARD
@@ -160,9 +160,9 @@ def _source(
     places: Places,
     size: int,
 ) -> tuple[Place, int] | None:
-    """A dimension of the batch, and how large it is, of a value made before a statement.
+    """A batch dimension, and its size, of a value defined before a statement.
 
-    One of that size, if there is one, and of a parameter. Others are so many times as large, or as small, as rows are.
+    Preferably of that size, and of a parameter. Others are a multiple or a fraction of it, as numbers of rows are.
     """
     params = {p.name for p in function.params}
     made = params | {n for s in before if isinstance(s, (Apply, Call)) for n in s.results}
@@ -179,7 +179,7 @@ def _source(
 
 
 def _ask(asked: list[Statement], source: Place, there: int, size: int, fresh: Callable[[str], str]) -> str:
-    """Append statements that give `size`, asked of a dimension which is `there`; the name of what they give."""
+    """Append statements that compute `size` from a dimension of size `there`; returns the name of the result."""
     name, _, axis = source
     found = fresh("size")
     asked.append(Apply((found,), "Shape", (name,), Attributes({"start": axis, "end": axis + 1})))

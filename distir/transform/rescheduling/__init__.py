@@ -1,6 +1,6 @@
-"""Rescheduling: another order of the entry function's statements that takes less time.
+"""Rescheduling: reorders the entry function's statements to reduce its latency.
 
-`tasks` says what statements cost and what they depend on, `orders` looks for orders, `step` asks the simulator.
+`tasks` has costs and dependencies of statements, `orders` proposes orders, `step` simulates them.
 """
 
 from distir.transform.rescheduling.step import reschedule

@@ -1,6 +1,6 @@
 """Orders of tasks: by priorities, and by moving single tasks.
 
-Every order keeps a task behind those whose results it uses. Nothing here knows of memory: callers judge.
+Every order keeps a task after those whose results it uses. Memory is not considered: callers check it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from distir.transform.rescheduling.tasks import Progress, Tasks
 Order = tuple[int, ...]
 
 WINDOWS = (4, 16, 64, 1 << 30)
-"""How far ahead of the first task that still waits another one may be taken: what runs early holds memory for long."""
+"""How far ahead of the first task not yet run others are considered: tasks that run early hold memory for long."""
 
 NEXT = 4
-"""How many tasks of each kind are tried in a device's idle time."""
+"""How many tasks of each kind are tried as fillers of a device's idle time."""
 
 Rule = Callable[[float, float], tuple[float, ...]]
-"""The task for which this is lowest runs next: of its possible start and its tail; then the one that stood first."""
+"""A priority, from a task's earliest start and its tail: the task with the lowest runs next; ties keep their order."""
 
 RULES: tuple[Rule, ...] = (
     lambda start, tail: (start, -tail),
@@ -30,7 +30,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 AT_ONCE = (float("-inf"),)
-"""For tasks that take no time and hold no device."""
+"""The priority of tasks that take no time and occupy no device."""
 
 
 def by_priority(tasks: Tasks) -> Iterator[Order]:
@@ -44,7 +44,7 @@ def by_priority(tasks: Tasks) -> Iterator[Order]:
 
 
 def _listed(tasks: Tasks, tails: Sequence[float], rule: Rule, window: int) -> Order:
-    """Take, again and again, the task that is ready and first by the rule."""
+    """List scheduling: repeatedly run the ready task that is first by the rule."""
     progress = Progress(tasks, tasks.clocks())
     missing = [len(before) for before in tasks.before]
     ready = [number for number, count in enumerate(missing) if not count]
@@ -70,10 +70,10 @@ def _listed(tasks: Tasks, tails: Sequence[float], rule: Rule, window: int) -> Or
 
 
 def moved(tasks: Tasks, order: Order) -> Iterator[Order]:
-    """Orders in which one wait is shorter, perhaps: the longest waits first.
+    """Orders that may shorten one wait, for the longest waits first.
 
-    A device that waits with a task may run one of its next ones first; and the task may run before what the device that
-    it waits for does last.
+    A device that waits before a task may run one of its later tasks first; and the task may move before the last task
+    of the device for which it waits.
     """
     progress = Progress(tasks, tasks.clocks())
     clocks = progress.clocks
@@ -104,9 +104,9 @@ def moved(tasks: Tasks, order: Order) -> Iterator[Order]:
 
 
 def _fillers(tasks: Tasks, order: Order, places: Mapping[int, int], place: int, device: Clock) -> Iterator[int]:
-    """Where tasks stand that the device might run before the one at `place`.
+    """The positions of tasks that the device might run before the one at `place`.
 
-    The next ones; and the next ones that need nothing of what is in between.
+    The next ones, and the next ones that do not depend on any task in between.
     """
     following = [i for i in range(place + 1, len(order)) if device in tasks.tasks[order[i]].devices]
     yield from following[:NEXT]
@@ -115,9 +115,9 @@ def _fillers(tasks: Tasks, order: Order, places: Mapping[int, int], place: int, 
 
 
 def _before(tasks: Tasks, order: Order, place: int, target: int) -> Order | None:
-    """The order with the task at `place`, and all it needs of what is in between, before the one at `target`.
+    """The order with the task at `place`, and all in between on which it depends, moved before the one at `target`.
 
-    None where it needs that one.
+    None if it depends on that one.
     """
     taken, wanted = [order[place]], set(tasks.before[order[place]])
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""The step `reschedule`: what the simulator has confirmed, and how far it is from what no order can beat."""
+"""The step `reschedule`: searches an order by simulation, and reports a lower bound for all orders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distir.transform.rescheduling.tasks import Tasks, tasks_of
 from distir.transform.steps import StepError, always, bound_sizes, step, tell
 
 ROUNDING = 1e-9
-"""Times that differ by less than this part of themselves are the same."""
+"""Times with a smaller relative difference count as equal."""
 
 
 @step(
@@ -48,7 +48,7 @@ def reschedule(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An order that the simulator has judged."""
+    """An order and its simulated cost."""
 
     order: Order
     latency_s: float
@@ -84,7 +84,7 @@ class _Search:
         return self._improved(best, attempts)
 
     def _improved(self, best: Found, attempts: int) -> Found:
-        """The order after moves of single tasks, each of which helps: the latency, or else the devices together."""
+        """The order after moves of single tasks, each of which reduces the latency, or the devices' total time."""
         reached = self._reached(best.order)
         order, left, rejected = best.order, attempts, set[Order]()
         while left:
@@ -115,7 +115,7 @@ class _Search:
         return max(clocks, default=0.0), sum(clocks)
 
     def _judged(self, order: Order, best: Found) -> Found | None:
-        """The order, if the simulator finds it faster than the best one and within memory."""
+        """The order, if its simulation is faster than the best one and fits in memory."""
         simulation = self._simulated(self.module(order))
         fits = all(
             use.peak_memory_bytes <= self._allowed[simulation.memory_of(device)]

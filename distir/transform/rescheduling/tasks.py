@@ -1,8 +1,8 @@
-"""The statements of an entry function as tasks: what they do to the devices' clocks, and what must come before them.
+"""The statements of an entry function as tasks: their effects on the devices' clocks, and their dependencies.
 
-Whatever happens in a call, it maps the clocks of its devices by a max-plus linear map; one is found for each distinct
-body and applied wherever it is called. A stream that statements name is one device more: what is on it waits for its
-operands alone. Knows nothing of orders but how to run one.
+A call maps the clocks of its devices by a max-plus linear map, which is computed once for each distinct body. A named
+stream counts as another device: its statements wait for their operands alone. This module runs orders, and does not
+choose them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from distir.simulate.timeline import Timeline
 NEVER = float("-inf")
 
 Clocks = dict[Clock, float]
-"""By device, or stream of one: when it is done with what it was given so far, in seconds."""
+"""By device, or stream of a device: when it finishes its tasks so far, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementTask:
-    """What a statement does to the clocks of its devices; nothing where it has none."""
+    """The effect of a statement on the clocks of its devices; none if it has no device."""
 
     devices: tuple[Clock, ...]
     seconds: float
-    """From the first device's start to the last one's end, if all are free at once."""
+    """From the first device's start to the last one's end, if all start idle."""
     rows: tuple[tuple[float, ...], ...] | None = None
-    """By device, and device it waits for: the seconds in between. None where all wait for all, for `seconds`."""
+    """By device, and device it waits for: the seconds in between. None: all wait for all, for `seconds`."""
     is_op: bool = True
-    """Whether it is one op, which starts when all its operands are there."""
+    """Whether it is one op, which starts when all its operands are ready."""
 
     def run(self, clocks: Clocks) -> None:
-        """Move the clocks of its devices, in seconds, past it."""
+        """Advance the clocks of its devices, in seconds."""
         if self.rows is not None:
             before = [clocks[device] for device in self.devices]
             for device, row in zip(self.devices, self.rows, strict=True):
@@ -57,18 +57,18 @@ class Tasks:
 
     tasks: Sequence[StatementTask]
     before: Sequence[frozenset[int]]
-    """By task: those whose results it uses."""
+    """By task: its dependencies."""
     after: Sequence[tuple[int, ...]]
-    """By task: those that use its results."""
+    """By task: its dependents."""
     awaited: Sequence[tuple[int, ...]]
-    """By task: those before it that have a device which it has not, so that it waits for their results."""
+    """By task: its dependencies on devices that it does not use itself, so that it waits for their results."""
     devices: tuple[Clock, ...]
     busiest: float
-    """How long the busiest stream of a device is busy, in seconds: in every order."""
+    """The busy time of the busiest stream, in seconds: a lower bound for every order."""
 
     @cached_property
     def waited_for(self) -> frozenset[int]:
-        """The tasks that others wait for beside their devices."""
+        """The tasks for whose results tasks on other devices wait."""
         return frozenset(other for others in self.awaited for other in others)
 
     def __len__(self) -> int:
@@ -79,14 +79,14 @@ class Tasks:
         return dict.fromkeys(self.devices, 0.0)
 
     def run(self, order: Sequence[int]) -> Clocks:
-        """When each device is done, if the tasks are run in this order."""
+        """When each device finishes, for this order."""
         done = Progress(self, self.clocks())
         for number in order:
             done.run(number)
         return done.clocks
 
     def tails(self) -> list[float]:
-        """By task: seconds from its start to the end of all that depends on it, if no device is ever busy."""
+        """By task: seconds from its start to the end of all that depends on it, if devices never delay a task."""
         found = [0.0] * len(self)
         for number in range(len(self) - 1, -1, -1):
             rest = max((found[other] for other in self.after[number]), default=0.0)
@@ -94,14 +94,14 @@ class Tasks:
         return found
 
     def longest_path(self) -> float:
-        """When the last task ends, in seconds, if each starts as soon as those before it allow. No order is faster."""
+        """The critical path of the dependencies, in seconds: a lower bound for every order."""
         earliest: list[Clocks] = []
         for number, task in enumerate(self.tasks):
             clocks: Clocks = {}
             for other in self.before[number]:
                 for device, time in earliest[other].items():
                     clocks[device] = max(clocks.get(device, 0.0), time)
-            # When a call has made a result, and when it needs an operand, may be in the midst of it.
+            # A call may define a result, or need an operand, before its end.
             ops = [o for o in self.awaited[number] if task.is_op and self.tasks[o].is_op]
             floor = max([earliest[o][self.tasks[o].devices[0]] for o in ops], default=0.0)
             for device in task.devices:
@@ -113,23 +113,23 @@ class Tasks:
 
 @dataclass(slots=True)
 class Progress:
-    """Tasks run one after the other, so far."""
+    """A partial execution of an order."""
 
     tasks: Tasks
     clocks: Clocks
     ends: dict[int, float] = field(default_factory=dict[int, float])
-    """By task that others wait for: when it is done."""
+    """By task that others wait for: when it ends."""
 
     def copy(self) -> Progress:
-        """The same, to be gone on with in another way."""
+        """A copy, to be continued independently."""
         return Progress(self.tasks, dict(self.clocks), dict(self.ends))
 
     def there(self, number: int) -> float:
-        """When the results are there that a task waits for beside its devices."""
+        """When the results that a task waits for are ready."""
         return max([self.ends[other] for other in self.tasks.awaited[number]], default=0.0)
 
     def start(self, number: int) -> float:
-        """When a task can start."""
+        """The earliest start of a task."""
         return max(self.there(number), *[self.clocks[device] for device in self.tasks.tasks[number].devices])
 
     def run(self, number: int) -> None:
@@ -144,7 +144,7 @@ class Progress:
 
 
 def tasks_of(simulation: Simulation) -> Tasks:
-    """The tasks of the program that was simulated."""
+    """The tasks of the simulated program."""
     return tasks_in(simulation.function, simulation.timeline())
 
 
@@ -169,13 +169,13 @@ def tasks_in(function: Function, timeline: Timeline) -> Tasks:
 
 
 def _awaited(tasks: Sequence[StatementTask], before: Sequence[frozenset[int]]) -> list[tuple[int, ...]]:
-    """By task: those before it that are not done as soon as its devices are. None where no stream is named."""
+    """By task: its dependencies that may end after its own devices are idle. None if no stream is named."""
     named = any(not isinstance(device, int) for task in tasks for device in task.devices)
     if not named:
         return [()] * len(tasks)
     sets = [frozenset(task.devices) for task in tasks]
     through: list[frozenset[int]] = []
-    """By task: itself; of what takes no time, those that it is made from."""
+    """By task: itself; or, for one that takes no time, its dependencies."""
     for own, others in zip(sets, before, strict=True):
         made = frozenset[int]().union(*[through[other] for other in others])
         through.append(frozenset((len(through),)) if own else made)
@@ -205,12 +205,12 @@ def _task(step: Effect | Body | None, statement: Statement, known: dict[int, Sta
 
 
 def _composed(tasks: Sequence[StatementTask]) -> StatementTask:
-    """Tasks one after the other, as one."""
+    """The composition of several tasks."""
     devices = tuple(dict.fromkeys([device for task in tasks for device in task.devices]))
     if len(devices) <= 1:
         return StatementTask(devices, sum(task.seconds for task in tasks), is_op=False)
     columns: list[Clocks] = []
-    for start in devices:  # the clocks after it, if only this one has started
+    for start in devices:  # a column of the matrix: clocks after the tasks if only this device starts at 0
         clocks = dict.fromkeys(devices, NEVER)
         clocks[start] = 0.0
         for task in tasks:

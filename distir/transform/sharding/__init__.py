@@ -1,8 +1,18 @@
 """Data and tensor parallelism: one partitioner over a mesh axis of devices (paper, sections 2.2 and 4).
 
-`dp` splits the batch, `tp` the parameters, `cp` the sequence, `ep` experts. All take any module, on one device or
-many, and make each of its devices several: so they combine with one another and with other transforms. Nothing here
-knows a model, nor an op by name: ops say how they can be split by their signatures and their rules (`@Op.sharding`).
+`dp` splits the batch, `tp` the parameters, `cp` the sequence, `ep` experts. Each replaces every device of a module by
+several, so they compose with each other and with other transforms. Nothing here depends on a model or names an op:
+signatures and sharding rules of ops (`@Op.sharding`) say how they can be split.
+
+- What to split. `flow` finds which dimensions are one (`classes`, `boundary`, `leaves`), and `batch` those that are the
+batch; `data`, `tensor`, `context`, `experts` (with `owned`, `ownership`) choose a state for each parameter.
+
+- Propagation. `state` defines how a value is placed; `partition` processes functions, callees first, and `body` their
+statements: `decide` determines the states that an op needs and gives, `reshard` writes the collectives between states,
+`rewrite` and `parts` the op on shards.
+
+- Output. `items` expands statements over the devices of a `mesh`, `buckets` and `joined` combine sums, `scatter_gather`
+writes `.scatter` and `.gather`, `shares` the report; `steps` and `stated` run it all.
 """
 
 from distir.transform.sharding.context import (

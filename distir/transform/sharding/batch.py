@@ -1,4 +1,4 @@
-"""Where the batch is: every dimension, in every function, that is one with the batch of the entry function's inputs."""
+"""Finds the batch: every dimension, in every function, that equals the batch of the entry function's inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Places = dict[Place, None]
 
 
 def batch_places(analysis: Analysis, entry: Function, batch: Mapping[str, int]) -> BatchPlaces:
-    """Where the batch is. `batch` gives the entry function's parameters that have it, and along which axis."""
+    """The batch dimensions by function. `batch` maps the entry function's inputs to their batch axes."""
     found = BatchPlaces(analysis, Flow(analysis.domain, likeliest=True))
     vs = tuple(p.type for p in entry.params)
     found.follow(entry, vs, [(name, (), axis) for name, axis in batch.items()])
@@ -27,7 +27,7 @@ def batch_places(analysis: Analysis, entry: Function, batch: Mapping[str, int]) 
 
 
 def tokens(analysis: Analysis, entry: Function) -> Mapping[str, Places]:
-    """By function: where the batch is, of a program whose inputs say it. Raises ProgramError where none does."""
+    """The batch dimensions by function, from the inputs' roles. Raises ProgramError if no input declares a batch."""
     batch = {p.name: axis for p in entry.params if isinstance(axis := p.roles.get("batch"), int)}
     if not batch:
         raise ProgramError([no_batch(entry)])
@@ -35,7 +35,7 @@ def tokens(analysis: Analysis, entry: Function) -> Mapping[str, Places]:
 
 
 def no_batch(entry: Function) -> Diagnostic:
-    """That no input says where the batch is."""
+    """The error for a program in which no input declares a batch."""
     message = f"no parameter of `@{entry.name}` is marked `{{batch = …}}`"
     hint = "mark the inputs, as in `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`"
     return Diagnostic(codes.NO_BATCH, Site(entry.name), message, (), hint)
@@ -43,7 +43,7 @@ def no_batch(entry: Function) -> Diagnostic:
 
 @dataclass
 class BatchPlaces:
-    """Where the batch is, by function: in any call of it."""
+    """The batch dimensions by function, in any call of it."""
 
     analysis: Analysis
     flow: Flow
@@ -57,13 +57,13 @@ class BatchPlaces:
     )
 
     def follow(self, function: Function, vs: tuple[Value, ...], seeds: Iterable[Place]) -> None:
-        """Find every dimension that is one with the seeds, in the function and in those that it calls."""
+        """Find every dimension that equals the seeds, in the function and in its callees."""
         finish(self._follow(function, vs, seeds))
 
     def _follow(self, function: Function, vs: tuple[Value, ...], seeds: Iterable[Place]) -> Deep[None]:
         alike = self.analysis.domain.replicas.key(function.name, vs)
         key = (*((function.name, vs) if alike is None else alike[0]), frozenset(seeds))
-        if key in self._seen:  # perhaps on other devices
+        if key in self._seen:  # possibly on other devices
             return
         self._seen.add(key)
         settled = self._settled.get(key[:2]) or self._settled.setdefault(key[:2], self.flow.function(function, vs))

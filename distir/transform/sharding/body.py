@@ -1,7 +1,7 @@
-"""One function's body split over the devices of a mesh axis: statement by statement, forward.
+"""Partitions one function's body over the devices of a mesh axis, statement by statement, forward.
 
-A value keeps the state in which it was made until a statement needs another one: partial sums are completed where
-they must be whole, once, and not before. Host values keep their meaning in the whole program.
+A value keeps the state in which it was computed until a statement needs another one: partial sums are reduced where
+they are first needed whole, and once. Host values keep their meaning in the whole program.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from distir.transform.sharding.state import (
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """What a call becomes."""
+    """A partitioned callee."""
 
     name: str
     joint: bool
@@ -71,20 +71,20 @@ class Callee:
 
 
 Form = tuple[object, tuple[bool, ...], tuple[Value, ...], tuple[int, ...]]
-"""What a statement does, which of its results are discarded, its operands, and which states they are in."""
+"""A statement up to names: its op, discarded results, operands, and their states."""
 
 
 class Callees(Protocol):
-    """Where functions that are called come from."""
+    """Provides partitioned callees."""
 
     tokens: Mapping[str, Places] | None
-    """By function: where the batch is, if sums are to be spread over the devices (see `Body.spread`)."""
+    """By function: batch dimensions, if sums are to be spread over the devices (see `ShardedBody.spread`)."""
     spread: int
-    """How many sums were spread."""
+    """The number of sums that were spread."""
 
     @property
     def cut_sends(self) -> bool:
-        """Whether what every device has whole is sent in parts."""
+        """Whether values that every device holds whole are sent in parts."""
         ...
 
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
@@ -92,16 +92,16 @@ class Callees(Protocol):
         ...
 
     def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[int]:
-        """How many sums over devices a call takes for arguments in these states."""
+        """The number of sums over devices in a call with arguments in these states."""
         ...
 
 
 PASSED_ON = frozenset({"Cast", "Flatten", "Reshape"})
-"""What may stand between a value and an op that takes it whole: the value is gathered, in its own element type."""
+"""Ops allowed between a value and an op that needs it whole: the value before them is gathered, in its type."""
 
 
 class ShardedBody(Rewriting):
-    """The body of a function for arguments in certain states, as items."""
+    """The body of a function for given states of its arguments, as items."""
 
     def __init__(
         self,
@@ -117,15 +117,15 @@ class ShardedBody(Rewriting):
         super().__init__(mesh.size, taken, domain, mesh.order)
         self.callees, self.function, self.instance, self.mesh = callees, function, instance, mesh
         self.constraints = constraints
-        """By value: how it is to lie for whatever uses it."""
+        """By value: a state that all its users get."""
         self._complete: set[Arg] = set()
-        """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
+        """Arguments without partial sums: a cache, since a stage's weights recur with each microbatch."""
         self._forms: dict[Form | None, tuple[Item, Sequence[tuple[Value, State, bool]]]] = {}
-        """By form of a statement: what the first one became, and its results; a pipeline repeats its statements."""
+        """By form of a statement: the items of the first one, and its results; a pipeline repeats its statements."""
         self._leafwise_known: dict[Any, Decision] = {}
-        """Of ops over tuples, by op and operands; gradients are added up with each microbatch."""
+        """Decisions for ops over tuples: a cache, since gradients are accumulated with each microbatch."""
         self._gathered_along: dict[str, int] = {}
-        """Of values that were gathered for an op that takes them whole, and what follows: the axis, from the end."""
+        """By value gathered for an op that needs it whole, or computed from one: the gathered axis, from the end."""
         self._worth: dict[str, bool] = {}
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
@@ -137,7 +137,7 @@ class ShardedBody(Rewriting):
         return {name: [body[i] for i in places] for name, places in uses(body).items()}
 
     def run(self) -> Deep[None]:
-        """Write all statements."""
+        """Partition all statements."""
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, (Apply, Call)):
                 yield from self._statement(index, statement)
@@ -148,9 +148,10 @@ class ShardedBody(Rewriting):
                 assert isinstance(statement, Return), "the module checks"
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
-        """A statement, as the one before that had the same form, if that needed nothing but itself.
+        """Partition a statement; like an earlier one of the same form, if that had no other effects.
 
-        It takes partial sums as an earlier statement has needed them: then nothing made of them is to be summed again.
+        It uses partial sums in the state that an earlier statement needed: so no value computed from them is summed
+        again.
         """
         for arg in statement.args if isinstance(statement, Apply) else ():
             is_sum = isinstance(arg, str) and self.state(arg) is PARTIAL and arg not in self._settled
@@ -183,9 +184,9 @@ class ShardedBody(Rewriting):
                 self.single.add(name)
 
     def _partial_scalars_first(self, statement: Apply) -> Apply:
-        """A sum of scalars with those that are partial sums added up first, for one collective instead of one each.
+        """Add partial sums among scalar operands of a sum first, for one collective instead of one each.
 
-        Of larger values, adding them up takes longer than it saves.
+        For larger values the extra addition takes longer than it saves.
         """
         own = [arg for arg in statement.args if self.state(arg) is PARTIAL]
         w = self.instance.state[statement.results[0]] if statement.results[0] != DISCARD else None
@@ -197,7 +198,7 @@ class ShardedBody(Rewriting):
         return replace(statement, args=(name, *(arg for arg in statement.args if arg not in own)))
 
     def _form(self, statement: Apply | Call) -> Form | None:
-        """What a statement does with values in which states; None where its names count, too."""
+        """The form of a statement; None if its names matter."""
         if statement.claims or self.callees.tokens is not None:
             return None
         vs: list[Value] = []
@@ -205,7 +206,7 @@ class ShardedBody(Rewriting):
         for arg in statement.args:
             if isinstance(arg, str) and arg in self._values:
                 vs.append(self._values[arg])
-                states.append(id(self._states[arg]))  # which live as long as this; large ones are slow to compare
+                states.append(id(self._states[arg]))  # states live as long as this; large ones compare slowly
             elif isinstance(arg, Literal):
                 vs.append(arg)
                 states.append(id(WHOLE))
@@ -215,7 +216,7 @@ class ShardedBody(Rewriting):
         return what, tuple([name == DISCARD for name in statement.results]), tuple(vs), tuple(states)
 
     def _is_worth_a_sum(self, name: str) -> bool:
-        """Whether partial sums are no larger than what several statements make of them, to be summed one by one."""
+        """Whether to reduce a partial sum at once, as results of its users, reduced one by one, are larger together."""
         known = self._worth.get(name)
         if known is None:
             users = self._users.get(name, ())
@@ -223,7 +224,7 @@ class ShardedBody(Rewriting):
         return known
 
     def _is_smaller(self, name: str, users: Sequence[Statement]) -> bool:
-        """Whether a value is no larger than what these statements make."""
+        """Whether a value is no larger than the results of these statements."""
         made = [tuple(filter(None, results(user))) or (name,) for user in users]
         sizes = [sum(_elements(type_of(v)) for v in self.instance.state(names)) for names in made]
         return _elements(type_of(self.value(name))) <= sum(sizes)
@@ -233,16 +234,16 @@ class ShardedBody(Rewriting):
         return self.placed(arg, _completed(self.state(arg))) if self._is_partial(arg) else arg
 
     def returned(self, arg: Arg) -> Arg:
-        """The argument as a program returns it: with partial sums completed, and in blocks that can be listed."""
+        """The argument as the program returns it: with partial sums completed, and in a finite list of blocks."""
         state = self.state(arg)
         return self.placed(arg, WHOLE) if isinstance(state, Split) and state.is_repeated else self.completed(arg)
 
     def settled(self, arg: Arg) -> Arg:
-        """The argument with partial sums completed, if some statement has needed that already."""
+        """The argument with partial sums completed, if a statement already needed that."""
         return self._settled.get(arg, arg) if isinstance(arg, str) else arg
 
     def kept(self, arg: Arg) -> Arg:
-        """The argument as a function returns it: as the last to use it has needed it, and so does a backward pass."""
+        """The argument as a function returns it: in the state that its last user needed, as will a backward pass."""
         found = self.settled(arg)
         return self._exchanged.get(found, found) if isinstance(found, str) else found
 
@@ -278,8 +279,8 @@ class ShardedBody(Rewriting):
     def _write_whole(self, statement: Apply, ws: Sequence[Value]) -> None:
         """Append a statement of whole operands.
 
-        What an op that is to be `whole` makes of something that was gathered for it is as that was before: so each
-        device takes its part of the gradient of logits.
+        If the operands of a `whole` op were gathered for it, its results are split again: so each device takes its part
+        of the gradient of logits.
         """
         axes = {self._gathered_along[name] for name in names_of(statement.args) if name in self._gathered_along}
         if statement.op in PASSED_ON:
@@ -299,7 +300,7 @@ class ShardedBody(Rewriting):
         self.define(name, w, state)
 
     def _wanted_in_parts(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> Decision | None:
-        """The decision to make of whole operands the part that a user of the result needs, where each device can."""
+        """The decision to compute only the part that a user needs, if devices can compute it from whole operands."""
         op, name = OPS[statement.op], statement.results[0]
         if "parted" not in op.rules or len(ws) != 1 or is_host(ws[0]):
             return None
@@ -344,7 +345,7 @@ class ShardedBody(Rewriting):
         return state if axis is None else Split(axis)
 
     def _send_in_parts(self, statement: Apply, before: State, parts: State, ws: Sequence[Value]) -> None:
-        """A send of a part by each device, and a gather where the parts arrive."""
+        """Write a send of a part by each device, and a gather after it."""
         (result,), (w,) = statement.results, ws
         if result == DISCARD:
             result = self.fresh("unused")
@@ -377,7 +378,7 @@ class ShardedBody(Rewriting):
         self.define(result, w, WHOLE)
 
     def _is_whole(self, statement: Statement) -> bool:
-        """Whether each device computes this of whole operands: an op of which that is wanted, or what only such use."""
+        """Whether each device computes this from whole operands: a `whole` op, or one that only such ops use."""
         if not self.mesh.whole or not isinstance(statement, Apply):
             return False
         if statement.op in self.mesh.whole:
@@ -422,7 +423,7 @@ class ShardedBody(Rewriting):
         ws: Sequence[Value],
         decision: Decision,
     ) -> Decision:
-        """The decision with sums that would be taken whole spread over the devices, where the op can do with parts."""
+        """The decision with sums that would be needed whole spread over the devices, if the op can use parts."""
         spread = list(states)
         for i, (arg, state, need) in enumerate(zip(statement.args, states, decision.needed, strict=True)):
             if state is PARTIAL and need is WHOLE and isinstance(arg, str):
@@ -436,10 +437,10 @@ class ShardedBody(Rewriting):
         return found if kept else decision
 
     def spread(self, name: str) -> State:
-        """What a partial sum becomes where it is not needed whole: loosely split along its tokens, if it has any.
+        """The state of a partial sum that is not needed whole: loosely split along its tokens, if it has any.
 
-        These are what is neither the batch nor the features, the last dimension (Korthikanti et al., *Reducing
-        activation recomputation in large transformer models*, 2022: sequence parallelism).
+        Tokens are neither the batch nor the last dimension, the features (sequence parallelism: Korthikanti et al.,
+        *Reducing activation recomputation in large transformer models*, 2022).
         """
         found = type_of(self.value(name))
         places = (self.callees.tokens or {}).get(self.function.name, {})
@@ -468,13 +469,13 @@ class ShardedBody(Rewriting):
             self._bring_back(statement.results, own, ws, decision)
 
     def _own_names(self, results: Sequence[str], decision: Decision) -> tuple[str, ...]:
-        """Names for results that are brought into another state at once."""
+        """Names for results that change their state at once."""
         assert decision.returned is not None
         pairs = zip(results, decision.given, decision.returned, strict=True)
         return tuple(r if r == DISCARD or given == back else self.fresh(f"{r}_heads") for r, given, back in pairs)
 
     def _bring_back(self, results: Sequence[str], own: Sequence[str], ws: Sequence[Value], decision: Decision) -> None:
-        """Results in the states in which the op's operands came."""
+        """Bring results back into the states of the op's operands."""
         assert decision.returned is not None
         for name, given, w, now, back in zip(results, own, ws, decision.given, decision.returned, strict=True):
             if given == name:
@@ -488,7 +489,7 @@ class ShardedBody(Rewriting):
     def _leafwise(
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]
     ) -> None:
-        """An op over tuples: each leaf by itself, none of which may need more than other states."""
+        """An op over tuples, decided leaf by leaf; leaves may need other states, but no other changes."""
         key = (statement.op, statement.attrs, tuple(vs), tuple(states), tuple(ws))
         decision = self._leafwise_known.get(key)
         if decision is None:
@@ -499,7 +500,7 @@ class ShardedBody(Rewriting):
     def _leaf_decision(
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]
     ) -> Decision:
-        """States needed and given, with a state for each item where there are tuples."""
+        """The decision for tuples, with a state for each item."""
         tuples = [isinstance(type_of(v), TupleType) for v in vs]
         if not any(tuples):
             return self._decision(index, statement, vs, states, ws)
@@ -512,7 +513,7 @@ class ShardedBody(Rewriting):
         return Decision(needed, tuple(tuple(d.given[j] for d in inner) for j in range(len(ws))))
 
     def _host(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
-        """What is known of a split value before the program runs (its shape) is said of the whole one."""
+        """Static properties of a split value (its shape) are those of the whole value."""
         restated(self, statement, vs, ws)
 
     def _call(self, statement: Call) -> Deep[None]:
@@ -535,10 +536,10 @@ class ShardedBody(Rewriting):
             self.define(name, w, state)
 
     def _given_partial(self, statement: Call, vs: tuple[Value, ...]) -> Deep[tuple[Arg, ...]]:
-        """The arguments of a call: partial sums stay so where the function only hands them on, or adds to them.
+        """The arguments of a call: partial sums stay partial if the function only passes them on, or adds to them.
 
-        Where it needs them whole they are completed here, once for all that use them; but not for a function that names
-        devices, a part of its caller's schedule, in which they are completed where its caller would have done it.
+        If it needs them whole they are completed here, once for all users; but not for a function that names devices:
+        it is a part of its caller's schedule, and completes them at their first use.
         """
         partial = [i for i, arg in enumerate(statement.args) if self._is_partial(arg)]
         if not partial or names_devices(self.domain.module.functions[statement.function]):
@@ -567,7 +568,7 @@ class ShardedBody(Rewriting):
         return self.placed(arg, state)
 
     def _finished(self, arg: Arg) -> State:
-        """What an argument of a call becomes that is to hold no partial sums."""
+        """The state of an argument without partial sums."""
         state = self.state(arg)
         if state is not PARTIAL or not isinstance(arg, str):
             return _completed(state)
@@ -600,9 +601,9 @@ def _along(axis: int) -> Attributes:
     return Attributes({"axis": axis})
 
 
-@lru_cache(maxsize=1 << 14)  # large tuples are passed from call to call
+@lru_cache(maxsize=1 << 14)  # a cache, as large tuples are passed from call to call
 def _elements(type: Type) -> int:
-    """How many elements a value has, with 1 for each dimension that is not known."""
+    """The number of elements, with 1 for unknown dimensions."""
     if isinstance(type, TupleType):
         return sum(map(_elements, type.items))
     shape = type.shape or () if isinstance(type, TensorType) else (0,)
@@ -610,7 +611,7 @@ def _elements(type: Type) -> int:
 
 
 def names_devices(function: Function) -> bool:
-    """Whether a function runs on devices that its parameters say."""
+    """Whether a function's parameters or statements name devices."""
     return any(types.devices(p.type) for p in function.params)
 
 
@@ -627,7 +628,7 @@ def _item(value: Value, k: int) -> Value:
 
 
 def _typed_where_cut(statement: Apply, vs: Sequence[Value], decision: Decision) -> tuple[Arg, ...]:
-    """The operands, with the element types of literals that are cut: they follow from the other operands of the op."""
+    """The operands, with element types for literals that are split: those types follow from other operands."""
     pairs = zip(statement.args, decision.needed, strict=True)
     if not any(isinstance(arg, Literal) and isinstance(need, Split) for arg, need in pairs):
         return statement.args

@@ -1,4 +1,4 @@
-"""What a caller sees of a function: which dimensions of its parameters and results belong together."""
+"""The summary of a function for its callers: which dimensions of its parameters and results are equal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distir.ir import Arg, Function
 from distir.transform.sharding.classes import Pieces, Place, Settled, Traits
 
 Sides = Sequence[tuple[tuple[tuple[int, ...], int], Pieces]]
-"""The dimensions of a parameter or result: the way to the leaf and the axis, and the classes that it consists of."""
+"""The dimensions of a parameter or result: path to the leaf, axis, and the classes of which it consists."""
 
 Boundary = Mapping[int, Sides]
 """By number of a parameter or result."""
@@ -23,11 +23,11 @@ class BoundarySummary:
     results: Boundary
     classes: tuple[Traits, ...]
     conflicts: frozenset[frozenset[int]]
-    """Classes of which at most one can be split: a value has them, or an op."""
+    """Sets of classes, of one value or one op, of which at most one can be split."""
 
 
 def summary_of(function: Function, settled: Settled) -> BoundarySummary:
-    """The boundary of a function whose dimensions are known."""
+    """The summary of a function whose dimensions are analysed."""
     number: dict[int, int] = {}
     by_name: dict[str, list[tuple[Place, Pieces]]] = {}
     for place, pieces in settled.places.items():

@@ -1,7 +1,7 @@
 """Sums over devices joined into fewer, larger messages: buckets, as data-parallel trainers send gradients.
 
-A sum is brought forward to the first one of its bucket if its operand is there by then; nothing is put off. A bucket
-holds sums over the same devices only: each stage of a pipeline has its own, as has each shard of tensor parallelism.
+A sum moves up to the first one of its bucket, if its operand is defined there; no sum is delayed. A bucket holds sums
+over the same devices only: each pipeline stage and each tensor-parallel shard has its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def bucketed(body: ShardedBody, bucket_bytes: int) -> list[Item]:
 
 
 def _joined(body: ShardedBody, sums: Sequence[Collective]) -> list[Item]:
-    """One sum of a tuple of what was summed one by one."""
+    """One sum of a tuple, for sums of single values."""
     args = tuple(item.arg for item in sums)
     value = TupleType(tuple(type_of(body.value(arg)) for arg in args))
     bucket, total = body.fresh("bucket"), body.fresh("bucket_sum")
@@ -66,7 +66,7 @@ def _made(item: Item) -> tuple[str, ...]:
 
 
 def _devices(body: ShardedBody, item: Item) -> frozenset[int]:
-    """The devices of what is summed, before each of them became several."""
+    """The devices of the summed value before partitioning."""
     assert isinstance(item, Collective)
     return frozenset(types.devices(type_of(body.value(item.arg))))
 

@@ -1,4 +1,4 @@
-"""Dimensions that are one: groups that are equal, groups that are blocks of others, and what is known of each."""
+"""Equivalence classes of dimensions, their blocks, and the traits of each class."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import accumulate, combinations, product
 from distir.ops.layout import Block, Blocks, Repeated
 
 Place = tuple[str, tuple[int, ...], int]
-"""A dimension: the value's name, the way to the leaf if it is a tuple, the axis."""
+"""A dimension: the value's name, the path to the leaf if it is a tuple, the axis."""
 
 Pieces = tuple[tuple[int, Block], ...]
-"""What a dimension consists of: classes, and the blocks that are theirs. One class without a block is all of it."""
+"""The classes of which a dimension consists, each with its block; one class without a block is the whole dimension."""
 
 
 def is_one(pieces: Pieces) -> bool:
-    """Whether a dimension is in no blocks."""
+    """Whether a dimension has no blocks."""
     return len(pieces) == 1 and pieces[0][1] is None
 
 
@@ -25,27 +25,27 @@ IN_BLOCKS = "it is regrouped with others, in parts that are at odds"
 
 @dataclass(slots=True)
 class Traits:
-    """What is known of dimensions that are one."""
+    """The traits of a class of dimensions."""
 
     whole: str = ""
-    """Why it must be whole; empty if nothing needs it so."""
+    """The reason why it must not be split; empty if there is none."""
     contiguous: bool = False
-    """Something needs it to be in no blocks."""
+    """An op needs it to have no blocks."""
     sizes: set[int] = field(default_factory=set[int])
-    """What the number of devices must divide."""
+    """The sizes that the number of devices must divide."""
     counts: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    """Those that attributes of ops state, such as heads, with the names of the attributes."""
+    """Sizes in attributes of ops, such as numbers of heads, with the attributes' names."""
     sums: int = 0
-    """How many ops it is summed over in: what splitting it costs."""
+    """The number of ops that contract it: the collectives that splitting it costs."""
     parted: bool = False
-    """Something becomes other ops if it is split: it is the length of a table, or a number of classes."""
+    """Splitting it replaces an op by others: it is the length of a table, or a number of classes."""
     owned: bool = False
-    """It numbers weights that stay where they are, and what is computed with them goes there: experts."""
+    """It numbers experts, whose weights stay while tokens are sent to them."""
     sequence: bool = False
-    """It is of places in a sequence, along which attention may be split."""
+    """It is a sequence dimension, along which attention may be split."""
 
     def absorb(self, other: Traits) -> None:
-        """Take over what is known of another class."""
+        """Merge the traits of another class."""
         self.whole = self.whole or other.whole
         self.contiguous |= other.contiguous
         self.parted |= other.parted
@@ -57,7 +57,7 @@ class Traits:
 
 
 class Classes:
-    """Dimensions of one function under way: groups that are equal, and links between a group and its blocks."""
+    """A union-find structure over the dimensions of one function, with links between classes and their blocks."""
 
     def __init__(self) -> None:
         self._parent: list[int] = []
@@ -67,26 +67,26 @@ class Classes:
         self._conflicts: list[tuple[int, ...]] = []
 
     def node(self, place: Place) -> int:
-        """The number of a place, new if it was not met before."""
+        """The node of a dimension, new if it has none."""
         known = self._nodes.get(place)
         if known is None:
             known = self._nodes[place] = self.new()
         return known
 
     def put(self, place: Place, node: int) -> None:
-        """Say that a place is in the class of a node; one that was not met before needs no node of its own."""
+        """Put a dimension into the class of a node."""
         known = self._nodes.setdefault(place, node)
         if known != node:
             self.unite(known, node)
 
     def new(self) -> int:
-        """A node of its own."""
+        """A new node."""
         self._parent.append(len(self._parent))
         self._traits.append(Traits())
         return len(self._parent) - 1
 
     def find(self, node: int) -> int:
-        """The number that represents the class of a node."""
+        """The representative of a node's class."""
         root = node
         while self._parent[root] != root:
             root = self._parent[root]
@@ -95,28 +95,28 @@ class Classes:
         return root
 
     def unite(self, a: int, b: int) -> None:
-        """Make one class of two."""
+        """Merge two classes."""
         a, b = self.find(a), self.find(b)
         if a != b:
             self._parent[b] = a
             self._traits[a].absorb(self._traits[b])
 
     def traits(self, node: int) -> Traits:
-        """What is known of the class of a node."""
+        """The traits of a node's class."""
         return self._traits[self.find(node)]
 
     def link(self, joined: int, parts: Sequence[int], blocks: Blocks) -> None:
-        """`joined` consists of `blocks`, each of which is split as the one of `parts` is."""
+        """Record that `joined` consists of `blocks`, each split like the corresponding one of `parts`."""
         self._links.append((joined, parts, blocks))
 
     def conflict(self, nodes: Iterable[int]) -> None:
-        """At most one of these dimensions can be split, as one value or op has them."""
+        """Record that at most one of these dimensions can be split, as one value or op has them."""
         found = tuple(nodes)
         if len(found) > 1:
             self._conflicts.append(found)
 
     def settled(self) -> Settled:
-        """What is known of each class, and which classes each dimension consists of."""
+        """The traits of each class, and the classes of which each dimension consists."""
         made, spoiled = self._made()
         roots = [self.find(n) for n in range(len(self._parent))]
         pieces: dict[int, Pieces] = {}
@@ -151,10 +151,10 @@ class Classes:
         return Settled(places, traits, frozenset(group for group in groups if len(group) > 1))
 
     def _made(self) -> tuple[dict[int, tuple[Sequence[int], Blocks]], set[int]]:
-        """What joined dimensions consist of, by class, and the classes of which that cannot be said.
+        """The blocks of joined dimensions by class, and the classes for which they are unknown.
 
-        What is joined of the same blocks twice consists of the same dimensions; where it is joined of coarser and of
-        finer blocks, the coarser ones consist of the finer.
+        Two joins of equal blocks have equal parts; if one join has coarser and another finer blocks, the coarser ones
+        consist of the finer ones.
         """
         links, odd = self._links, list[int]()
         changed = True
@@ -198,7 +198,7 @@ class Classes:
         spoiled: set[int],
         above: tuple[int, ...] = (),
     ) -> Pieces:
-        """The classes that are no blocks of a class in turn; itself where it is one, or is made of itself."""
+        """The atomic classes of which a class consists; itself if it is atomic, or cyclic."""
         if root not in made:
             return ((root, None),)
         if root in above or root in spoiled:
@@ -218,7 +218,7 @@ class Classes:
 
 
 def _within(coarse: Blocks, fine: Blocks) -> list[list[int]] | None:
-    """For each of the coarse blocks, which of the fine ones it consists of; None where they are at odds."""
+    """For each coarse block, its fine blocks; None if their boundaries do not match."""
     if not all(isinstance(block, int) for block in (*coarse, *fine)):
         return None
     ends = list(accumulate(block for block in coarse if isinstance(block, int)))
@@ -236,15 +236,15 @@ def _within(coarse: Blocks, fine: Blocks) -> list[list[int]] | None:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The classes of a function's dimensions. A class is known by a number."""
+    """The classes of a function's dimensions, by number."""
 
     places: dict[Place, Pieces]
     traits: dict[int, Traits]
     conflicts: frozenset[frozenset[int]]
-    """Classes that one value has, or that one op has in values apart: of these, at most one can be split."""
+    """Sets of classes, of one value or one op, of which at most one can be split."""
 
     def of(self, sources: Mapping[str, str]) -> Settled:
-        """The dimensions of values that are copies of these: `sources` gives the value that each is a copy of."""
+        """The classes for values that are copies: `sources` maps each to its original."""
         by_name: dict[str, list[Place]] = {}
         for place in self.places:
             by_name.setdefault(place[0], []).append(place)
@@ -256,7 +256,7 @@ class Settled:
         return Settled(places, self.traits, self.conflicts)
 
     def name(self, same: Mapping[str, str]) -> None:
-        """Add values that have the same dimensions as others, by those."""
+        """Add values with the same dimensions as others."""
         by_name: dict[str, list[str]] = {}
         for name, earlier in same.items():
             by_name.setdefault(earlier, []).append(name)

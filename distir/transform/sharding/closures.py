@@ -1,7 +1,7 @@
-"""Functions with all that they call: what tells them apart from one program to the next.
+"""Identifies functions with all their callees across programs, to cache results.
 
-A search splits the same stages over devices again and again, for other numbers of microbatches and replicas. What was
-found for a function in one program holds in every other one that has the same function, with the same callees.
+A search partitions the same stages repeatedly, for several numbers of microbatches and replicas. A result for a
+function in one program holds in every other program with the same function and callees.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 KEPT = 1 << 12
-"""How many findings are kept of each kind."""
+"""The size of each cache."""
 
 
 class Findings(Generic[K, V]):
-    """What was found, by what it depends on: the last `KEPT` of a kind."""
+    """A cache of the last `KEPT` results."""
 
     def __init__(self) -> None:
         self._known: Final[dict[K, V]] = {}
         self._lock: Final = Lock()
 
     def get(self, key: K) -> V | None:
-        """What was found, if it is known."""
+        """The cached result, or None."""
         return self._known.get(key)
 
     def put(self, key: K, found: V) -> V:
-        """Keep a finding, and forget the oldest one if there are too many."""
+        """Add a result, and evict the oldest one if there are too many."""
         with self._lock:
             if len(self._known) >= KEPT:
                 del self._known[next(iter(self._known))]
@@ -46,20 +46,20 @@ class Findings(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function with all that it calls, and the definitions of the ops in them: one object for equal ones."""
+    """A function with all its callees and the definitions of their ops, interned."""
 
     names_devices: bool
-    """Whether a device is named in any of them."""
+    """Whether any of them names a device."""
 
     def split_by(self, mesh: Mesh) -> Hashable:
-        """What of a mesh it depends on how the functions are split."""
+        """The properties of a mesh on which the partitioned functions depend."""
         if self.names_devices:
             return mesh
         return mesh.size, mesh.run if mesh.representative else None, mesh.order, mesh.whole
 
 
 _CLOSURES: Final[Findings[Hashable, Closure]] = Findings()
-"""Of all programs: by the function, the closures of those that it calls, and the definitions of its ops."""
+"""The closures of all programs, by function, closures of callees, and definitions of ops."""
 
 
 class Closures:

@@ -1,8 +1,8 @@
-"""Context parallelism: the step `cp`. Devices share the sequence, and attention is exchanged among them.
+"""Context parallelism: the step `cp`. Devices split the sequence, and communicate for attention.
 
-To the sharding engine that is a split of the inputs along the sequence. Everything but attention is computed on each
-place by itself; how attention is split is a mark on the op, `context`, whose rules write what is exchanged. Weights are
-replicated, and their gradients summed over the devices.
+To the partitioner it is a split of the inputs along the sequence. All ops but attention are independent by position;
+attention has an attribute `context`, for which its rules write the communication. Weights are replicated, and their
+gradients summed over the devices.
 """
 
 from __future__ import annotations
@@ -145,16 +145,16 @@ def _obstacle(statement: Apply) -> str:
 
 
 def tell_of_experts(module: Module, size: int) -> None:
-    """Say that tokens are gathered for experts, where there are such."""
+    """Report that tokens are gathered for experts, if there are any."""
     if any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
         rows = f"whose rows each of the {size} devices computes"
         tell(f"tokens are gathered for their experts, {rows}; with `cp_experts=true`, those of its experts")
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:
-    """Which parts of a sequence a device has; by default in zig-zag where that balances what attention computes.
+    """Which parts of a sequence a device has; by default in zig-zag if that balances attention.
 
-    Raises StepError where it cannot be in zig-zag.
+    Raises StepError if zig-zag is requested and impossible.
     """
     if kind == "a2a":
         if zigzag:
@@ -165,13 +165,13 @@ def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:
 
 
 def along_sequence(analysis: Analysis, entry: Function) -> Settled:
-    """The classes of an entry function's dimensions, and which are of places in a sequence."""
+    """The classes of an entry function's dimensions, with sequence dimensions marked."""
     return Flow(analysis.domain, along_sequence=True).entry(entry)
 
 
 @kept_per_thread(4)
 def sequences(module: Module) -> Settled:
-    """The same of a sequential program: a search splits it over ever other devices. Raises ProgramError."""
+    """The same for a sequential program, cached for searches. Raises ProgramError."""
     return along_sequence(checked(module), entry_of(module))
 
 
@@ -193,7 +193,7 @@ def _state(entry: Function, index: int, param: Param, settled: Settled, size: in
     shape = param.type.shape or () if isinstance(param.type, TensorType) and not is_held(param) else ()
     for axis, dim in enumerate(shape):
         if axis == param.roles.get("batch"):
-            continue  # where tokens are rows of one dimension, spread over shards, the batch is a part of it
+            continue  # if tokens are rows of one dimension, spread over shards, the batch is a part of it
         blocks = _blocks(settled.places.get((param.name, (), axis), ()), settled)
         if blocks is None:
             continue
@@ -210,7 +210,7 @@ def _state(entry: Function, index: int, param: Param, settled: Settled, size: in
 
 
 def _blocks(pieces: Pieces, settled: Settled) -> Blocks | None:
-    """The blocks of a dimension that is of places in a sequence; None of any other."""
+    """The blocks of a sequence dimension; None for any other."""
     if not pieces or not all(settled.traits[of].sequence for of, _ in pieces):
         return None
     if is_one(pieces):

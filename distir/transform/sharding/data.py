@@ -48,7 +48,7 @@ def _along(type: Type, axis: int, entry: Function, index: int, size: int, blocks
 
 
 def _blocks(analysis: Analysis, entry: Function, name: str, axis: int) -> Blocks:
-    """The microbatches that the entry function cuts the batch into, if it does: every replica has a part of each."""
+    """The microbatches into which the entry function cuts the batch, if it does: every replica has a part of each."""
     state = analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)).state
     for statement in entry.body:
         if isinstance(statement, Apply) and name in statement.args and statement.op in OPS:

@@ -1,6 +1,6 @@
-"""How one op runs on values that are split: which states it needs of its operands, and which its results then have.
+"""Decides how one op runs on split values: the states that it needs of operands, and those of its results.
 
-Knows the op by its layout and its linearity alone. Nothing is written here.
+By the op's layout and linearity alone. Writes no statements.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from distir.transform.sharding.state import GREATEST, PARTIAL, WHOLE, Split, Sta
 
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours
-    """Nothing says how the op may be split."""
+    """The op has no rule by which it can be split."""
 
 
 class NotExchanged(Exception):  # noqa: N818
-    """The op was to be split along another dimension than its operands are, and that has these sizes."""
+    """The op should be split along another dimension than its operands, but its sizes do not allow that."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         super().__init__(sizes)
@@ -32,15 +32,15 @@ class NotExchanged(Exception):  # noqa: N818
 
 
 KEEP_GREATEST = frozenset({"Concat", "Greatest", "Squeeze", "Unsqueeze"})
-"""Ops whose results are the greatest over the devices where their operands are."""
+"""Ops that map partial maxima to partial maxima."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """States needed and given. `letter`: the one that is split, if one is, in `layout`.
+    """The states of operands and results. `letter`: the split letter of `layout`, if any.
 
-    `lessened`: the operand that is split along it, whose shared blocks are to be divided by the number of devices, for
-    results are sums over them.
+    `lessened`: the operand whose shared blocks are divided by the number of devices, since results are sums over
+    devices.
     """
 
     needed: tuple[State, ...]
@@ -49,7 +49,7 @@ class Decision:
     layout: Layout | None = None
     lessened: int | None = None
     returned: tuple[State, ...] | None = None
-    """The states into which results are brought at once, where the layout says so (`exchanged`)."""
+    """The states into which results are brought at once, if the layout requires it (`exchanged`)."""
 
 
 def decide(
@@ -65,7 +65,7 @@ def decide(
     return _decided(op, attrs, tuple(vs), tuple(states), tuple(ws), size, order)
 
 
-@lru_cache(maxsize=1 << 12)  # leaves of tuples, and layers, are asked for again and again
+@lru_cache(maxsize=1 << 12)  # a cache, since leaves of tuples and layers recur
 def _decided(
     op: Op,
     attrs: Attributes,
@@ -97,7 +97,7 @@ def _decided(
 def made_in_parts(
     op: Op, attrs: Attributes, vs: Sequence[Value], ws: Sequence[Type], wanted: Split, size: int
 ) -> Decision | None:
-    """The decision to make the wanted part of a result of whole operands; None where its devices would need parts."""
+    """The decision to compute a wanted part of a result from whole operands; None if that takes parts of them."""
     main = layout(op, tuple(vs), tuple(ws), attrs)
     for found in () if main is None else (main, *main.others):
         letter = at(found.results[0], wanted.axis)
@@ -115,7 +115,7 @@ def _exchanged(
     ws: tuple[Type, ...],
     size: int,
 ) -> Decision | None:
-    """The decision to split along another letter than operands are, and to bring results back."""
+    """The decision to split along another letter than the operands are, and to bring results back."""
     exchange = found.exchanged
     assert exchange is not None
     letters = [at(own, s.axis) for own, s in zip(found.operands, states, strict=True) if isinstance(s, Split)]
@@ -136,7 +136,7 @@ def _exchanged(
 
 
 def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
-    """Whether the op gives partial sums of the results for the partial sums that it is given."""
+    """Whether the op maps partial sums to partial sums of its results."""
     if op.linear == "jointly":
         places = operand_places(op, vs)
         host = [is_host(v) for v in vs]
@@ -150,12 +150,12 @@ def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool
 
 
 def _stays_greatest(op: Op, states: Sequence[State]) -> bool:
-    """Whether the op gives partial maxima for those it is given. What is whole is the greatest of itself, too."""
+    """Whether the op maps partial maxima to partial maxima. A whole value is a partial maximum, too."""
     return op.name in KEEP_GREATEST and not any(isinstance(state, Split) for state in states)
 
 
 def _by_cost(found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type]) -> list[str]:
-    """The letters along which operands are split, loose ones last; first the one for which least is communicated."""
+    """The letters along which operands are split, loose ones last; the least communication first."""
     weights: dict[str, int] = {}
     fixed: set[str] = set()
     for letters, v, state in zip(found.operands, vs, states, strict=True):
@@ -166,7 +166,7 @@ def _by_cost(found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Se
     moved = sum(_weight(type_of(v)) for v, state in zip(vs, states, strict=True) if state is not WHOLE)
 
     def cost(letter: str) -> int:
-        """What is moved of operands that are not split so, and of sums that are met afterwards."""
+        """The elements communicated: of operands that are not split so, and of sums afterwards."""
         summed = sum(_weight(w) for w, letters in zip(ws, found.results, strict=True) if letter not in letters)
         return moved - weights[letter] + summed
 
@@ -196,7 +196,7 @@ def _split(
     ws: Sequence[Type],
     size: int,
 ) -> Decision | None:
-    """The decision to split one letter, or None where that cannot be."""
+    """The decision to split one letter, or None if that is impossible."""
     loose = _is_loose(letter, found, states)
     if loose and (letter in found.parted or _joins(letter, found) or _cuts(letter, found)):
         return None
@@ -235,7 +235,7 @@ def _split(
 
 
 def _without_letter(result: int, found: Layout) -> State:
-    """The state of a result that lacks the letter which is split."""
+    """The state of a result that does not have the split letter."""
     if result in found.greatest:
         return GREATEST
     return WHOLE if result in found.whole else PARTIAL
@@ -244,7 +244,7 @@ def _without_letter(result: int, found: Layout) -> State:
 def _split_apart(
     letter: str, found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
 ) -> Decision | None:
-    """The decision for a dimension that is joined from others, or cut into others, some of which may be replicated."""
+    """The decision for a dimension joined from others, or cut into others, some of which may be replicated."""
     if _cuts(letter, found):
         ((i, axis), wanted), *_ = found.operand_blocks.items()
         state = states[i]
@@ -266,7 +266,7 @@ def _split_apart(
 
 
 def stated_runs(found: Layout, vs: Sequence[Value], state: State) -> tuple[int, ...]:
-    """Where runs of the first operand begin along the dimension that is split; none where they are not several."""
+    """The starts of the first operand's runs along the split dimension; empty if there is one run."""
     start = vs[found.start] if found.start is not None and found.start < len(vs) else None
     stated, first = known_ints(start) if isinstance(start, Dense) else None, type_of(vs[0])
     if not stated or not isinstance(state, Split) or not isinstance(first, TensorType):
@@ -276,7 +276,7 @@ def stated_runs(found: Layout, vs: Sequence[Value], state: State) -> tuple[int, 
 
 
 def _grouped(wanted: Blocks, blocks: Blocks) -> list[Blocks] | None:
-    """For each block that a dimension is cut into, those in which it is split; None where these are at odds."""
+    """For each block into which a dimension is cut, its own blocks; None if boundaries do not match."""
     if wanted == blocks:
         return [(block,) for block in blocks]
     if len(wanted) == 1 and not blocks:
@@ -293,7 +293,7 @@ def _grouped(wanted: Blocks, blocks: Blocks) -> list[Blocks] | None:
 
 
 def whole_sizes(blocks: Sequence[Block]) -> list[int]:
-    """The sizes of blocks that are known, as those are that lie between others."""
+    """The sizes of whole blocks, as far as they are known."""
     return [size for block in blocks if isinstance(size := whole_block(block), int)]
 
 
@@ -305,7 +305,7 @@ def _of_group(axis: int, group: Blocks) -> State:
 
 
 def _piece(state: State, value: Value, axis: int, size: int) -> State:
-    """The state that is needed of an operand that is joined with others; a host value is cut, if it can be."""
+    """The state needed of an operand that is joined with others; a host value is sliced, if possible."""
     if isinstance(state, Split) and state.axis == axis and not state.loose:
         return state
     found = type_of(value)
@@ -315,14 +315,14 @@ def _piece(state: State, value: Value, axis: int, size: int) -> State:
 
 
 def _in_joined(state: State, dim: Block) -> Blocks | None:
-    """The blocks that a dimension in this state is in what it is joined in; None where that cannot be said."""
+    """The blocks of the joined dimension due to an operand in this state; None if unknown."""
     if not isinstance(state, Split):
         return (Shared(dim),) if isinstance(dim, int) else None
     return None if state.is_repeated else state.blocks or (dim,)
 
 
 def _linear_in(op: Op, found: Layout, needed: Sequence[State], vs: Sequence[Value]) -> int | None:
-    """The smallest of the operands that are split in which the terms of a sum are linear."""
+    """The smallest split operand in which the op is linear."""
     linear = [
         i
         for i, state in enumerate(needed)
@@ -333,7 +333,7 @@ def _linear_in(op: Op, found: Layout, needed: Sequence[State], vs: Sequence[Valu
 
 
 def _dim(type: Type, letters: Letters, letter: str) -> Dim:
-    """The dimension that has a letter."""
+    """The size of a letter's dimension."""
     shape = type.shape if isinstance(type, TensorType) else None
     return shape[letters.index(letter)] if shape is not None and letter in letters else None
 
@@ -349,16 +349,16 @@ def _cuts(letter: str, found: Layout) -> bool:
 
 
 def _is_loose(letter: str, found: Layout, states: Sequence[State]) -> bool:
-    """Whether all operands that are split along the letter are so loosely."""
+    """Whether all operands split along the letter are loosely split."""
     pairs = zip(found.operands, states, strict=True)
     split = [state for letters, state in pairs if isinstance(state, Split) and at(letters, state.axis) == letter]
     return bool(split) and all(state.loose for state in split)
 
 
 def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:
-    """The blocks in which operands are to be split along the letter; None where they are at odds.
+    """The blocks in which operands are to be split along the letter; None if they do not match.
 
-    Where some operands have a block whole that others have split, it is split.
+    If a block is whole in some operands and split in others, it is split.
     """
     blocks: dict[Blocks, None] = {}
     for i, (letters, state) in enumerate(zip(found.operands, states, strict=True)):
@@ -378,7 +378,7 @@ def _states(
     like: Split,
     otherwise: State,
 ) -> tuple[State, ...] | None:
-    """A state for each operand or result, split `like` that along another axis; None where the letter stands twice."""
+    """A state for each operand or result, split `like` this along the letter; None if the letter occurs twice."""
     found: list[State] = []
     for i, letters in enumerate(places):
         if letters.count(letter) > 1:
@@ -392,7 +392,7 @@ def _states(
 
 
 def _fits(type: Type, state: State, size: int) -> bool:
-    """Whether the dimension that is split, and each block of it, divides, as far as is known."""
+    """Whether the split dimension, and each block of it, divides, as far as known."""
     if not isinstance(state, Split) or not isinstance(type, TensorType) or type.shape is None:
         return True
     split = [whole_block(block) for block in state.blocks if not isinstance(block, Shared)]
@@ -406,7 +406,7 @@ def _is_known(type: Type, state: State) -> bool:
 
 
 def _divides(value: object, size: int) -> bool:
-    """Whether a dimension, or a number in an attribute, divides, as far as is known."""
+    """Whether a dimension, or a number in an attribute, divides, as far as known."""
     return not isinstance(value, int) or isinstance(value, bool) or value % size == 0
 
 

@@ -1,8 +1,8 @@
-"""Expert parallelism: the step `ep`. Devices share the batch, and have equal parts of the experts.
+"""Expert parallelism: the step `ep`. Devices split the batch, and the experts in equal parts.
 
-Tokens go to the devices of their experts and come back (GShard, arXiv:2006.16668; Megatron's all-to-all dispatcher). To
-the sharding engine that is a change of the dimension along which rows are split: from the batch to the experts, whose
-rows `owned` puts into equal parts, one for each device. Everything else is data parallelism.
+Tokens are sent to the devices of their experts and back (GShard, arXiv:2006.16668; Megatron's all-to-all dispatcher).
+To the partitioner it is a change of the split dimension of rows, from the batch to experts, for which `owned` arranges
+rows in equal parts, one for each device. All else is data parallelism.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def ep(
 
 
 def router_of(module: Module, dispatcher: str) -> Attributes:
-    """What a dispatcher must know of a program's router; nothing for an all-to-all of all rows.
+    """The properties of a program's router that a dispatcher needs; empty for an all-to-all of all rows.
 
     Raises StepError for an unknown dispatcher, or one that cannot know it.
     """
@@ -98,7 +98,7 @@ def router_of(module: Module, dispatcher: str) -> Attributes:
 
 
 def with_dispatcher(given: Module, module: Module, size: int, stride: int, router: Attributes) -> Module:
-    """The program whose all-to-alls of rows over `size` devices, `stride` apart, say what the router does.
+    """The program with the router's properties in all-to-alls of rows over `size` devices, `stride` apart.
 
     `given`: the program before its experts were split. Raises StepError where its all-to-alls look like those.
     """
@@ -129,6 +129,6 @@ def with_dispatcher(given: Module, module: Module, size: int, stride: int, route
 def expert_states(analysis: Analysis, entry: Function, size: int, weights: Owned) -> list[State]:
     """A state for each parameter of a program with owners: inputs are split along the batch, experts by owner.
 
-    So is what an optimizer keeps of the weights of experts. Raises ProgramError where the batch does not divide.
+    So is the optimizer state of experts. Raises ProgramError if the batch does not divide.
     """
     return by_owner(entry, batch_states(analysis, entry, size), weights)

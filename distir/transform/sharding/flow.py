@@ -1,7 +1,7 @@
-"""Which dimensions of a program are one and the same, followed through ops and calls.
+"""Dimension analysis: finds which dimensions of a program are equal, through ops and calls.
 
-A function is analysed once for each tuple of arguments. What its caller sees is which dimensions of its parameters
-and results belong together, so the work is that of the calls, not of the inlined program.
+A function is analysed once for each tuple of arguments; its callers use a summary of its parameters' and results'
+dimensions. So the cost is linear in calls, not in the inlined program.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from distir.transform.sharding.state import is_host
 
 
 class Flow:
-    """Follows dimensions through the functions of one module.
+    """The dimension analysis of one module.
 
-    Where an op may be split in several ways, the one is taken that splits nothing which must be whole; with `likeliest`
-    the likeliest one always: where dimensions are regrouped, the outermost. Then host values are followed, too, which
-    nothing splits. With `along_sequence` the first one is taken that splits places in a sequence.
+    If an op may be split in several ways, the analysis chooses one that splits nothing which must be whole. With
+    `likeliest` it always chooses the most likely one (the outermost of regrouped dimensions), and follows host values,
+    too. With `along_sequence` it chooses the first one that splits a sequence dimension.
     """
 
     def __init__(self, domain: Checker, likeliest: bool = False, along_sequence: bool = False) -> None:
@@ -66,7 +66,7 @@ class Flow:
         return settled
 
     def summary(self, function: Function, vs: tuple[Value, ...]) -> Deep[BoundarySummary]:
-        """What a caller sees of a function."""
+        """The summary of a function."""
         place = self._domain.replicas.key(function.name, vs)
         key = (function.name, vs) if place is None else place[0]
         if key not in self._summaries:
@@ -75,13 +75,13 @@ class Flow:
 
 
 def _changed(one: Layout) -> set[str | None]:
-    """The letters of dimensions that are joined from others, or cut into them."""
+    """The letters of dimensions joined from others, or cut into them."""
     found = {one.operands[i][axis] for i, axis in one.operand_blocks}
     return found | {one.results[j][axis] for j, axis in one.result_blocks}
 
 
 Form = tuple[object, tuple[Arg, ...], tuple[Value, ...], tuple[bool, ...]]
-"""What a statement does, to which values by the names of those that have their dimensions, and results it discards."""
+"""A statement up to names: its op, operands by values with equal dimensions, and discarded results."""
 
 
 class _Body:
@@ -90,11 +90,11 @@ class _Body:
         self.classes = Classes()
         self.choices: list[tuple[Apply, Sequence[Leaf], Sequence[Leaf], Layout]] = []
         self.same: dict[str, str] = {}
-        """By value: an earlier one with the same dimensions, and no more of its own. Not where all are asked for."""
+        """By value: an earlier one with the same dimensions. Unused if all dimensions are requested."""
         self._forms: dict[Form, tuple[str, ...]] = {}
-        """By form of a statement: the results of the first one that has it. A pipeline calls each stage many times."""
+        """By form of a statement: the results of the first one. A pipeline calls each stage many times."""
         self._repeated: dict[Form, tuple[BoundarySummary, Sequence[int], int]] = {}
-        """By form of a call: the callee, a node for each of its classes, and how often it is called again."""
+        """By form of a call: the callee, a node for each of its classes, and the number of further calls."""
 
     def follow(self) -> Deep[None]:
         """Find the classes of all dimensions."""
@@ -110,18 +110,18 @@ class _Body:
                 self.classes.traits(node).sums += times * traits.sums
         if self.flow.along_sequence:
             self._choose_along_sequence()
-        for choice in self.choices:  # what must be whole is known by now
+        for choice in self.choices:  # all `whole` traits are known by now
             self._choose(*choice)
 
     def _form(self, statement: Apply | Call, vs: tuple[Value, ...]) -> Form:
-        """What statements have in common whose operands have the same dimensions: so have their results."""
+        """The form of a statement: statements of one form have results with equal dimensions."""
         named = tuple([arg if isinstance(arg, Literal) else self.same.get(arg, arg) for arg in flat(statement.args)])
         discarded = tuple([name == DISCARD for name in statement.results])
         what = (statement.op, statement.attrs) if isinstance(statement, Apply) else statement.function
         return what, named, vs, discarded
 
     def _is_known(self, form: Form, results: Sequence[str]) -> bool:
-        """Whether a statement of this form was analysed: then its results have the dimensions of that one's."""
+        """Reuse the analysis of a statement of this form, if there is one."""
         known = self._forms.get(form)
         if known is None:
             return False
@@ -131,7 +131,7 @@ class _Body:
         return True
 
     def _sizes(self, name: str, type: Type, path: tuple[int, ...] = ()) -> None:
-        """Make nodes for a value's dimensions."""
+        """Create nodes for a value's dimensions."""
         name = self.same.get(name, name)
         if isinstance(type, TupleType):
             for k, item in enumerate(type.items):
@@ -204,9 +204,9 @@ class _Body:
                         self.classes.put((name, path, axis), self._node(whole, (k, *path), axis))
 
     def _choose(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout) -> None:
-        """Of several layouts, the first in which nothing that is regrouped must be whole.
+        """The first layout in which no regrouped dimension must be whole.
 
-        Those come last that regroup named dimensions alone: inputs have these, which are not split here.
+        Layouts that regroup named dimensions alone come last: those are inputs' dimensions, which are not split here.
         """
         named: list[Layout] = []
         for one in (found, *found.others):
@@ -231,7 +231,7 @@ class _Body:
         self._relate(statement, vs, ws, next(iter(named), found))
 
     def _choose_along_sequence(self) -> None:
-        """Take the layouts that split places in a sequence, as long as there are any: each may tell of more places."""
+        """Choose layouts that split sequence dimensions until there are none: each may reveal more such dimensions."""
         left = list[tuple[Apply, Sequence[Leaf], Sequence[Leaf], Layout]]()
         while len(left) != len(self.choices):
             left, self.choices = self.choices, []
@@ -244,7 +244,7 @@ class _Body:
                     self._relate(statement, vs, ws, one)
 
     def _goes_along_sequence(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], one: Layout) -> bool:
-        """Whether a layout splits places in a sequence. Then what is joined of these is of such places, too."""
+        """Whether a layout splits a sequence dimension. Dimensions joined from it then are sequence dimensions, too."""
         nodes: list[int] = []
         for args, values, places in (
             (statement.args, vs, one.operands),
@@ -259,7 +259,7 @@ class _Body:
         return found
 
     def _relate(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout | None) -> None:
-        """Say what an op's layout says of its operands' and results' dimensions."""
+        """Relate operands' and results' dimensions by an op's layout."""
         op = OPS[statement.op]
         by_letter: dict[str, list[int]] = {}
         given: set[str] = set()
@@ -326,7 +326,7 @@ class _Body:
         if letter in found.parted:
             traits.parted = True
             traits.contiguous = True
-            if found.positions is not None and is_host(vs[found.positions][0]):  # positions that are known
+            if found.positions is not None and is_host(vs[found.positions][0]):  # known positions
                 self._needs_whole(node, op, found)
 
     def _node(self, arg: Arg, path: tuple[int, ...], axis: int) -> int:
@@ -335,7 +335,7 @@ class _Body:
         return self.classes.new()
 
     def _operand(self, arg: Arg, value: Value, path: tuple[int, ...], axis: int) -> int:
-        """The node of an operand's dimension; of a host value another one each time, as any part of it can be taken."""
+        """The node of an operand's dimension; for a host value a new one each time, as it can be sliced anywhere."""
         return self.classes.new() if is_host(value) and not self.flow.likeliest else self._node(arg, path, axis)
 
     def _call(self, statement: Call) -> Deep[None]:
@@ -350,7 +350,7 @@ class _Body:
         own = [self.classes.new() for _ in summary.classes]
         for node, traits in zip(own, summary.classes, strict=True):
             self.classes.traits(node).absorb(traits)
-        if any(summary.params.values()):  # what a function makes of nothing is another value each time
+        if any(summary.params.values()):  # a value computed without operands differs in each call
             self._forms[form] = statement.results
             self._repeated[form] = summary, own, 0
         rows: list[tuple[int, Pieces]] = []
@@ -367,7 +367,7 @@ class _Body:
             self.classes.conflict([own[of] for of in group])
 
     def _made(self, name: str, sides: Sides, own: Sequence[int]) -> Iterator[tuple[int, Pieces]]:
-        """The dimensions of a call's result: those that consist of blocks; the others are the callee's classes."""
+        """Set the dimensions of a call's result that consist of blocks; the others are the callee's classes."""
         for (path, axis), pieces in sides if name != DISCARD else ():
             if is_one(pieces):
                 self.classes.put((name, path, axis), own[pieces[0][0]])
@@ -375,7 +375,7 @@ class _Body:
                 yield self.classes.node((name, path, axis)), pieces
 
     def _given(self, arg: Arg, sides: Sides) -> Iterator[tuple[int, Pieces]]:
-        """The dimensions of an argument, with their classes and blocks in the callee."""
+        """Relate the dimensions of an argument to their classes and blocks in the callee."""
         for (path, axis), pieces in sides:
             node = self._node(arg, path, axis)
             if not isinstance(arg, str):

@@ -1,7 +1,7 @@
-"""A function's body split over the devices of a mesh axis, before it is written out for each of them.
+"""A partitioned function body, before it is expanded for each device of the mesh axis.
 
-Names are those of whole or split values, each of which is one value per device. A body in which every
-statement is the same on every device, and no two of them meet, is `alike`: it is one function, called for each device.
+Names are those of whole or split values, each of which is one value per device. A body is `alike` if all statements are
+equal on every device and none communicates: then it is one function, called for each device.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from distir.transform.sharding.state import on_devices
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """The same statement on every device."""
+    """One statement, equal on every device."""
 
     statement: Apply | Call
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One collective op over all devices of a group: of `arg` on each comes `result` on each."""
+    """One collective over all devices of a group, from `arg` to `result` on each."""
 
     result: str
     op: str
@@ -38,7 +38,7 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class LocalSlice:
-    """Every device takes its own part of what all of them hold whole, along `axis`."""
+    """Every device slices its own part, along `axis`, of a value that all hold whole."""
 
     result: str
     arg: Arg
@@ -47,7 +47,7 @@ class LocalSlice:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A constant that each device has its own value of."""
+    """A constant with a value for each device."""
 
     result: str
     values: tuple[Constant, ...]
@@ -55,7 +55,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """One call for all devices, of a function that takes every parameter once for each of them."""
+    """One call for all devices, of a function that takes every parameter once per device."""
 
     results: tuple[str, ...]
     function: str
@@ -66,7 +66,7 @@ Item = Each | Collective | LocalSlice | Ranked | Joint
 
 
 def is_plain(item: Item, statement: Apply | Call) -> bool:
-    """Whether the item is the statement, but that the function which a call calls may be another one."""
+    """Whether the item is the statement itself, up to the callee of a call."""
     match item:
         case Each(Call(results, _, args)) | Joint(results, _, args):
             return isinstance(statement, Call) and (results, args) == (statement.results, statement.args)
@@ -77,7 +77,7 @@ def is_plain(item: Item, statement: Apply | Call) -> bool:
 
 
 def repeated(first: Item, statement: Apply | Call) -> Item:
-    """The item for a statement, from the plain one for another of the same form."""
+    """The item for a statement, from the plain one of another statement of the same form."""
     if isinstance(first, Joint):
         return Joint(statement.results, first.function, statement.args)
     if isinstance(first, Each) and isinstance(first.statement, Call):
@@ -86,14 +86,14 @@ def repeated(first: Item, statement: Apply | Call) -> Item:
 
 
 def alike(items: Iterable[Item]) -> bool:
-    """Whether a body is the same on every device and nothing in it names a device or needs another one."""
+    """Whether a body is equal on every device, names no device and does not communicate."""
     return all(isinstance(item, Each) and not names_device(item.statement) for item in items)
 
 
 class Expansion:
-    """Writes items out for all devices: `%x` becomes `%x_1`, `%x_2`, …, host values stay one.
+    """Expands items for all devices: `%x` becomes `%x_1`, `%x_2`, …; host values are not replicated.
 
-    Where one device represents all it is written for that one, and `%x` stays `%x`.
+    If one device represents all, items are written for it, and `%x` stays `%x`.
     """
 
     def __init__(self, mesh: Mesh, single: Iterable[str], taken: Iterable[str]) -> None:
@@ -105,7 +105,7 @@ class Expansion:
         self._attributes: dict[tuple[Attributes, tuple[str, ...], int], Attributes] = {}
 
     def names(self, name: str) -> tuple[str, ...]:
-        """The values on the devices, in their order; one if it is a host value."""
+        """The names on the devices, in order; one name for a host value."""
         if name in self.single:
             return (name,)
         if name == DISCARD:
@@ -118,13 +118,13 @@ class Expansion:
         return known
 
     def on(self, arg: Arg, rank: int) -> Arg:
-        """An argument as one device has it."""
+        """An argument on one device."""
         if isinstance(arg, str):
             return self.names(arg)[0 if arg in self.single else rank]
         return arg if isinstance(arg, Literal) else tuple(self.on(item, rank) for item in arg)
 
     def all(self, args: Iterable[Arg]) -> tuple[Arg, ...]:
-        """Arguments for all devices, each argument's together."""
+        """Arguments for all devices, grouped by argument."""
         found: list[Arg] = []
         for arg in args:
             if isinstance(arg, str):
@@ -169,7 +169,7 @@ class Expansion:
                 self.body.append(Call(names, function, self.all(args)))
 
     def _slice(self, result: str, arg: Arg, axis: int, own: Sequence[int]) -> None:
-        """Some parts of what a device holds whole."""
+        """Write a slice of some parts of a value that a device holds whole."""
         names = {part: result if len(own) == 1 else self._fresh(f"{result}_run") for part in own}
         attrs = Attributes({"axis": axis, "num_outputs": self.mesh.parts})
         kept = tuple(names.get(part, DISCARD) for part in range(self.mesh.parts))
@@ -185,7 +185,7 @@ class Expansion:
         if single and not moved and all(arg in self.single for arg in _flat(operands_of(statement))):
             self.body.append(statement)
             return
-        if self.mesh.representative and not statement.claims:  # each has one name; only what names a device changes
+        if self.mesh.representative and not statement.claims:  # each value has one name; only device numbers change
             if isinstance(statement, Apply) and names_device(statement):
                 statement = replace(statement, attrs=self._moved(statement.op, statement.attrs, 0))
             self.body.append(statement)
@@ -202,9 +202,9 @@ class Expansion:
                 self.body.append(Apply(results, statement.op, args, own, claims, statement.stream))
 
     def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
-        """Arguments, or results that are made, as each device has them.
+        """Arguments, or results, by device.
 
-        A host value is the same for all of them: the first one's is taken.
+        A host value is equal on all of them: the first device's is used.
         """
         size = self.mesh.ranks
         columns: list[Sequence[Arg]] = []
@@ -227,7 +227,7 @@ class Expansion:
         return tuple(None if claim is None else on_devices(claim, move) for claim in claims)
 
     def _moved(self, op: str, attrs: Attributes, rank: int) -> Attributes:
-        """Attributes with the devices that take the part of those named."""
+        """Attributes with device numbers mapped to a rank's devices."""
         key = (attrs, (op, *attrs), rank)
         known = self._attributes.get(key)
         if known is None:
@@ -246,7 +246,7 @@ class Expansion:
         return name
 
 
-@lru_cache(maxsize=1 << 12)  # most collectives of a program differ in their operands alone
+@lru_cache(maxsize=1 << 12)  # a cache, since most collectives differ in their operands alone
 def _grouped(attrs: Attributes, size: int, stride: int) -> Attributes:
     return Attributes({**attrs, "size": size, "stride": stride})
 

@@ -1,7 +1,7 @@
-"""Sums over two mesh axes, one after the other, taken as one sum over both.
+"""Joins successive sums over two mesh axes into one sum over both.
 
-A gradient is summed over the devices that share a sequence or experts, and over replicas. One all-reduce over all of
-them moves less than two, and then all of them hold what an optimizer keeps in equal copies, which ZeRO partitions.
+A gradient is summed over the devices of context or expert parallelism, and over replicas. One all-reduce over all of
+them moves less data than two, and optimizer state is then replicated over all of them, so that ZeRO can partition it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SUM, GROUP_SUM = "MPIAllreduce", GROUPED["MPIAllreduce"].name
 
 
 def with_joined_sums(module: Module, inner: int, outer: int, stride: int | None = None) -> Module:
-    """The program with sums over `inner` devices, and of these over `outer` groups of them, as sums over all of them.
+    """The program with sums over `inner` devices, followed by sums over `outer` groups, as sums over all of them.
 
-    Only where the groups are neighbours, and nothing else uses the inner sums. `stride`: how far apart the devices of
-    an inner group are, where groups along another axis may have as many. Raises ProgramError if the module does not
-    check.
+    Only if the groups are adjacent, and inner sums have no other use. `stride`: the distance of devices in an inner
+    group, which distinguishes it from groups along another axis of equal size. Raises ProgramError if the module does
+    not check.
     """
     entry = entry_of(module)
     is_written_out = any(isinstance(s, Apply) and s.op == SUM for s in entry.body)
@@ -33,7 +33,7 @@ def with_joined_sums(module: Module, inner: int, outer: int, stride: int | None 
 
 
 def with_roles(module: Module, **roles: int) -> Module:
-    """The module with roles of its inputs that say of how many devices they are: those that have a batch."""
+    """The module with the number of devices in the roles of its inputs that have a batch."""
     entry = entry_of(module)
     params = tuple(
         replace(p, roles=Attributes({**p.roles, **roles})) if "batch" in p.roles else p for p in entry.params
@@ -67,7 +67,7 @@ def _of_all(
     stride: int | None,
     rho: Mapping[str, Value],
 ) -> dict[Statement, Apply | None]:
-    """The sum that several become, and those that are no more, by statement; nothing where they do not fit."""
+    """The joined sum of several, and the replaced ones, by statement; nothing if they do not match."""
     first = [made.get(arg) if isinstance(arg, str) else None for arg in statement.args]
     groups = [s for s in first if s is not None and s.op == SUM and len(s.args) == inner]
     if len(groups) != len(first):

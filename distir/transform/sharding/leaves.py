@@ -1,4 +1,4 @@
-"""Leaves: the tensors that a statement's operands and results consist of, and what an op says of their dimensions."""
+"""The tensor leaves of a statement's operands and results, and the op's layout of their dimensions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from distir.ops.layout import Layout, Letters
 from distir.transform.sharding.state import is_host
 
 Leaf = tuple[Value, tuple[int, ...]]
-"""An operand, or a leaf of one that is a tuple, and the way to it."""
+"""An operand, or a leaf of a tuple operand, and the path to it."""
 
 Related = tuple[Sequence[Leaf], Sequence[Leaf], "Layout | None"]
-"""Leaves of operands and of results that belong together, and how the op lays them out."""
+"""Corresponding leaves of operands and results, and the op's layout for them."""
 
 
 def leafwise(values: Sequence[Leaf]) -> Iterable[Sequence[Leaf]]:
-    """The operands and results of an op over tuples, leaf by leaf; what is no tuple goes with each leaf."""
+    """The operands and results of an op over tuples, leaf by leaf; tensors are repeated for each leaf."""
     sizes = [len(t.items) for v, _ in values if isinstance(t := type_of(v), TupleType)]
     if not sizes:
         yield values
@@ -28,9 +28,9 @@ def leafwise(values: Sequence[Leaf]) -> Iterable[Sequence[Leaf]]:
 
 
 def makes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
-    """Whether every dimension of the results is one of the operands', and none of theirs is summed over.
+    """Whether every dimension of the results is one of the operands', and none is contracted.
 
-    Another such op on the same dimensions has nothing to add to what is known of them.
+    Another such op on the same dimensions adds no information about them.
     """
     if statement.op in ("MakeTuple", "UnpackTuple"):
         return all(isinstance(arg, str) for arg in statement.args)
@@ -44,7 +44,7 @@ def makes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
 
 
 def changes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
-    """Whether the one result has the dimensions of the first operand, each its own."""
+    """Whether the single result has the distinct dimensions of the first operand."""
     if len(statement.results) != 1 or DISCARD in (*statement.results, statement.args[0]) or not leaves:
         return False
     if not isinstance(statement.args[0], str):
@@ -58,7 +58,7 @@ def changes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
 
 
 def have_one_form(statement: Apply, leaves: Sequence[Related]) -> bool:
-    """Whether all results have the same dimensions, as parts of one value have."""
+    """Whether all results have the same dimensions, like parts of one value."""
     if len(statement.results) < 2 or DISCARD in statement.results or len(leaves) != 1:
         return False
     ((_, results, found),) = leaves
@@ -72,7 +72,7 @@ def _are_distinct(letters: Letters) -> bool:
 
 
 def flat(args: Iterable[Arg]) -> Iterator[str | Literal]:
-    """The arguments with tuples opened, to any depth."""
+    """The arguments with nested tuples flattened."""
     for arg in args:
         if isinstance(arg, tuple):
             yield from flat(arg)
@@ -92,7 +92,7 @@ def _item(value: Value, k: int) -> Value:
 
 
 def dimensions(type: Type, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], int]]:
-    """The dimensions of a type: the way to the leaf, and the axis."""
+    """The dimensions of a type: the path to the leaf, and the axis."""
     if isinstance(type, TupleType):
         for k, item in enumerate(type.items):
             yield from dimensions(item, (*path, k))

@@ -1,4 +1,4 @@
-"""One axis of a mesh: each device of a program becomes several. Where they are numbered, and nothing else."""
+"""The numbering of devices along one mesh axis, on which each device of a program becomes several."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from distir.ops.group import represented
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which parts of what is split a device has, each of which is one run.
+    """Which parts of a split value a device has, each a contiguous run.
 
-    In order, device i of n has part i of n. In zig-zag it has the parts i and 2n - 1 - i of 2n: so each has as many
-    scores of a causal triangle as the others (Llama 3, arXiv:2407.21783, section 3.3.2; zig-zag ring attention).
+    In order, device i of n has part i of n. In zig-zag it has the parts i and 2n - 1 - i of 2n, which balances causal
+    attention (Llama 3, arXiv:2407.21783, section 3.3.2; zig-zag ring attention).
     """
 
     zigzag: bool = False
 
     def parts(self, size: int) -> int:
-        """Into how many parts what is split over so many devices is cut."""
+        """The number of parts of a value that is split over a number of devices."""
         return 2 * size if self.zigzag else size
 
     def of(self, rank: int, size: int) -> tuple[int, ...]:
-        """The parts of a device, in the order in which it has them."""
+        """The parts of a device, in order."""
         return (rank, 2 * size - 1 - rank) if self.zigzag else (rank,)
 
     def all(self, size: int) -> tuple[int, ...]:
@@ -37,12 +37,12 @@ class Order:
 IN_ORDER = Order()
 
 Place = Literal["outermost", "innermost"] | int
-"""Where the new axis stands among those that are there; a number: so many neighbouring devices stay neighbours."""
+"""The position of the new axis among the existing ones; a number: that many adjacent devices stay adjacent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """The devices `first`, …, `first + count - 1` of a program, each made `size` devices.
+    """A mesh axis: the devices `first`, …, `first + count - 1` of a program, each replaced by `size` devices.
 
     Innermost, the devices that one device became are neighbours: 1 becomes 1 and 2, 2 becomes 3 and 4. Outermost, the
     whole program is repeated: of 1 and 2 come 1 and 2, then 3 and 4. In between, runs of `place` devices are repeated:
@@ -54,36 +54,36 @@ class Mesh:
     count: int
     place: Place
     representative: bool = False
-    """Whether only the first of the devices that one becomes is written down, which represents all of them."""
+    """Whether the program has only the first of the devices that one becomes, which represents all of them."""
     cut_sends: bool = False
-    """Whether what all devices of a group have whole is sent in parts, one by each, and gathered on arrival."""
+    """Whether values that all devices of a group hold whole are sent in parts, one by each, and gathered on arrival."""
     order: Order = IN_ORDER
-    """Which parts of what is split a device has."""
+    """Which parts of a split value a device has."""
     whole: frozenset[str] = frozenset()
-    """Ops that each device computes of whole operands."""
+    """Ops that each device computes from whole operands."""
 
     @property
     def ranks(self) -> int:
-        """How many of the devices that one becomes are written down."""
+        """The number of devices in the program that one becomes."""
         return 1 if self.representative else self.size
 
     @property
     def run(self) -> int:
-        """How far apart the devices are that one device becomes."""
+        """The distance of the devices that one device becomes."""
         return 1 if self.place == "innermost" else self.count if self.place == "outermost" else self.place
 
     def stride(self, stride: int) -> int:
-        """How far apart the devices are then that were `stride` apart."""
+        """The new distance of devices that were `stride` apart."""
         return self.device(self.first + stride, 0) - self.device(self.first, 0)
 
     def device(self, device: int, rank: int) -> int:
-        """The device that takes the part of `device` for the rank, counted from 0."""
+        """The device that replaces `device` for a rank, counted from 0."""
         number, offset = divmod(device - self.first, self.run)
         return self.first + (number * self.size + rank) * self.run + offset
 
     @property
     def parts(self) -> int:
-        """Into how many parts what is split is cut."""
+        """The number of parts of a split value."""
         return self.order.parts(self.size)
 
     def group(self, device: int) -> tuple[int, ...]:
@@ -94,14 +94,14 @@ class Mesh:
 def mesh_of(
     module: Module, entry: Function, size: int, place: Place, representative: bool = False, order: Order = IN_ORDER
 ) -> Mesh:
-    """The mesh over the devices that the module's programs name; of device 1 where they name none."""
+    """The mesh over the devices that the module names; device 1 if it names none."""
     named = {device for function in module for device in devices_of(function)} if entry else set[int]()
     first = min(named, default=1)
     return Mesh(size, first, max(named, default=1) - first + 1, place, representative, order=order)
 
 
 def names_device(statement: Statement) -> bool:
-    """Whether a statement says something of devices that other devices would have to say otherwise."""
+    """Whether a statement names devices, so that it would differ on other devices."""
     if isinstance(statement, Apply) and (
         represented(statement.op, statement.attrs) is not None or not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs)
     ):
@@ -123,7 +123,7 @@ def devices_of(function: Function) -> set[int]:
     return found - {HOST}
 
 
-@lru_cache(maxsize=1 << 12)  # a pipeline's sends are many, and their devices few
+@lru_cache(maxsize=1 << 12)  # a cache: a pipeline has many sends between few devices
 def _stated(attrs: Attributes) -> frozenset[int]:
     values = [attrs[name] for name in DEVICE_ATTRIBUTES if name in attrs]
     listed = chain(*(value if isinstance(value, tuple) else (value,) for value in values))

@@ -1,8 +1,8 @@
-"""Experts that devices own: a program on one device, in which rows are in equal parts, one for each owner.
+"""Arranges the rows of experts in equal parts, one for each device that will own experts, in a program on one device.
 
-Without a capacity the rows of a group are sorted by expert, without a gap, so data says where those of an owner begin.
-Here each owner's have a place of their own and room for so many: then the rows, the experts and their counts are one
-dimension, which can be split. Results are the same. Ops that take rows by their places need no change.
+Without a capacity the rows of a group are sorted by expert, without gaps, so the first row of an owner depends on data.
+Here each owner gets a range of rows of fixed size: then rows, experts and their counts form one dimension, which can be
+split. Results are equal. Ops that access rows by index need no change.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from distir.ops import Value, type_of
 from distir.transform.sharding.sizes import divisors
 
 RAGGED = frozenset({"RaggedMatMul", "RaggedMatMulGrad", "RaggedExpand", "RaggedSum"})
-"""The ops that find rows by their experts."""
+"""The ops that access rows by expert."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """So many devices, with room for `skew` times the mean; 0: for all."""
+    """The number of owners, and their room as a multiple (`skew`) of the mean; 0: room for all rows."""
 
     count: int
     skew: float
 
     def room(self, choices: int) -> int:
-        """For how many of a group's choices an owner has room."""
+        """The rows for which an owner has room, of a group's choices."""
         return choices if not self.skew else min(choices, math.ceil(self.skew * choices / self.count))
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedExperts:
-    """The program, and whether experts take all tokens that chose them."""
+    """The program, and whether experts process all tokens that choose them."""
 
     module: Module
     is_dropless: bool
 
 
 def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
-    """The program with the experts of each owner apart.
+    """The program with separate rows for each owner.
 
     Raises ProgramError where there are none, or they do not divide.
     """
@@ -75,7 +75,7 @@ def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
 
 
 def owners_of(module: Module) -> int:
-    """How many devices share the experts of a program; 1 where none are."""
+    """The number of devices that share the experts of a program; 1 if they are not shared."""
     dispatching = (s for f in module for s in f.body if isinstance(s, Apply) and s.op == "Dispatch")
     return max((n for s in dispatching if isinstance(n := s.attrs.get("owners", 1), int)), default=1)
 
@@ -102,10 +102,10 @@ class _Run:
     owners: Owners
     dispatched: int = 0
     rooms: dict[int, int] = field(default_factory=dict[int, int])
-    """By number of rows of a group: how many there are with room for each owner."""
+    """By number of rows of a group: the number with room for each owner."""
 
     def look(self, instance: Instance) -> None:
-        """See how many rows groups have whose tokens are never dropped."""
+        """Find the number of rows of groups without a capacity."""
         function = instance.function
         for index, statement in enumerate(function.body):
             if isinstance(statement, Apply) and statement.op == "Dispatch" and statement.attrs.get("capacity") is None:
@@ -113,7 +113,7 @@ class _Run:
                 self.rooms[choices] = self.owners.count * self.owners.room(choices)
 
     def function(self, instance: Instance) -> Function:
-        """The function with each owner's rows apart."""
+        """The function with separate rows for each owner."""
         function = instance.function
         body = [self._statement(function, i, s, instance.state) for i, s in enumerate(function.body)]
         return replace(function, body=tuple(body)) if body != [*function.body] else function
@@ -156,7 +156,7 @@ class _Run:
         return statement
 
     def _choices(self, function: Function, index: int, rho: State, arg: Arg) -> int:
-        """The choices of a group. Raises ProgramError where their number is not known."""
+        """The number of choices in a group. Raises ProgramError if it is unknown."""
         found = type_of(rho[arg]) if isinstance(arg, str) else None if isinstance(arg, tuple) else type_of(arg)
         shape = found.shape if isinstance(found, TensorType) else None
         if shape is None or not (isinstance(tokens := shape[-2], int) and isinstance(each := shape[-1], int)):
@@ -166,7 +166,7 @@ class _Run:
 
 
 def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
-    """The changed program with the sizes of rows that functions take and give as they are now."""
+    """The rewritten program with new numbers of rows in the types of parameters and results."""
     opened = Module(f if f.name == entry.name else _opened(f) for f in changed)
     now = check(opened, late=True)
     before, after = _instances(analysis, entry), _instances(now, opened.functions[entry.name])
@@ -185,13 +185,13 @@ def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
 
 
 def _unclaimed(function: Function) -> Function:
-    """The function without what it says of the types of results."""
+    """The function without claims."""
     body = tuple(replace(s, claims=()) if isinstance(s, (Apply, Call)) and s.claims else s for s in function.body)
     return replace(function, body=body, result_types=None)
 
 
 def _opened(function: Function) -> Function:
-    """The function with what may be a number of rows, or of a part of them, left open."""
+    """The function with dimensions unknown that may be a number of rows, or a part of it."""
 
     def opened(type: Type) -> Type:
         if isinstance(type, TupleType):
@@ -205,7 +205,7 @@ def _opened(function: Function) -> Function:
 
 
 def _merged(stated: Type, old: Value, new: Value) -> Type:
-    """A type with the sizes that are others now."""
+    """A type with the sizes that changed."""
     before, after = type_of(old), type_of(new)
     if isinstance(stated, TupleType) and isinstance(before, TupleType) and isinstance(after, TupleType):
         return TupleType(tuple(map(_merged, stated.items, before.items, after.items)))

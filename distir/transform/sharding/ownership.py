@@ -1,4 +1,4 @@
-"""Which devices own which experts: rows apart for each of them, and the weights that are theirs."""
+"""Which devices own which experts: separate rows for each owner, and its weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distir.transform.sharding.state import Split, State
 from distir.transform.steps import StepError, tell
 
 Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
-"""By parameter: which dimensions number experts, each the way to a leaf and an axis of it."""
+"""By parameter: the dimensions that number experts, each a path to a leaf and an axis."""
 
 
 def with_owners(module: Module, count: int, skew: float) -> Module:
@@ -35,13 +35,13 @@ def with_owners(module: Module, count: int, skew: float) -> Module:
     return made.module
 
 
-@lru_cache(maxsize=16)  # a search distributes it in ever other ways
+@lru_cache(maxsize=16)  # cached for searches
 def _with_owners(module: Module, owners: Owners) -> OwnedExperts:
     return owned(checked(module), entry_of(module), owners)
 
 
 def owned_weights(entry: Function, settled: Settled) -> Owned:
-    """The weights of experts, and what an optimizer keeps of them."""
+    """The weights of experts, and their optimizer state."""
     held = {p.name for p in entry.params if is_held(p)}
     found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
     for (name, path, axis), pieces in settled.places.items():

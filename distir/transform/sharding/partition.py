@@ -1,7 +1,7 @@
-"""Functions split over the devices of one mesh axis: one forward pass for each function and states of its arguments.
+"""Partitions functions over the devices of one mesh axis, once for each function and states of its arguments.
 
-A function in which no device needs another one stays one function that is called for each device. Any other becomes a
-function that is called for all devices at once. Which collectives stand where, the ops' layouts tell (see `decide`).
+A function without communication stays one function that is called for each device. Any other becomes a function that is
+called for all devices at once. The ops' layouts determine the collectives (see `decide`).
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ Key = tuple[str, tuple[Value, ...], tuple[State, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry function written out for all devices, and how its parameters and results lie over them."""
+    """The entry function for all devices, and the states of its parameters and results."""
 
     function: Function
     params: tuple[State, ...]
     results: tuple[State, ...]
     result_values: tuple[Value, ...]
     constrained: Mapping[str, tuple[str, ...]]
-    """By value that was constrained: what it is called on the devices."""
+    """By constrained value: its names on the devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A function for arguments in certain states. Names are its own: elsewhere, other functions may have them."""
+    """A function for given states of its arguments. Its names are local: other functions may have the same ones."""
 
     callee: Callee
     functions: tuple[tuple[str, Function], ...]
-    """All that it calls, and itself; callees before callers. Before each one, what it would best be called."""
+    """The function after all its callees, each with its preferred name."""
     sums: int
-    """How many sums over the devices a call takes."""
+    """The number of sums over the devices in a call."""
     spread: int
-    """How many sums were spread."""
+    """The number of sums that were spread."""
 
 
 NONE: Final[Mapping[str, State]] = {}
 
 _WRITTEN: Final[Findings[Hashable, Written]] = Findings()
-"""Of all programs: those of a search have most of their functions in common."""
+"""A cache of all programs: those of a search share most of their functions."""
 
 
 @dataclass
@@ -79,20 +79,20 @@ class Partition:
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     closures: Closures = field(init=False)
     findings: Findings[Hashable, Written] = field(init=False)
-    """What is known of functions, whether it is wanted or not."""
+    """Cached results about functions."""
     _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
     _moved: dict[tuple[Type, int], Type] = field(default_factory=dict[tuple[Type, int], Type])
     """By type and rank: the type on the device of that rank."""
     _hints: dict[str, str] = field(default_factory=dict[str, str])
-    """By name of a function: what it would be called if that were free."""
+    """By name of a function: its preferred name."""
 
     def __post_init__(self) -> None:
         self.closures = Closures(self.analysis.module)
-        self.findings = _WRITTEN if self.tokens is None else Findings()  # where the batch is depends on the program
+        self.findings = _WRITTEN if self.tokens is None else Findings()  # batch dimensions depend on the program
 
     @property
     def cut_sends(self) -> bool:
-        """Whether sends are cut."""
+        """Whether sends are in parts."""
         return self.mesh.cut_sends
 
     @property
@@ -101,7 +101,7 @@ class Partition:
         return self.analysis.module
 
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
-        """What a call of a function becomes, for arguments in these states."""
+        """The partitioned callee for arguments in these states."""
         key = (name, tuple(vs), tuple(states))
         known = self._done.get(key)
         if known is None:
@@ -109,7 +109,7 @@ class Partition:
         return known
 
     def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[int]:
-        """How many sums over the devices a call of a function takes, for arguments in these states."""
+        """The number of sums over the devices in a call with arguments in these states."""
         return (yield self._written(name, tuple(vs), tuple(states))).sums
 
     def entry(
@@ -122,7 +122,7 @@ class Partition:
     ) -> Entry:
         """The entry function for all devices; its results are whole or split.
 
-        `results`: how these are to lie, where that is stated; `constraints`: the same for values, by name.
+        `results`: stated states of results; `constraints`: stated states of values, by name.
         """
         vs = tuple(p.type for p in function.params)
         body = finish(self._body(function, vs, states, constraints or {}))
@@ -173,7 +173,7 @@ class Partition:
         return known
 
     def _taken(self, written: Written) -> Callee:
-        """What was written among the functions of this run, under names that are free here."""
+        """Add cached functions to this run, under free names."""
         names: dict[str, str] = {}
         for hint, function in written.functions:
             calls = {s.function for s in function.body if isinstance(s, Call)}
@@ -223,7 +223,7 @@ class Partition:
     def _expanded(
         self, name: str, params: Sequence[Param], body: ShardedBody, returned: Sequence[Arg]
     ) -> tuple[Function, Expansion]:
-        """The function that takes every parameter, and gives every result, once for each device; what is called how."""
+        """The function with every parameter and result once for each device, and the names of its values."""
         single = {p.name for p in params if is_host(p.type)} | body.single
         expansion = Expansion(self.mesh, single, body.names())
         written: list[Param] = []
@@ -244,7 +244,7 @@ class Partition:
         return known
 
     def _named(self, name: str, make: Callable[[str], Function]) -> str:
-        """Write a function under its own name, or that and a number where another one has it already."""
+        """Add a function under its own name, with a number if that is taken."""
         number, chosen = 0, name
         while (made := make(chosen)) != self.functions.get(chosen, made) or (
             number and chosen in self.module.functions
@@ -257,12 +257,12 @@ class Partition:
 
 
 def _calling(statement: Statement, names: Mapping[str, str]) -> Statement:
-    """A statement that calls functions by other names."""
+    """A statement with callees renamed."""
     return replace(statement, function=names[statement.function]) if isinstance(statement, Call) else statement
 
 
 def _sums(functions: Mapping[str, Function], name: str) -> int:
-    """How many sums over the devices a function takes, those in its callees too."""
+    """The number of sums over the devices in a function and its callees."""
     known: dict[str, int] = {}
     for function in functions.values():  # callees before callers
         known[function.name] = sum(

@@ -1,4 +1,4 @@
-"""Ops that become other ops where a certain letter of theirs is split: the writer for their rules `parted`."""
+"""Ops that become other ops if a certain letter is split: the writer for their rules `parted`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distir.transform.steps import StepError
 
 
 def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
-    """Append what the op's rule says it is."""
+    """Append the ops that the op's rule writes."""
     op = OPS[statement.op]
     assert decision.letter is not None
     attrs = dict(bind(op, statement.attrs))
@@ -34,10 +34,9 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
 
 
 class Writer:
-    """The `Parts` of a body. What it names along the way lies in no state that others know, and none sees it.
+    """The `Parts` of a body. Values that it defines have no state and are not visible to other statements.
 
-    What is there already is not written again: a loss and its gradient have the maximum and the sum of exponentials in
-    common.
+    Common subexpressions are shared: a loss and its gradient use the same maximum and sum of exponentials.
     """
 
     def __init__(self, body: Resharding, letter: str, blocks: Blocks = ()) -> None:
@@ -65,12 +64,12 @@ class Writer:
         return self._collective("sum", "MPIAllreduce", x)
 
     def greatest(self, x: Arg, axis: int) -> Arg:
-        """The greatest over all devices, of what has one element along `axis` on each."""
+        """The maximum over all devices, of a value with one element along `axis` on each."""
         every = self._collective("every", "MPIAllgather", x, axis=axis)
         return self("ReduceMax", every, Literal((axis,)))
 
     def gathered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
-        """The parts of all devices, along `axis`. Raises StepError for an order that its blocks are not in."""
+        """The parts of all devices, concatenated along `axis`. Raises StepError for an order that is not supported."""
         if in_order and self._blocks:
             reason = "attention with a mask cannot be split along a sequence that an all-to-all joins"
             raise StepError(f"{reason}; apply this `cp` before the one with `cp_kind=a2a`")
@@ -83,24 +82,24 @@ class Writer:
         return self._collective("part", "MPIReduceScatter", whole, axis=axis)
 
     def places(self, length: int) -> tuple[int, ...]:
-        """Where the runs begin along an axis of `length` that is in order of the devices."""
+        """The starts of all runs along an axis of `length`, in order of the devices."""
         if not self._body.order.zigzag and not self._blocks:
             return (0,)
         return tuple(place for rank in range(self.size) for place in self._starts(rank, length))
 
     def shifted(self, x: Arg) -> Arg:
-        """What the device before this one has; the last one's on the first."""
+        """The value of the previous device; on the first, that of the last."""
         return self._collective("shifted", "MPIShift", x)
 
     def own_places(self, length: int, behind: int = 0) -> Arg:
-        """Where the runs of this device's part begin, or of the part of the one so many `behind` it."""
+        """The starts of the runs of this device's part, or of the device that many places `behind` it."""
         first = self._body.fresh("places")
         own = tuple(self._starts((rank - behind) % self.size, length) for rank in range(self.size))
         self._body.items.append(Ranked(first, own))
         return first
 
     def _starts(self, rank: int, length: int) -> tuple[int, ...]:
-        """Where a device's runs begin: its parts of each block of the axis."""
+        """The starts of a device's runs: its parts of each block of the axis."""
         order = self._body.order
         sizes = [size for block in self._blocks if isinstance(size := whole_block(block), int)] or [length]
         if self._blocks and isinstance(self._blocks[0], Repeated):
@@ -113,7 +112,7 @@ class Writer:
         )
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
-        """Positions along an axis of `length` counted in this device's part, run after run, and which lie in it."""
+        """Positions along an axis of `length` relative to this device's part, run after run, and which are in it."""
         order = self._body.order
         run = length // order.parts(self.size)
         if self.type(positions).dtype is not DTYPES["Int64"]:
@@ -129,7 +128,7 @@ class Writer:
         return found, every[0] if len(every) == 1 else self("Or", *every)
 
     def type(self, x: Arg) -> TensorType:
-        """The type of a value; unknown of what is no tensor."""
+        """The type of a value; unknown if it is no tensor."""
         found = type_of(self._body.value(x))
         return found if isinstance(found, TensorType) else TensorType(None, None)
 
@@ -144,7 +143,7 @@ class Writer:
         return name
 
     def _first(self, number: int, run: int) -> str:
-        """Where the run of this number begins that each device has."""
+        """The start of a numbered run, by device."""
         name = self._body.fresh("first")
         ranks = range(self.size)
         self._body.items.append(
@@ -153,7 +152,7 @@ class Writer:
         return name
 
     def _once(self, key: Hashable, write: Callable[[], str]) -> str:
-        """The value of that key, written unless it is there."""
+        """The value for a key, written on first use."""
         known = self._body.by_parts
         if key not in known:
             known[key] = write()
@@ -161,7 +160,7 @@ class Writer:
 
 
 def _rename_results(body: Resharding, names: dict[str, str]) -> None:
-    """Give results of items just written the names that the statement has for them."""
+    """Rename results of new items to the statement's results."""
     left = len(names)
     for index in range(len(body.items) - 1, -1, -1):
         item = body.items[index]

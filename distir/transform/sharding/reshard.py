@@ -1,4 +1,4 @@
-"""Values brought from one state into another: which collective does it, written once and used again."""
+"""Changes states of values: chooses the collective, and reuses its result."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ from distir.transform.sharding.state import (
 
 
 class Resharding:
-    """Items under way, the values and states of their names."""
+    """Items in progress, with the values and states of their names."""
 
     def __init__(self, size: int, taken: Iterable[str], order: Order = IN_ORDER) -> None:
         self.size = size
         self.order = order
         self.items: list[Item] = []
         self.single: set[str] = set()
-        """Host values that are the same for all devices."""
+        """Host values that are equal for all devices."""
         self._values: dict[str, Value] = {}
         self._states: dict[str, State] = {}
         self._one: dict[State, State] = {}
-        """Equal states as one object, by which they are compared."""
+        """Interned states, for comparison by identity."""
         self._taken = {*taken}
         self._placed: dict[Arg, dict[State, Arg]] = {}
-        """By argument: what it is called in other states."""
+        """By argument: its names in other states."""
         self._lessened: dict[tuple[Arg, Split], str] = {}
         self._settled: dict[str, Arg] = {}
-        """By partial sum: what it was first brought into."""
+        """By partial sum: the state into which it was first brought."""
         self._exchanged: dict[str, Arg] = {}
-        """By value that was split along another dimension: what it was first brought into."""
+        """By value whose split dimension changed: the state into which it was first brought."""
         self.by_parts: dict[Hashable, str] = {}
-        """What ops became that are done by parts: values by what makes them."""
+        """Values written by rules `parted`, by key."""
 
     def define(self, name: str, value: Value, state: State) -> None:
-        """A new name, the value in the whole program that it represents, and its state."""
+        """Define a name: the value of the whole program that it represents, and its state."""
         if name == DISCARD:
             return
         self._values[name], self._states[name] = value, self._one.setdefault(state, state)
@@ -73,23 +73,23 @@ class Resharding:
             self.single.add(name)
 
     def value(self, arg: Arg) -> Value:
-        """The value of an argument in the whole program: its type, or what is known of it."""
+        """The value of an argument in the whole program: its type, or its known value."""
         if isinstance(arg, str):
             return self._values.get(arg, UNKNOWN) if arg else None
         return arg if isinstance(arg, Literal) else tuple(map(self.value, arg))
 
     def state(self, arg: Arg) -> State:
-        """How an argument lies on the devices."""
+        """The state of an argument."""
         if isinstance(arg, str):
             return self._states.get(arg, WHOLE)
         return WHOLE if isinstance(arg, Literal) else tuple(map(self.state, arg))
 
     def names(self) -> set[str]:
-        """All names that are taken."""
+        """All names in use."""
         return self._taken
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing has yet."""
+        """A free name."""
         name, number = hint, 0
         while name in self._taken:
             number += 1
@@ -105,7 +105,7 @@ class Resharding:
         return name
 
     def claims(self, statement: Apply | Call, given: Sequence[State]) -> tuple[Type | None, ...]:
-        """What a statement says of its results' types, for what one device has of them."""
+        """The claims of a statement, for one device's parts of its results."""
         if not statement.claims or all(map(is_whole, given)):
             return statement.claims
         pairs = zip(statement.claims, given, strict=True)
@@ -127,7 +127,7 @@ class Resharding:
         return known[there]
 
     def _summed(self, arg: Arg, state: State) -> Arg | None:
-        """A partial sum in another state, made of the sum where it was taken before: in parts, or whole."""
+        """A partial sum in another state; derived from its reduction, if there is one already."""
         known = self._placed.get(arg, {})
         whole = known.get(WHOLE)
         if isinstance(state, Split):
@@ -170,14 +170,14 @@ class Resharding:
         return name
 
     def _greatest(self, arg: Arg, hint: str, value: Value) -> str:
-        """The greatest that any device has, on each of them."""
+        """A partial maximum as the maximum over all devices."""
         first = Literal((0,))
         one = self.new(f"{hint}_own", "Unsqueeze", (arg, first), UNKNOWN, GREATEST)
         every = self._collective(f"{hint}_every", "MPIAllgather", one, UNKNOWN, WHOLE, axis=0)
         return self.new(f"{hint}_greatest", "ReduceMax", (every, first), value, WHOLE, keepdims=False)
 
     def _place_items(self, arg: Arg, state: State) -> Arg:
-        """A tuple whose items lie differently: each by itself."""
+        """A tuple whose items have different states: each by itself."""
         value = type_of(self.value(arg))
         assert isinstance(arg, str)
         assert isinstance(value, TupleType)
@@ -200,12 +200,12 @@ class Resharding:
         return self._by_block(arg, f"{hint}_whole", value, now, WHOLE)
 
     def in_order(self, arg: Arg, axis: int) -> Arg:
-        """What was gathered from the devices, in order of the whole."""
+        """Reorder parts gathered in order of the devices to the order of the whole."""
         parts = self.order.all(self.size)
         return self._reordered(arg, axis, [parts.index(part) for part in range(len(parts))])
 
     def in_order_of_devices(self, arg: Arg, axis: int) -> Arg:
-        """The parts of a whole value in order of the devices that will have them."""
+        """Reorder the parts of a whole value to the order of the devices."""
         return self._reordered(arg, axis, self.order.all(self.size))
 
     def _reordered(self, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:
@@ -222,7 +222,7 @@ class Resharding:
         return self.new(f"{hint}_ordered", "Concat", joined, self.value(arg), self.state(arg), axis=axis)
 
     def _by_block(self, arg: Arg, hint: str, value: Value, now: Split, state: State) -> str:
-        """A value whose blocks are split one by one in another state: whole, or other ones of them split."""
+        """A value with separately split blocks in another state: whole, or with other blocks split."""
         blocks = self._blocks(arg, hint, now, self.size)
         states = _of_blocks(state) if isinstance(state, Split) else [WHOLE] * len(blocks)
         parts = [self.placed(name, to) for name, to in zip(blocks, states, strict=True)]
@@ -243,7 +243,7 @@ class Resharding:
         return self.new(f"{hint}_part", "Concat", parts, value, state, axis=state.axis)
 
     def lessened(self, arg: Arg, split: Split) -> str:
-        """A value whose shared blocks are divided by the number of devices: so a sum over all of them has them once."""
+        """A value with its shared blocks divided by the number of devices, so that a sum over them is right."""
         key = (arg, split)
         if key not in self._lessened:
             hint = arg if isinstance(arg, str) else "constant"
@@ -257,7 +257,7 @@ class Resharding:
         return self._lessened[key]
 
     def _blocks(self, arg: Arg, hint: str, split: Split, parts: int) -> list[str]:
-        """The blocks of a value one by one; of each that is split, one of `parts` parts is here."""
+        """The blocks of a value; of split blocks, each device has one of `parts` parts."""
         names = [self.fresh(f"{hint}_block") for _ in split.blocks]
         args, attrs = block_sizes(arg, split, parts)
         self.items.append(Each(Apply(tuple(names), "Split", args, attrs)))
@@ -268,7 +268,7 @@ class Resharding:
         return names
 
     def _unfolded(self, arg: Arg, hint: str, value: Value, split: Split, parts: int) -> str:
-        """A value with its repeated blocks as a dimension of their own; of each, one of `parts` parts is here."""
+        """A value with its repeated blocks as a separate dimension; each device has one of `parts` parts of each."""
         whole, axis = type_of(value), split.axis
         (block,) = split.blocks
         size = whole_block(block)
@@ -281,14 +281,14 @@ class Resharding:
         return self.new(hint, "Reshape", (arg, sizes), TensorType(whole.dtype, shape, whole.device), state)
 
     def _folded(self, arg: Arg, hint: str, value: Value, axis: int, state: State) -> str:
-        """The same back in one dimension."""
+        """The inverse: blocks back in one dimension."""
         whole = type_of(value)
         assert isinstance(whole, TensorType)
         sizes = self._reshaped(arg, (-1,), axis, (whole.shape or ())[axis + 1 :], axis + 2)
         return self.new(hint, "Reshape", (arg, sizes), value, state)
 
     def _reshaped(self, arg: Arg, sizes: tuple[int, ...], axis: int, behind: Shape, first: int) -> Arg:
-        """What `Reshape` needs to leave the dimensions before `axis`, and those from `first` on, as they are."""
+        """A `Reshape` that keeps the dimensions before `axis`, and those from `first` on."""
         before = (0,) * axis + sizes
         if all(isinstance(dim, int) for dim in behind):
             return Literal((*before, *(dim for dim in behind if isinstance(dim, int))))
@@ -322,7 +322,7 @@ def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
 
 
 def _fixed(state: State) -> State:
-    """The state without saying what is loose."""
+    """The state without looseness."""
     if isinstance(state, tuple):
         return tuple(map(_fixed, state))
     return Split(state.axis, state.blocks) if isinstance(state, Split) else state
@@ -338,6 +338,6 @@ def _is_split(state: State) -> bool:
 
 
 def _device_alone(type: Type) -> Type | None:
-    """What a claim says of the device; nothing if it says nothing."""
+    """The device of a claim; None if it claims none."""
     device = types.device_of(type)
     return None if device is None else types.AnyType(device)

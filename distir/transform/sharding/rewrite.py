@@ -1,6 +1,6 @@
-"""What else changes in an op when a letter of it is split.
+"""Rewrites an op for shards, when a letter of it is split.
 
-Attributes and host operands that hold sizes, means over what is split, and ops that are others on parts.
+Attributes and host operands that hold sizes, means over split dimensions, and ops replaced by others.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from distir.transform.sharding.state import PARTIAL, WHOLE, Split, part_of
 
 
 class Rewriting(Resharding):
-    """Items under way, of which ops are asked what they give of parts of their operands."""
+    """Items in progress, with ops applied to parts of their operands."""
 
     def __init__(self, size: int, taken: Iterable[str], domain: Checker, order: Order = IN_ORDER) -> None:
         super().__init__(size, taken, order)
         self.domain = domain
         self.concrete = False
-        """Whether sizes that the function calls by name are now written as numbers in it."""
+        """Whether named sizes of the function became numbers."""
 
 
 def rewritten(
     body: Rewriting, statement: Apply, args: list[Arg], vs: Sequence[Value], ws: Sequence[Value], decision: Decision
 ) -> None:
-    """Append the statement for what each device has of its operands, one letter being split."""
+    """Append the statement for each device's parts of its operands, with one letter split."""
     layout, letter = decision.layout, decision.letter
     assert layout is not None
     assert letter is not None
@@ -84,7 +84,7 @@ def rewritten(
 
 
 def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
-    """A host value that is made of the type of a split one (`Shape`), as it is in the whole program."""
+    """A host value computed from the type of a split value (`Shape`), as in the whole program."""
     (name,), (w,) = statement.results, ws
     if isinstance(w, Dense) and not w.symbolic:
         body.concrete = True
@@ -93,7 +93,7 @@ def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequenc
         return
     here = [part_of(type_of(v), body.state(arg), body.size) for v, arg in zip(vs, statement.args, strict=True)]
     (part,) = body.domain.answer(statement, tuple(here))
-    if not (isinstance(w, Dense) and isinstance(part, Dense)):  # sizes that only the whole value tells
+    if not (isinstance(w, Dense) and isinstance(part, Dense)):  # sizes known from the whole value only
         args = tuple(body.placed(arg, WHOLE) for arg in statement.args)
         body.items.append(Each(Apply((name,), statement.op, args, statement.attrs, statement.claims)))
         body.define(name, w, WHOLE)
@@ -113,7 +113,7 @@ def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequenc
 
 
 def _cut_apart(body: Rewriting, statement: Apply, args: list[Arg], ws: Sequence[Value], decision: Decision) -> Apply:
-    """A dimension cut into others of which each device has parts, or all: stated sizes change, in `args`."""
+    """A dimension cut into others, split or whole: changes the stated sizes in `args`."""
     here = [part_of(type_of(w), given, body.size) for w, given in zip(ws, decision.given, strict=True)]
     own = next(state for state in decision.needed if isinstance(state, Split))
     if not own.is_mixed:
@@ -143,7 +143,7 @@ def _attributes(statement: Apply, vs: Sequence[Value], decision: Decision, size:
 
 
 def _part_of_number(value: int, vs: Sequence[Value], decision: Decision, size: int) -> int:
-    """A number in an attribute for what one device has; of a dimension with shared blocks it is the size of that."""
+    """A number in an attribute for one device's part; for a dimension with shared blocks, the part's size."""
     for v, state in zip(vs, decision.needed, strict=True):
         if isinstance(state, Split) and state.is_mixed:
             part = part_of(type_of(v), state, size)
@@ -155,9 +155,9 @@ def _part_of_number(value: int, vs: Sequence[Value], decision: Decision, size: i
 
 
 def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: Decision) -> None:
-    """State in `args` where the part of each device begins in the whole tensor, or each run of it where it has several.
+    """Set in `args` the start of each device's part in the whole tensor, or of each run if it has several.
 
-    What is stated already has one start, or as many as a device has runs here, or had in an earlier split.
+    An existing operand has one start, or one for each run of a device here or in an earlier split.
     """
     layout, state, whole = decision.layout, decision.needed[0], type_of(vs[0])
     assert layout is not None
@@ -175,7 +175,7 @@ def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: De
     runs = [tuple(part * size // len(parts) for part in parts) for parts in map(of_rank, range(body.size))]
     given = vs[layout.start] if before != DISCARD else None
     stated = known_ints(given) if isinstance(given, Dense) else None
-    if stated and (several := stated_runs(layout, vs, state)):  # they are dealt out, with what is stated otherwise
+    if stated and (several := stated_runs(layout, vs, state)):  # they are distributed over the devices
         runs, before = _dealt(several, size, body.size), DISCARD
         base = [0 if k == axis else n for k, n in enumerate(stated[:rank])]
     else:
@@ -208,7 +208,7 @@ def _divided(body: Rewriting, arg: Arg) -> Arg:
 
 
 def _stated(body: Rewriting, statement: Apply, vs: Sequence[Value], place: int, whole: Type, decision: Decision) -> Arg:
-    """The host operand that states the result's shape, for the part of the result that is here."""
+    """The host operand that states the result's shape, for one device's part."""
     arg, value, given, layout = statement.args[place], vs[place], decision.given[0], decision.layout
     here = part_of(whole, given, body.size)
     if here == whole:
@@ -238,7 +238,7 @@ def _stated(body: Rewriting, statement: Apply, vs: Sequence[Value], place: int, 
 
 
 def _sizes(value: Value) -> Sequence[object] | None:
-    """The sizes that a host value holds, as far as they are known."""
+    """The sizes in a host value, as far as known."""
     if isinstance(value, Dense):
         return value.values
     return value.value if isinstance(value, Literal) and isinstance(value.value, tuple) else None
@@ -253,7 +253,7 @@ def _gives(
     decision: Decision,
     shape: Shape,
 ) -> bool:
-    """Whether the op gives the shape, as far as is known, of parts of its operands and of what states it."""
+    """Whether the op yields this shape, as far as known, for these parts of its operands."""
     parts = [
         part_of(v, s, body.size) if isinstance(v, TensorType) else v for v, s in zip(vs, decision.needed, strict=True)
     ]
@@ -269,7 +269,7 @@ def _gives(
 
 
 def _dealt(runs: tuple[int, ...], part: int, size: int) -> list[tuple[int, ...]]:
-    """By device: where its runs begin, of runs one after the other that so many devices share in order."""
+    """By device: the starts of its runs, of consecutive runs distributed over the devices in order."""
     if len(runs) >= size:
         each = len(runs) // size
         return [runs[n * each : (n + 1) * each] for n in range(size)]

@@ -1,7 +1,7 @@
 """`@main.scatter` and `@main.gather` of a distributed module.
 
-The first gives the distributed parameters for the sequential ones, the second the sequential results for the
-distributed ones. What the module did before, if it was distributed already, stays in front and behind.
+`.scatter` maps sequential parameters to distributed ones, `.gather` distributed results to sequential ones. If the
+module was distributed already, they are composed with its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from distir.transform.sharding.state import WHOLE, Split, State, is_host, is_who
 
 
 def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh) -> Function:
-    """The function that spreads the entry function's parameters, in these states."""
+    """The function that scatters the entry function's parameters, in these states."""
     before = module.functions.get(f"{entry.name}.scatter")
     f = FunctionBuilder(f"{entry.name}.scatter")
     names: Sequence[Arg] = [p.name for p in entry.params]
@@ -59,7 +59,7 @@ def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh
 def gather(
     module: Module, entry: Function, written: Function, values: Sequence[Value], states: Sequence[State], mesh: Mesh
 ) -> Function:
-    """The function that joins the results of the entry function `written`, in these states."""
+    """The function that gathers the results of the entry function `written`, in these states."""
     after = module.functions.get(f"{entry.name}.gather")
     f = FunctionBuilder(f"{entry.name}.gather")
     joined: list[Callable[[], Arg]] = []
@@ -89,7 +89,7 @@ def gather(
 
 
 def _used(body: Sequence[Statement], returned: Sequence[Arg]) -> list[Statement]:
-    """The statements whose results something uses: of copies, only one is joined."""
+    """The statements with used results: of copies, only one is gathered."""
     wanted = set(names_of(returned))
     kept: list[Statement] = []
     for statement in reversed(body):
@@ -100,7 +100,7 @@ def _used(body: Sequence[Statement], returned: Sequence[Arg]) -> list[Statement]
 
 
 def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, mesh: Mesh) -> list[Arg]:
-    """One value for each device, of a value on the first one."""
+    """Write one value for each device, from a value on the first one."""
     devices = mesh.group(_device(type, mesh))
     parts = (f"{hint}_1",) if mesh.representative else tuple(f"{hint}_{rank + 1}" for rank in range(mesh.size))
     if is_whole(state):
@@ -134,7 +134,7 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
 def _scattered(
     f: FunctionBuilder, hint: str, arg: Arg, parts: tuple[str, ...], devices: tuple[int, ...], axis: int, mesh: Mesh
 ) -> list[Arg]:
-    """The parts of a value, one for each device that is written down."""
+    """Write the parts of a value, one for each device in the program."""
     whole = _ordered(f, hint, arg, axis, mesh.order.all(mesh.size))
     if mesh.representative:
         own = (*parts, *(DISCARD,) * (mesh.size - 1))
@@ -144,7 +144,7 @@ def _scattered(
 
 
 def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state: State, mesh: Mesh) -> Arg:
-    """The one value that values on the devices are parts or copies of, on the first device."""
+    """Write the value on the first device of which the devices hold parts or copies."""
     if is_whole(state):
         return parts[0]
     root = mesh.device(_device(type, mesh), 0)
@@ -159,7 +159,7 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
     assert isinstance(state, Split)
     if not state.blocks:
         return _gathered(f, hint, parts, root, state.axis, mesh)
-    columns = [_blocks(f, part, part, state, mesh.size) for part in parts]  # of each device that is written down
+    columns = [_blocks(f, part, part, state, mesh.size) for part in parts]  # of each device in the program
     joined = [
         row[0] if isinstance(block, Shared) else _gathered(f, f"{hint}_block", row, root, state.axis, mesh)
         for *row, block in zip(*columns, state.blocks, strict=True)
@@ -168,7 +168,7 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
 
 
 def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, axis: int, mesh: Mesh) -> str:
-    """The parts of all devices in order of the whole, on the device `root`."""
+    """Write the parts of all devices, in order, on the device `root`."""
     order = mesh.order.all(mesh.size)
     if mesh.representative:
         group = GROUPED["MPIAllgather"].name
@@ -179,7 +179,7 @@ def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, ax
 
 
 def _ordered(f: FunctionBuilder, hint: str, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:
-    """A value cut into as many parts along an axis, and joined of them in another order."""
+    """Write a permutation of a value's parts along an axis."""
     if [*parts] == [*range(len(parts))]:
         return arg
     runs = f.apply("Split", arg, results=(f"{hint}_run",) * len(parts), axis=axis, num_outputs=len(parts))
@@ -193,9 +193,9 @@ def _blocks(f: FunctionBuilder, hint: str, arg: Arg, state: Split, parts: int) -
 
 
 def _copy(f: FunctionBuilder, function: Function, mesh: Mesh, args: Sequence[Arg] | None = None) -> tuple[Arg, ...]:
-    """The body of a function on the first device of each group, appended; what it returns.
+    """Append the body of a function, on the first device of each group; returns its results.
 
-    Without arguments its parameters become those of `f`.
+    Without arguments, its parameters are added to `f`.
     """
     if args is None:
         args = [f.param(p.name, _moved(p.type, mesh), **p.roles) for p in function.params]

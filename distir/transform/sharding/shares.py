@@ -16,14 +16,14 @@ from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.state import Split, State, is_whole, part_of, whole_block
 
 HEAVY = 0.01
-"""Of all weights, or of all FLOPs: what is worth being named."""
+"""The share of all weights, or of all FLOPs, above which something is reported."""
 
 _NOTHING = "nothing would be gained"
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterShares:
-    """Parameters of which each device holds all, or some blocks, for one reason: `share` of the weights' bytes."""
+    """Parameters that are replicated, wholly or in some blocks, for one reason; `share`: of the weights' bytes."""
 
     names: tuple[str, ...]
     share: float
@@ -39,10 +39,10 @@ class ParameterShares:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Of what one device did or held, how much each of `size` devices does or holds.
+    """The share of each of `size` devices in the work and weights of one device.
 
-    `flops` is None where no size is known to count them. `weights` is of their bytes. `ops`: by op, how much of its
-    FLOPs each device does, and how much of all FLOPs that is beyond an even part, where that is heavy.
+    `flops` is None if sizes are unknown. `weights` counts bytes. `ops`: for ops with heavy replication, the share of
+    their FLOPs on each device, and the excess over an even share of all FLOPs.
     """
 
     size: int
@@ -53,7 +53,7 @@ class Shares:
 
     @property
     def lines(self) -> list[str]:
-        """What is to be said, a line each."""
+        """The lines of the report."""
         counted = "" if self.flops is None else f"{percent(self.flops)} of the FLOPs and "
         even = percent(1 / self.size)
         lines = [f"each device has {counted}{percent(self.weights)} of the weights, where {even} is an even part"]
@@ -61,7 +61,7 @@ class Shares:
 
     @property
     def heavy(self) -> list[str]:
-        """What is heavy and replicated, a line each."""
+        """The lines about heavy replication."""
         return [*self._ops(), *(str(whole) for whole in self.whole if whole.largest >= HEAVY)]
 
     def _ops(self) -> list[str]:
@@ -73,8 +73,8 @@ def shares(
 ) -> Shares:
     """Compare a program with what it was split into.
 
-    `states`: the placement of the entry function's parameters. `written`: for how many of the `size` devices that each
-    device has become the result is written down. `why` gives the reason why a parameter is replicated.
+    `states`: the placement of the entry function's parameters. `written`: how many of the `size` devices the program
+    contains. `why` gives the reason why a parameter is replicated.
     """
     held = split = 0
     whole: dict[str, list[tuple[str, float]]] = {}
@@ -129,7 +129,7 @@ class Reasons:
     by_hand: bool
 
     def of(self, name: str, type: Type) -> str:
-        """In words, dimensions with the same reason together."""
+        """The reasons, with dimensions grouped by reason."""
         if self.by_hand:
             return "`shard` does not name it"
         found = [(self._of(place), place[2]) for place in self._places(name, type)]
@@ -139,7 +139,7 @@ class Reasons:
         return "; ".join(f"dimension {' and '.join(map(str, axes))}: {why}" for why, axes in groups)
 
     def of_shared(self, name: str, state: Split) -> str:
-        """Why some blocks of a dimension are not split, in words."""
+        """Why some blocks of a dimension are not split."""
         pairs = zip(self.settled.places[name, (), state.axis], state.blocks, strict=True)
         shared = [(of, block.size) for (of, _), block in pairs if isinstance(block, Shared)]
         whole = sum(size for size in map(whole_block, state.blocks) if isinstance(size, int))
@@ -168,7 +168,7 @@ class Reasons:
 
 
 def _share_of_shared(state: Split) -> float:
-    """How much of a dimension every device has."""
+    """The share of a dimension that every device has."""
     sizes = [size for size in map(whole_block, state.blocks) if isinstance(size, int)]
     return sum(block.size for block in state.blocks if isinstance(block, Shared)) / sum(sizes)
 

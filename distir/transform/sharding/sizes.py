@@ -1,4 +1,4 @@
-"""Sizes that must divide, and what to say where they do not."""
+"""Checks of divisibility, and their errors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from distir.ir import Dim, Site
 
 
 def check_divides(dim: Dim, size: int, named: str, site: Site) -> None:
-    """Raises ProgramError with DIR620, and the numbers of devices that would do, where `dim` does not divide."""
+    """Raises ProgramError with DIR620, and possible numbers of devices, if `size` does not divide `dim`."""
     if isinstance(dim, int) and dim % size:
         message = f"{named} is {dim}, which does not split over {size} devices"
         raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), f"{divisors(dim)} would do")])
 
 
 def divisors(dim: int) -> str:
-    """The divisors of a dimension above 1 in words, at most eight of them."""
+    """Formats the divisors of a dimension above 1, at most eight of them."""
     small = [n for n in range(1, math.isqrt(dim) + 1) if dim % n == 0] if dim > 0 else []
     every = sorted({*small, *(dim // n for n in small)} - {1})
     shown = ", ".join(map(str, every[:8]))

@@ -1,4 +1,4 @@
-"""How a value lies over the devices of one mesh axis: whole on each, split along a dimension, as sums or maxima."""
+"""Placements over the devices of one mesh axis (`State`): whole, split along a dimension, partial sum or maximum."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from distir.ops.layout import Block, Blocks, Repeated, Shared
 
 
 class Unsplit(Enum):
-    """How a value lies that is not split.
+    """The placement of a value that is not split.
 
-    `WHOLE`: the same on every device. `PARTIAL`: the sum over the devices is the value. `GREATEST`: the greatest over
-    the devices is, element by element.
+    `WHOLE`: replicated. `PARTIAL`: the value is the sum over the devices. `GREATEST`: it is their elementwise maximum.
     """
 
     WHOLE = "whole"
     PARTIAL = "partial"
     GREATEST = "greatest"
 
-    __hash__ = object.__hash__  # states of large tuples are hashed often, and `Enum`'s own is slow
+    __hash__ = object.__hash__  # `Enum`'s own hash is slow, and states of large tuples are hashed often
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Cut into equal parts along `axis`, in the order of the devices; with `blocks`, each block by itself.
+    """Split into equal parts along `axis`, in order of the devices; with `blocks`, each block by itself.
 
-    Of `Shared` blocks, every device has all.
+    `Shared` blocks are replicated.
 
-    `loose`: it could as well be whole, but that each device would compute the same then. Where an op is to be split in
-    two ways, a loose one gives way.
+    `loose`: a split chosen only to avoid redundant computation. If an op could be split in two ways, a loose one
+    yields.
     """
 
     axis: int
@@ -53,12 +52,12 @@ class Split:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether every device has all of some blocks."""
+        """Whether some blocks are replicated."""
         return any(isinstance(block, Shared) for block in self.blocks)
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the number of its blocks is left open."""
+        """Whether the number of its blocks is unknown."""
         return any(isinstance(block, Repeated) for block in self.blocks)
 
 
@@ -67,27 +66,27 @@ WHOLE, PARTIAL, GREATEST = Unsplit.WHOLE, Unsplit.PARTIAL, Unsplit.GREATEST
 
 
 def is_whole(state: State) -> bool:
-    """Whether each device has all of it."""
+    """Whether it is replicated."""
     return all(map(is_whole, state)) if isinstance(state, tuple) else state is WHOLE
 
 
 def is_partial(state: State) -> bool:
-    """Whether a value is a partial sum through and through."""
+    """Whether all leaves of a value are partial sums."""
     return bool(state) and all(map(is_partial, state)) if isinstance(state, tuple) else state is PARTIAL
 
 
 def holds_partial(state: State) -> bool:
-    """Whether a leaf is yet to be completed over devices: summed, or the greatest taken."""
+    """Whether some leaf is a partial sum or maximum."""
     return any(map(holds_partial, state)) if isinstance(state, tuple) else state in (PARTIAL, GREATEST)
 
 
 def whole_like(type: Type) -> State:
-    """The state of a value of this type that is whole."""
+    """The state of a whole value of this type."""
     return tuple(map(whole_like, type.items)) if isinstance(type, TupleType) else WHOLE
 
 
 def is_host(value: Value) -> bool:
-    """Whether a value lives on no device."""
+    """Whether a value is on the host."""
     if isinstance(value, tuple):
         return all(map(is_host, value))
     if value is None or isinstance(value, (Dense, External, Literal)):
@@ -96,12 +95,12 @@ def is_host(value: Value) -> bool:
 
 
 def divided(dim: Dim, size: int) -> Dim:
-    """A part of a dimension. Raises DimensionError where it is known not to divide."""
+    """The size of a part of a dimension. Raises DimensionError if it is known not to divide."""
     return dims.divide(dim, size)
 
 
 def part_of_block(block: Block, size: int) -> Dim:
-    """How much of a block a device has. Raises DimensionError where it is known not to divide."""
+    """The size of a device's part of a block. Raises DimensionError if it is known not to divide."""
     return block.size if isinstance(block, Shared) else divided(whole_block(block), size)
 
 
@@ -110,12 +109,12 @@ def whole_block(block: Block) -> Dim:
     return block.size if isinstance(block, (Shared, Repeated)) else block
 
 
-@lru_cache(maxsize=1 << 14)  # the weights of layers are alike
+@lru_cache(maxsize=1 << 14)  # layers have equal weights
 def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozenset()) -> Type:
-    """The type of what one device holds, of a value of `type`.
+    """The type of one device's part of a value of `type`.
 
-    A dimension in which only names in `kept` stand stays as it is written: they mean the part there. Raises
-    DimensionError where a dimension does not divide.
+    A dimension with only names in `kept` is not divided: they denote the part there. Raises DimensionError if a
+    dimension does not divide.
     """
     if isinstance(type, TupleType):
         states = state if isinstance(state, tuple) else (state,) * len(type.items)
@@ -132,7 +131,7 @@ def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozense
 
 @lru_cache(maxsize=1 << 14)
 def open_part_of(type: Type, state: State, size: int, kept: frozenset[str]) -> Type:
-    """`part_of` for a function's parameter: what no name would bind is left open."""
+    """`part_of` for a function's parameter: dimensions that no name binds are unknown."""
     if isinstance(type, TupleType):
         states = state if isinstance(state, tuple) else (state,) * len(type.items)
         return TupleType(tuple(open_part_of(t, s, size, kept) for t, s in zip(type.items, states, strict=True)))
@@ -147,9 +146,9 @@ def open_part_of(type: Type, state: State, size: int, kept: frozenset[str]) -> T
 
 
 def kept_names(stated: Iterable[tuple[Type, State]]) -> frozenset[str]:
-    """The names of dimensions that are split wherever they are alone, and are in no other dimension.
+    """The named dimensions that are split wherever they occur, always alone.
 
-    A function may continue to call them so: what `B` means is bound by the argument.
+    A function may keep their names, as its arguments bind them.
     """
     split: set[str] = set()
     other: set[str] = set()

@@ -1,7 +1,7 @@
-"""A program split as stated: how its parameters lie over the devices of a mesh axis, its results, and what is between.
+"""Partitions a program by stated placements of parameters, results, and values in between.
 
-That is what a user of GSPMD or Shardy has: shardings of arguments, of results, and constraints in the middle. What is
-not stated, follows from the ops.
+As users of GSPMD or Shardy have them: shardings of arguments and results, and sharding constraints. All other
+placements are derived from the ops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def split_as_stated(
     results: Sequence[State | None],
     constraints: Mapping[str, State],
 ) -> tuple[Module, Mapping[str, tuple[str, ...]]]:
-    """The module with each of its devices made `size` neighbouring ones, `.scatter` and `.gather` with it.
+    """The module with each device replaced by `size` adjacent ones, with its `.scatter` and `.gather`.
 
     Stated is the placement of each parameter of the entry function, of each result, None where it follows from the ops,
     and of values of the entry function by name. What is split divides. Gives what these values are called on the

@@ -1,4 +1,4 @@
-"""The steps `dp` and `tp`, and `split`, which both are cases of."""
+"""The steps `dp` and `tp`, and `split`, on which both are based."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from distir.transform.sharding.tensor import parameter_states, reasons
 from distir.transform.steps import StepError, doubling, is_heard, step, tell
 
 Plan = Callable[[Analysis, Function], Sequence[State]]
-"""The placement of the entry function's parameters. Raises ProgramError where there is none."""
+"""Determines the placement of the entry function's parameters. Raises ProgramError if there is none."""
 
 LARGEST_NODE = 16
-"""So many devices may be one node, with fast links between all of them."""
+"""The most devices assumed to be in one node, with fast links between all of them."""
 
 Report = Callable[[Analysis, Function, Sequence[State], Module], None]
-"""What is done with the program that was split, its entry function, the placement of its parameters, and the result."""
+"""A callback for the partitioned program, its entry function, the placement of its parameters, and the result."""
 
 
 @step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "ep"), tries=doubling("dp={}"))
@@ -139,7 +139,7 @@ def has_whole_experts(etp: int, shards: int) -> bool:
 
 @dataclass
 class TensorPlan:
-    """What `tp` splits, over so many devices, and what it says of that. `written`: for how many the result is."""
+    """The plan of `tp` for `size` devices, and its report. `written`: the devices that the result contains."""
 
     size: int
     by_hand: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ class TensorPlan:
     settled: Settled | None = None
     """The dimensions of the parameters, where they are known already."""
     whole_experts: bool = False
-    """Whether each device has whole experts of its own, and not a part of every one."""
+    """Whether each device has some whole experts, not a part of every one."""
     owned: Owned | None = None
     """The weights of these experts, where they are known already."""
 
@@ -162,7 +162,7 @@ class TensorPlan:
         return by_owner(entry, parameter_states(entry, self.size, self.by_hand, self.settled, owned), owned)
 
     def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
-        """What came of it."""
+        """The shares of the result."""
         assert self.settled is not None
         why = reasons(entry, states, self.size, self.by_hand, self.settled)
         return shares(analysis, made, entry, states, self.size, 1 if self.representative else self.size, why)
@@ -179,7 +179,7 @@ class TensorPlan:
 
 @kept_per_thread(4)
 def sequential(module: Module) -> tuple[Analysis, Flow]:
-    """A program checked, and what is known of its dimensions: a search splits it over ever other devices."""
+    """A checked program and the analysis of its dimensions, cached for searches."""
     analysis = checked(module)
     return analysis, Flow(analysis.domain)
 
@@ -219,11 +219,11 @@ def split(
 
     With `sequence` sums are spread over the devices along dimensions that are neither batch nor features. Gives the
     entry function for all devices, the functions that it calls, and with `ends` its `.scatter` and `.gather`. Raises
-    ProgramError if the module does not check, or cannot be split so. `analysis`: of the module, where it has been
-    checked already. `representative`: only the first of the devices that one becomes is written down (see
-    `ops/group.py`). `report` is given what came of it. `cut_sends`:
-    what all devices of a group have whole is sent in parts; None: in a program of more than `LARGEST_NODE` devices.
-    `order`: which parts of what is split a device has. `whole`: ops that each device computes of whole operands.
+    ProgramError if the module does not check, or cannot be split so. `analysis`: that of the module, if it was checked
+    already. `representative`: the program contains only the first of the devices that one becomes (see `ops/group.py`).
+    `report` receives the result. `cut_sends`: send values that all devices of a group hold whole in parts; None: in
+    programs of more than `LARGEST_NODE` devices. `order`: which parts of a split value a device has. `whole`: ops that
+    each device computes from whole operands.
     """
     analysis = analysis or checked(module)
     entry = module.entry()

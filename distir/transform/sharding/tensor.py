@@ -1,8 +1,8 @@
 """Tensor parallelism: which dimensions of the parameters are split.
 
-Those that no input of the program has and that nothing needs whole: the width inside an MLP, the heads of
-attention, the vocabulary. A matrix that makes such a dimension is split by columns, the one that sums over it by rows,
-and so is all between them (Shoeybi et al., *Megatron-LM*, 2019), but that is found from the dimensions, not sought.
+Those that no input of the program has and that no op needs whole: the inner width of an MLP, the heads of attention,
+the vocabulary. A matrix that produces such a dimension is then split by columns, one that contracts it by rows, with
+all ops in between, as in Shoeybi et al., *Megatron-LM*, 2019; but this follows from the dimensions alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Candidate:
     traits: Traits
     places: list[Place] = field(default_factory=list[Place])
     covered: float = 0
-    """How many numbers the parameters hold that would be split."""
+    """The number of parameter elements that would be split."""
 
 
 def parameter_states(
@@ -41,7 +41,7 @@ def parameter_states(
 ) -> list[State]:
     """A state for each parameter of the entry function. Raises ProgramError where nothing can be split so.
 
-    `left`: parameters of which no dimension is sought to be split.
+    `left`: parameters that are not split.
     """
     stated = _stated(entry, by_hand)
     if stated:
@@ -54,7 +54,7 @@ def parameter_states(
 
 
 def _blocks(pieces: Pieces, chosen: Collection[int]) -> Blocks | None:
-    """The blocks of a dimension some of whose classes are split; None where none is, or that cannot be stated."""
+    """The blocks of a dimension with some split classes; None if it has none, or the split cannot be expressed."""
     if not any(of in chosen for of, _ in pieces):
         return None
     if is_one(pieces):
@@ -71,7 +71,7 @@ def _blocks(pieces: Pieces, chosen: Collection[int]) -> Blocks | None:
 
 
 def reasons(entry: Function, states: Sequence[State], size: int, by_hand: Sequence[str], settled: Settled) -> Reasons:
-    """Why `parameter_states` has split no more than it has."""
+    """Why `parameter_states` did not split other parameters."""
     split = {p.name: state for p, state in zip(entry.params, states, strict=True) if isinstance(state, Split)}
     chosen = frozenset(
         of
@@ -83,17 +83,17 @@ def reasons(entry: Function, states: Sequence[State], size: int, by_hand: Sequen
 
 
 def _inputs(entry: Function, settled: Settled) -> dict[int, str]:
-    """By class of dimensions: an input of the program that has it."""
+    """By class: an input of the program that has it."""
     inputs = {p.name for p in entry.params if not is_held(p)}
     return {of: name for (name, _, _), pieces in settled.places.items() if name in inputs for of, _ in pieces}
 
 
 def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] = ()) -> list[Candidate]:
-    """The classes to split, none of which is at odds with another.
+    """The classes to split, without conflicts among them.
 
-    Those come first that split most numbers of parameters for each time that they are summed over. After them come
-    those that meet others in weights alone, if they split a matrix that is whole otherwise: of what is split along
-    another dimension before, as channels of one convolution after the other, sums are scattered or parts gathered.
+    Classes with the most parameter elements per contraction come first. Then come classes that conflict in weights
+    alone, if they split a matrix that is otherwise whole: between consecutive convolutions, for instance, sums of
+    channels are scattered or parts gathered.
     """
     reached = _inputs(entry, settled)
     candidates = (c for c in _candidates(entry, settled) if any(name not in left for name, _, _ in c.places))
@@ -130,7 +130,7 @@ def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] 
 
 
 class _Conflicts:
-    """Which classes one value or op has both."""
+    """Which classes occur together in one value or op."""
 
     def __init__(self, settled: Settled, numbers: Collection[int], reached: Collection[int]) -> None:
         self._pairs: dict[frozenset[int], bool] = {}
@@ -144,7 +144,7 @@ class _Conflicts:
         return frozenset((one, other)) in self._pairs
 
     def beside_inputs(self, one: int, other: int) -> bool:
-        """Whether some value has both beside a dimension of the program's inputs: it is no weight, nor its gradient."""
+        """Whether some value has both beside a dimension of the program's inputs, so that it is no weight."""
         return self._pairs.get(frozenset((one, other)), False)
 
 
@@ -170,14 +170,14 @@ def _candidates(entry: Function, settled: Settled) -> Iterable[Candidate]:
 
 
 def _share(block: Block, blocks: Sequence[Block]) -> float:
-    """How much of a dimension one of its blocks is."""
+    """The share of a block in its dimension."""
     if not all(isinstance(b, int) for b in blocks):
         return 1 / len(blocks)
     return cast(int, block) / sum(cast("list[int]", blocks))
 
 
 def _elements(type: Type, path: tuple[int, ...]) -> int:
-    """How many numbers a leaf holds; 1 if that is not known."""
+    """The number of elements of a leaf; 1 if it is unknown."""
     leaf = type
     for k in path:
         assert isinstance(leaf, TupleType)
@@ -206,7 +206,7 @@ def _indivisible(entry: Function, candidate: Candidate, others: Iterable[Candida
 
 
 def _stated(entry: Function, by_hand: Sequence[str]) -> dict[str, int]:
-    """Splits stated by hand: from a parameter's name to a dimension. Raises ProgramError for what is none."""
+    """Splits by option: from a parameter's name to a dimension. Raises ProgramError for invalid ones."""
     found: dict[str, int] = {}
     for word in by_hand:
         name, _, axis = word.removeprefix("%").rpartition(":")
@@ -233,7 +233,7 @@ def _bad(entry: Function, message: str, hint: str | None = None) -> ProgramError
 
 
 def _stated_places(entry: Function, stated: Mapping[str, int], settled: Settled, size: int) -> dict[Place, Blocks]:
-    """Only what is stated is split, of the optimizer's state what belongs to it; blocks are found all the same."""
+    """The dimensions of stated parameters and of their optimizer state; blocks are derived."""
     found: dict[Place, Blocks] = {}
     state = {p.name for p in entry.params if "state" in p.roles}
     for index, param in enumerate(entry.params):
@@ -263,6 +263,6 @@ def _state(name: str, type: Type, split: Mapping[Place, Blocks], path: tuple[int
     axes = [axis for axis in range(len(shape)) if (name, path, axis) in split]
     if not axes:
         return WHOLE
-    # Of two, along the longer one: what is gathered before a product, or scattered after it, is the shorter one then.
+    # Of two, the longer one: then the shorter one is gathered before a product, or scattered after it.
     axis = max(axes, key=lambda axis: dim if isinstance(dim := shape[axis], int) else 0)
     return Split(axis, split[name, path, axis])

@@ -1,7 +1,7 @@
-"""The loss of a forward program, and the gradient of what it is computed from.
+"""The loss of a forward program, and its gradient with respect to the program's result.
 
-The loss is a sum over the batch, scaled: so the losses and gradients of the parts of a batch, on other devices or in
-other microbatches, add up to those of the whole, whatever the parts are. It is computed in Float32 at least.
+The loss is a scaled sum over the batch: so losses and gradients of parts of the batch, on several devices or in several
+microbatches, add up to those of the whole batch. It is computed in at least Float32.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INT64, FLOAT32 = DTYPES["Int64"], DTYPES["Float32"]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss, the gradient of what it is computed from, and the parameters that it takes."""
+    """The loss, its gradient with respect to the program's result, and the parameters that it takes."""
 
     loss: Arg
     seed: Arg
@@ -50,7 +50,7 @@ class Loss:
 
 
 def batch_axis(analysis: Analysis, entry: Function, scored: str) -> int:
-    """Along which dimension a result has the batch: the one that grows with it; the first where none tells."""
+    """The batch dimension of a result: the one whose size grows with the batch; the first if that is unknown."""
     before = type_of(analysis.states[entry.name][scored])
     wide: list[Param] = []
     sizes: set[object] = set()
@@ -64,7 +64,7 @@ def batch_axis(analysis: Analysis, entry: Function, scored: str) -> int:
         wide.append(param)
     leading = all(param.roles.get("batch", 0) == 0 for param in entry.params)
     if leading and isinstance(before, TensorType) and before.shape and sizes == {before.shape[0]}:
-        return 0  # as nearly always: it need not be looked for
+        return 0  # the usual case, without a search
     larger = replace(entry, params=tuple(wide))
     found = check(Module(larger if f is entry else f for f in analysis.module))
     if found.errors:
@@ -78,7 +78,7 @@ def batch_axis(analysis: Analysis, entry: Function, scored: str) -> int:
 
 
 def chosen_loss(loss: str, entry: Function, scored: Type) -> str:
-    """The loss that is meant, where `auto` leaves it to the program."""
+    """The loss, with `auto` resolved by the program's inputs and result."""
     if loss != "auto":
         return loss
     if isinstance(scored, TensorType) and scored.shape == ():
@@ -91,7 +91,7 @@ def chosen_loss(loss: str, entry: Function, scored: Type) -> str:
 def written_loss(
     f: FunctionBuilder, entry: Function, scored: str, type: Type, loss: str, reduction: str, loss_scale: str | None
 ) -> Loss:
-    """Write the loss of the value `scored`. `loss_scale`: what its gradient is multiplied with. Raises ProgramError."""
+    """Write the loss of the value `scored`. `loss_scale`: a factor of its gradient. Raises ProgramError."""
     if isinstance(type, TupleType):
         raise bad_loss(entry, f"expected one tensor for the loss, found `{type}`")
     if loss == "none":
@@ -103,7 +103,7 @@ def written_loss(
         return Loss(scored, given, ())
     dtype = type.dtype if isinstance(type, TensorType) else None
     narrow = dtype is not None and dtype.bytes < FLOAT32.bytes
-    # The sum over a batch is more than a narrow element type can hold.
+    # A sum over the batch may overflow a narrow element type.
     compared = f.apply("Cast", scored, to=FLOAT32, results=(f"{scored}_wide",))[0] if narrow else scored
     made = _mse if loss == "mse" else _cross_entropy
     found = made(f, entry, compared, FLOAT32 if narrow else dtype, type, reduction, loss_scale)
@@ -127,7 +127,7 @@ def _mse(
     stated = AnyType(device) if dtype is None and shape is None else TensorType(dtype, shape, device)
     target = f.fresh("target")
     (total,) = f.apply("MSELoss", p, target, reduction="sum", results=("loss",))
-    loss, scale = scaled(f, total, target, type, dtype, reduction)  # the target is whole from the start
+    loss, scale = scaled(f, total, target, type, dtype, reduction)  # the target is not split
     scale = _times(f, scale, loss_scale, dtype)
     (seed,) = f.apply("MSELossGrad", scale, p, target, reduction="sum", results=(f"d{p}",))
     return Loss(loss, seed, (Param(target, stated, NO_ATTRIBUTES if shape == () else BATCH),))
@@ -148,7 +148,7 @@ def _cross_entropy(
         raise bad_loss(entry, message)
     target = f.fresh("target")
     rows, labels = scores, target
-    if len(shape) > 2:  # the classes are expected behind the first dimension
+    if len(shape) > 2:  # the op expects classes in dimension 1
         (rows,) = f.apply("Flatten", scores, axis=len(shape) - 1, results=(f"{scores}_rows",))
         (labels,) = f.apply("Reshape", target, Literal((-1,)), results=("labels",))
     (total,) = f.apply("SoftmaxCrossEntropyLoss", rows, labels, reduction="sum", results=("loss",))
@@ -183,8 +183,8 @@ def scaled(
 def with_further(
     f: FunctionBuilder, loss: Arg, further: str, dtype: DType, scored: Type, loss_scale: str | None
 ) -> tuple[Arg, Arg]:
-    """The loss of a value of the type `scored`, and a further scalar in `dtype`, added; the gradient of the latter."""
-    if isinstance(scored, TensorType) and scored.shape == () and scored.dtype is not dtype:  # a loss as it was given
+    """The loss of a value of the type `scored`, plus a further scalar in `dtype`, and the gradient of that scalar."""
+    if isinstance(scored, TensorType) and scored.shape == () and scored.dtype is not dtype:  # the result is the loss
         (loss,) = f.apply("Cast", loss, to=dtype)
     (total,) = f.apply("Add", loss, further, results=("total_loss",))
     return total, _times(f, _number(1.0, dtype), loss_scale, dtype)
@@ -202,6 +202,6 @@ def _times(f: FunctionBuilder, scale: Arg, loss_scale: str | None, dtype: DType 
 
 
 def bad_loss(entry: Function, message: str) -> ProgramError:
-    """The refusal of a loss that the model does not fit."""
+    """The error for a loss that does not fit the model."""
     hint = "`loss=` takes mse, cross_entropy or none"
     return ProgramError([Diagnostic(codes.BAD_LOSS, Site(entry.name, len(entry.body) - 1), message, (), hint)])

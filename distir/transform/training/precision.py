@@ -1,9 +1,9 @@
-"""In which element types a training step holds weights, computes, and adds up gradients.
+"""The element types in which a training step holds weights, computes, and accumulates gradients.
 
-A precision is chosen for the weights. What is computed with them follows: where a value of another floating-point type
-meets one of theirs in an op, it is cast. So what a program computes of positions alone keeps its type until it meets
-an activation, as in frameworks, and what it casts to Float32 itself stays Float32. Ops such as normalisations, softmax
-and losses compute in Float32 whatever their operands are.
+A precision sets the element type of weights, and the type of what is computed with them follows: if an op combines
+their type with another floating-point type, the other operand is cast. So values computed from positions alone keep
+their type until an op combines them with an activation, as in frameworks, and values that the program itself casts to
+Float32 stay Float32. Normalisations, softmax and losses compute in Float32 for any operands.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ PRECISIONS: Final[dict[str, Precision]] = {
     "mixed": Precision(DTYPES["BFloat16"], masters=True, gradients=FLOAT32),
     "fp16": Precision(DTYPES["Float16"], masters=True, gradients=FLOAT32, scaled=True),
 }
-"""By name. With Adam, bytes per parameter are 16 for `fp32`, 12 for `bf16`, 18 for `mixed` and `fp16`."""
+"""The precisions. With Adam, bytes per parameter are 16 for `fp32`, 12 for `bf16`, 18 for `mixed` and `fp16`."""
 
 GRADIENTS: Final[dict[str, DType | None]] = {
     "auto": None,
@@ -80,7 +80,7 @@ GRADIENTS: Final[dict[str, DType | None]] = {
     "bf16": DTYPES["BFloat16"],
     "fp16": DTYPES["Float16"],
 }
-"""The element types in which gradients are added up, by the words after `gradients=`."""
+"""The element types in which gradients are accumulated, by the words after `gradients=`."""
 
 
 MASTERS: Final = ("beside", "only")
@@ -94,7 +94,7 @@ def needs_master(type: Type) -> bool:
 
 
 def widened(type: Type) -> Type:
-    """The type of what is kept of a weight: as wide as Float32 at least."""
+    """The type of a weight's optimizer state: at least as wide as Float32."""
     if isinstance(type, TupleType):
         return TupleType(tuple(map(widened, type.items)))
     if isinstance(type, TensorType) and type.dtype is not None and type.dtype.bytes < FLOAT32.bytes:
@@ -105,8 +105,8 @@ def widened(type: Type) -> Type:
 def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str], target: DType) -> Module:
     """The program with the weights in another element type, and all that is computed with them.
 
-    `weights` are parameters of the entry function. Values that pass from function to function in the weights' own
-    element type get the new one. Raises ProgramError where an op does not take it.
+    `weights` are parameters of the entry function. Arguments and results of functions in the weights' old element type
+    get the new one. Raises ProgramError if an op does not take it.
     """
     state = analysis.states[entry.name]
     leaves = [leaf for name in weights for leaf in types.leaves(type_of(state[name]))]
@@ -127,7 +127,7 @@ def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str
 def with_only_masters(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, dict[str, str]]:
     """The program with these parameters in Float32, cast at its start to the types in which it computes with them.
 
-    So master weights are the weights, and no others are held. Gives the casts by the parameters' names.
+    So the master weights are the only weights. Returns the casts by the parameters' names.
     """
     f = namer(entry)
     casts: dict[str, str] = {}
@@ -143,7 +143,7 @@ def with_only_masters(module: Module, entry: Function, weights: Collection[str])
 
 
 def _cast(f: FunctionBuilder, name: str, found: Type, wanted: Type) -> str:
-    """Write the cast of a value from one type to another that differs in element types alone."""
+    """Write the cast of a value to a type that differs in element types alone."""
     if isinstance(found, TupleType) and isinstance(wanted, TupleType):
         items = f.apply("UnpackTuple", name, results=(name,) * len(found.items))
         pairs = zip(items, found.items, wanted.items, strict=True)
@@ -156,7 +156,7 @@ def _cast(f: FunctionBuilder, name: str, found: Type, wanted: Type) -> str:
 
 @dataclass(slots=True)
 class _Retyped:
-    """Functions in the new element type, callees before callers. `own`: the element types that it replaces."""
+    """Rewrites functions to a new element type, callees before callers. `own`: the element types that it replaces."""
 
     own: frozenset[DType]
     target: DType
@@ -167,7 +167,7 @@ class _Retyped:
     """By function: the parameters that stay in Float32."""
 
     def measures(self, function: Function) -> set[str]:
-        """The parameters that are nothing but scales of 8-bit floats, or what these follow from."""
+        """The parameters used only as scales of 8-bit floats, or to compute such scales."""
         found: dict[str, bool] = {}
         for statement in function.body:
             if isinstance(statement, Call):
@@ -182,7 +182,7 @@ class _Retyped:
         return self.kept[function.name]
 
     def rewrite(self, function: Function, state: State, given: Collection[str]) -> None:
-        """Add a function, the parameters in `given` having the new element type."""
+        """Add a function, with the parameters in `given` in the new element type."""
         body = _Body(self, function, state, namer(function))
         params: list[Param] = []
         for param in function.params:
@@ -202,13 +202,13 @@ class _Retyped:
         self.functions[function.name] = Function(function.name, tuple(params), (*body.f.body, Return(returned)))
 
     def renewed(self, found: Type) -> Type:
-        """The type with the new element type for the weights' own ones."""
+        """The type with the weights' old element types replaced by the new one."""
         return _with_dtypes(found, lambda dtype: self.target if dtype in self.own else dtype)
 
 
 @dataclass(slots=True)
 class _Body:
-    """One function's body as it is written again. `types`: of its values, in their new element types."""
+    """Rewrites one function's body. `types`: those of its values, in their new element types."""
 
     of: _Retyped
     function: Function
@@ -221,7 +221,7 @@ class _Body:
         return type_of(self.value(arg))
 
     def value(self, arg: Arg) -> Value:
-        """What is known of an argument, in its new element type."""
+        """The type or known value of an argument, in its new element type."""
         if isinstance(arg, tuple):
             return tuple(map(self.value, arg))
         if not isinstance(arg, str) or arg == DISCARD:
@@ -255,18 +255,18 @@ class _Body:
             self.define(statement.results, found)
 
     def define(self, results: Sequence[str], found: Sequence[Type]) -> None:
-        """What results are: as before, in the element types that are found."""
+        """Set the types of results: as before, with new element types."""
         for name, new in zip(results, found, strict=True):
             if name != DISCARD:
                 self.types[name] = _like(type_of(self.state[name]), new)
 
     def narrowed(self, arg: Arg) -> Arg:
-        """An operand of an op that has operands of the new element type, and perhaps of others."""
+        """An operand, cast if the op combines the new element type with others."""
         found = self.type(arg)
         return arg if _float(found) in (None, self.of.target) else self.cast(arg, self.of.target)
 
     def passed(self, arg: Arg, wanted: Type) -> Arg:
-        """An argument of a call, as the function takes it."""
+        """An argument of a call, cast to the parameter's type."""
         found, to = _float(self.type(arg)), _float(wanted)
         return arg if found is None or to is None or found is to else self.cast(arg, to)
 
@@ -289,12 +289,12 @@ class _Body:
 
 
 def _follows(statement: Apply, to: DType) -> bool:
-    """Whether an op that states the element type of its result has another one now."""
+    """Whether an op with the element type of its result as an attribute must get the new one."""
     return statement.op in MEASURES or (statement.op == "Cast" and to.bytes < FLOAT32.bytes)
 
 
 def _float(found: Type) -> DType | None:
-    """The floating-point type of a tensor's elements; None if it has none, or none that is known."""
+    """The floating-point element type of a tensor; None if it is unknown or no float."""
     dtype = found.dtype if isinstance(found, TensorType) else None
     return dtype if dtype is not None and dtype.kind == "float" else None
 
@@ -308,7 +308,7 @@ def _with_dtypes(found: Type, new: Callable[[DType], DType]) -> Type:
 
 
 def _like(before: Type, new: Type) -> Type:
-    """What is known of a value before, with the element types that it has now."""
+    """A value's former type or known value, with its new element types."""
     if isinstance(before, TupleType) and isinstance(new, TupleType) and len(before.items) == len(new.items):
         return TupleType(tuple(map(_like, before.items, new.items)))
     if isinstance(before, TensorType) and isinstance(new, TensorType):

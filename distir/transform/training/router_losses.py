@@ -1,14 +1,14 @@
-"""What routers add to the loss: for an even load of the experts, and against large logits.
+"""Auxiliary losses of routers: for load balance among experts, and against large logits (z-loss).
 
 Of each sequence, in each layer with E experts of which a token takes k: the loss for balance is E / k times the sum
 over experts of the share of the tokens that each has, times its mean score (Fedus et al., arXiv:2101.03961). An even
 load gives 1, as in Megatron and DeepSeek-V3. The z-loss is the mean of the squared logarithm of the sum of the logits'
-exponentials (Zoph et al., arXiv:2202.08906). Scores are softmaxes, or sigmoids divided by their sum. All is computed in
-Float32 at least, and handed up to the entry function as further results of the functions between.
+exponentials (Zoph et al., arXiv:2202.08906). Scores are softmaxes, or sigmoids divided by their sum. Losses are
+computed in at least Float32; functions return them to the entry function as further results.
 
-Sequences are groups of `Route`: all dimensions before the last two of its logits. So parts of a batch, on other devices
-or in other microbatches, have losses that add up to those of the whole. Where there is no such dimension, all tokens
-are one group.
+Sequences are groups of `Route`: all dimensions before the last two of its logits. So the losses of parts of a batch, on
+several devices or in several microbatches, add up to those of the whole. Without such a dimension, all tokens are one
+group.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FLOAT32 = DTYPES["Float32"]
 def with_router_losses(
     analysis: Analysis, entry: Function, balance: float, z: float, reduction: str
 ) -> tuple[Module, str, DType]:
-    """The module that computes these losses of all routers, times their coefficients.
+    """The module that computes the auxiliary losses of all routers, times their coefficients.
 
     Also the value of the entry function that is their sum over layers, and their mean or sum (`reduction`) over
     sequences, with its element type. Raises StepError where no function that the entry function reaches has a router,
@@ -64,7 +64,7 @@ class _Routers:
     z: float
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     sums: dict[str, str] = field(default_factory=dict[str, str])
-    """By function that has a router, or calls one that has: the value that is the sum of its losses."""
+    """By function with a router, directly or in callees: the name of the sum of its losses."""
     types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
 
     def rewrite(self, function: Function, is_entry: bool) -> None:
@@ -92,7 +92,7 @@ class _Routers:
         self.functions[function.name] = replace(function, body=(*f.body, Return(returned)), result_types=stated)
 
     def add(self, f: FunctionBuilder, loss: str, found: TensorType) -> None:
-        """One more loss in the function that is written."""
+        """Add a loss to the sum of the current function."""
         if f.name not in self.sums:
             self.sums[f.name], self.types[f.name] = loss, found
             return
@@ -147,7 +147,7 @@ class _Routers:
 
 
 def _routers(body: tuple[Statement, ...]) -> dict[int, tuple[Apply, str | None]]:
-    """By where its losses are written: a router, and the choices of each expert, where the program counts them."""
+    """By statement after which the losses are written: a router, and the tokens per expert, if counted."""
     found: dict[str, tuple[int, Apply, str | None]] = {}
     for index, statement in enumerate(body):
         if isinstance(statement, Apply) and statement.op == "Route":

@@ -1,9 +1,8 @@
-"""What is done to gradients before the optimizer takes them: added up in a type, clipped, unscaled.
+"""Processing of gradients before the update: accumulation in an element type, clipping, unscaling.
 
-Clipping and loss scaling come down to one factor, with which the optimizer multiplies each gradient. It follows from
-the sum of the squares of all gradients, one scalar: transforms add it up over shards, stages and partitions, and each
-value that several devices hold counts once. If the sum is not finite, no gradient can be trusted, and with loss scaling
-the step is left out.
+Clipping and loss scaling yield one factor by which the optimizer multiplies each gradient. It is computed from one
+scalar, the sum of squares of all gradients, which transforms reduce over shards, stages and partitions, counting
+replicated values once. If the sum is not finite, loss scaling skips the step.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ FIRST_SCALE = 65536.0
 
 @dataclass(frozen=True, slots=True)
 class LossScaling:
-    """The scale at the beginning; `dynamic`: whether it changes with the gradients."""
+    """The initial scale; `dynamic`: whether it adapts to the gradients."""
 
     first: float
     dynamic: bool
@@ -43,7 +42,7 @@ class LossScaling:
 
 @dataclass(frozen=True, slots=True)
 class ScaleState:
-    """The parameters that hold the loss scale, and count the steps since gradients were not finite."""
+    """The parameters that hold the loss scale, and the number of steps since gradients were last not finite."""
 
     params: tuple[Param, ...]
 
@@ -54,7 +53,7 @@ class ScaleState:
 
 
 def scale_state(f: FunctionBuilder, scaling: LossScaling, device: Device) -> ScaleState:
-    """The parameters for a loss scale. A fixed one is kept, too, so that the device has it."""
+    """The parameters for a loss scale. A fixed scale is a parameter too, so that it is on the device."""
 
     def state(hint: str, dtype: DType, initial: float) -> Param:
         roles = Attributes({"state": True, "initial": initial})
@@ -65,7 +64,7 @@ def scale_state(f: FunctionBuilder, scaling: LossScaling, device: Device) -> Sca
 
 
 def next_scale(f: FunctionBuilder, state: ScaleState, factor: str) -> tuple[Arg, ...]:
-    """Write what the scale becomes for the next step."""
+    """Write the update of the loss scale for the next step."""
     names = [p.name for p in state.params]
     if len(names) == 1:
         return (names[0],)
@@ -75,9 +74,9 @@ def next_scale(f: FunctionBuilder, state: ScaleState, factor: str) -> tuple[Arg,
 def added_up_in(
     f: FunctionBuilder, gradients: Mapping[str, Arg], stated: Mapping[str, Type], dtype: DType | None
 ) -> dict[str, Arg]:
-    """Write the gradients in the element type in which they are added up; None: as they come.
+    """Write casts of the gradients to the element type in which they are accumulated; None: no casts.
 
-    Each is cast as soon as it is there, so that the narrow one does not stay.
+    Each is cast as soon as it is computed, so that the narrow one is freed.
     """
     if dtype is None:
         return dict(gradients)
@@ -99,7 +98,7 @@ def added_up_in(
 def gradient_factor(
     f: FunctionBuilder, gradients: Sequence[tuple[Arg, Type]], clip: float | None, scale: str | None
 ) -> str:
-    """Write what each gradient is to be multiplied with. Each is given with the type of its weight."""
+    """Write the factor of all gradients. Gradients are given with the types of their weights."""
     wide = any(isinstance(leaf, TensorType) and leaf.dtype is FLOAT64 for _, t in gradients for leaf in types.leaves(t))
     attrs = {"to": FLOAT64} if wide else {}
     squares = [

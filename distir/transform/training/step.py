@@ -1,7 +1,7 @@
 """The step `grad`: the training step of a forward program.
 
-The forward program in the chosen precision, its loss, the backward pass, what is done to gradients, and updates, one
-after the other; each is a module of this package.
+It consists of the forward program in the chosen precision, its loss, the backward pass, the processing of gradients,
+and the updates; each is a module of this package.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ NO_OPTIMIZER = "none"
 
 
 class _Optimizers(Collection[str]):
-    """The names of optimizers, those of plugins too, and the word for none."""
+    """The names of optimizers, including those of plugins, and the word for none."""
 
     def __contains__(self, name: object) -> bool:
         return name == NO_OPTIMIZER or name in OPTIMIZERS
@@ -258,7 +258,7 @@ def grad(
 def _chosen(
     optimizer: str, options: Mapping[str, Constant], rate: ChosenRate, precision: Precision, no_decay: str
 ) -> Chosen | None:
-    """The optimizer with its options; None where gradients are returned. Raises StepError for what it lacks."""
+    """The optimizer with its options; None if gradients are returned. Raises StepError for options that it lacks."""
     rule: OptimizerRule | None = OPTIMIZERS[optimizer] if optimizer != NO_OPTIMIZER else None
     has = rule.options if rule is not None else ()
     for name in options:
@@ -282,7 +282,7 @@ def _chosen(
 
 
 def _check_takes(rule: OptimizerRule, optimizer: str, operand: str, use: str) -> None:
-    """Raise StepError where an optimizer lacks an optional operand that is needed for `use`, if that says anything."""
+    """Raise StepError if `use` names an optional operand's purpose and the optimizer lacks that operand."""
     if use and all(known.name != operand for known in rule.op.operands):
         raise StepError(
             f"`optimizer={optimizer}` cannot be used with {use}: `{rule.op.name}` has no operand `{operand}`"
@@ -331,7 +331,7 @@ def _checked(module: Module) -> Analysis:
 
 
 def _check_forward(entry: Function) -> None:
-    """Raise StepError for a program that updates its weights: its gradient would update them twice."""
+    """Raise StepError for a program that already updates its weights."""
     ops = {rule.op.name for rule in OPTIMIZERS.values()}
     weights = {p.name for p in entry.params if "param" in p.roles or "state" in p.roles}
     for statement in entry.body:
@@ -345,7 +345,7 @@ def _check_forward(entry: Function) -> None:
 def _whole(
     entry: Function, found: Differentiation, tail: list[Statement], returned: list[Arg], params: list[Param]
 ) -> Function:
-    """The entry function: the forward program, then what was written behind it."""
+    """The entry function: the forward program, then the statements written after it."""
     used = {name for s in tail for name in names(operands(s))} | set(names(returned))
     forward = found.kept.forward(entry.name, used)[:-1]
     body = live([*forward, *tail], names(returned))

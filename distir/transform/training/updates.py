@@ -1,7 +1,7 @@
 """The optimizer's updates: new weights and state, from gradients.
 
-Weights narrower than Float32 may have master weights, state in Float32 that the optimizer updates; the weights are then
-these, rounded. Which state an optimizer has follows from its op (`distir.ops.optimizer`).
+Weights narrower than Float32 may have master weights: optimizer state in Float32 that is updated, and then rounded to
+the weights. The op of an optimizer defines its state (`distir.ops.optimizer`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ChosenRate:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """An optimizer and its options. `no_decay`: whether weights of one dimension or none are left undecayed."""
+    """An optimizer and its options. `no_decay`: whether weights with less than two dimensions are exempt from decay."""
 
     rule: OptimizerRule
     options: Mapping[str, Constant]
@@ -54,7 +54,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What the step returns besides the loss, and the parameters that it takes: the state, and then others."""
+    """The values that the step returns besides the loss, and the parameters that it takes: the state, then others."""
 
     results: tuple[Arg, ...]
     params: tuple[Param, ...]
@@ -70,7 +70,7 @@ def updates(
 ) -> Updates:
     """Write the updates of weights.
 
-    `factor`: what gradients are multiplied with; `skips`: whether it may be 0, and the step then does not count.
+    `factor`: the factor of gradients; `skips`: whether it may be 0, in which case the step is not counted.
     """
     rule = chosen.rule
     masters = {w.name: _master(f, w) for w in weights if chosen.masters and needs_master(w.type)}
@@ -101,7 +101,7 @@ def updates(
 
 
 def zeros(f: FunctionBuilder, name: str, type: Type) -> Arg:
-    """The gradient of a weight that the loss does not hang on."""
+    """The gradient of a weight on which the loss does not depend."""
     if isinstance(type, TupleType):
         items = f.apply("UnpackTuple", name, results=len(type.items))
         parts = [zeros(f, item, t) for item, t in zip(items, type.items, strict=True)]
@@ -129,12 +129,12 @@ def _reshaped(found: Type, kind: str, rule: OptimizerRule) -> Type:
 
 
 def device_of(weights: Sequence[Param]) -> Device:
-    """Where the weights are, and so the scalars that go with them."""
+    """The device of the weights, and so of the scalars used with them."""
     return types.device_of(weights[0].type)
 
 
 def _rate(f: FunctionBuilder, chosen: Chosen, step: Param | None) -> tuple[str | None, tuple[Param, ...]]:
-    """The value that is the learning rate, if it is one, and the parameter that holds it."""
+    """The value that holds the learning rate, if any, and its parameter."""
     if chosen.rate.is_input:
         param = Param(f.fresh("lr"), TensorType(FLOAT32, (), HOST), NO_ATTRIBUTES)
         return param.name, (param,)
@@ -149,14 +149,14 @@ def _rate(f: FunctionBuilder, chosen: Chosen, step: Param | None) -> tuple[str |
 
 
 def _options(chosen: Chosen, w: Param) -> dict[str, Constant]:
-    """The attributes of a weight's update, without those that are as the op has them."""
+    """The attributes of a weight's update, without those equal to the op's defaults."""
     found = {**chosen.rule.fixed, **chosen.options}
     if chosen.rate.given is not None and chosen.rate.schedule is None:
         found["lr"] = chosen.rate.given
     if chosen.no_decay and _is_flat(w):
         found.pop("weight_decay", None)
     if not found.get("weight_decay"):
-        found.pop("decoupled", None)  # it says how weights decay
+        found.pop("decoupled", None)  # weight decay
     return found
 
 
@@ -168,7 +168,7 @@ def _is_flat(w: Param) -> bool:
 
 
 def _counted(f: FunctionBuilder, step: Param, factor: str | None) -> Arg:
-    """The number of the next step; one that is left out does not count."""
+    """The number of the next step; a skipped step is not counted."""
     if factor is None:
         return f.apply("Add", step.name, 1, results=(f"{step.name}_new",))[0]
     (taken,) = f.apply("Greater", factor, 0.0, results=("taken",))

@@ -1,4 +1,4 @@
-"""The entry function's body with each weight partitioned: who sums, who updates, who is sent what, and when."""
+"""The entry function's body with partitioned weights: reductions of gradients, updates, exchanges of weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rewritten(
     stage: int,
     narrow: Mapping[str, DType] | None = None,
 ) -> list[Statement]:
-    """The statements of the entry function, all but its `return`, after a stage of ZeRO: 1, 2 or 3.
+    """The statements of the entry function after ZeRO stage 1, 2 or 3, without the `return`.
 
     `narrow`: the element types of what has fewer bits than Float32; where it is given, gradients are summed whole, in
     Float32.
@@ -45,12 +45,12 @@ def rewritten(
 
 @dataclass(slots=True)
 class _Edits:
-    """What changes in a body, by the number of the statement where it does."""
+    """Edits of a body, by statement number."""
 
     uses: Uses
     namer: FunctionBuilder
     made: set[int] = field(default_factory=set[int])
-    """The statements that give gradients."""
+    """The statements that compute gradients."""
     before: defaultdict[int, list[Statement]] = field(default_factory=lambda: defaultdict(list))
     after: defaultdict[int, list[Statement]] = field(default_factory=lambda: defaultdict(list))
     dropped: set[int] = field(default_factory=set[int])
@@ -68,7 +68,7 @@ class _Edits:
 
 
 def _reduce(edits: _Edits, group: WeightGroup, partition: Partition, early: bool) -> None:
-    """Sum the gradients where they are needed only; `early`: as soon as they are there."""
+    """Reduce gradients to the devices that need the sum; `early`: as soon as they are computed."""
     summed = edits.uses.entry.body[group.reduce]
     stream = summed.stream if isinstance(summed, Apply) else ""
     reduce = reducing(group, partition, group.sums, group.gradients, stream)
@@ -104,9 +104,9 @@ def _reduce_in_float32(edits: _Edits, group: WeightGroup, partition: Partition, 
 
 
 def _side_by_side(edits: _Edits, index: int) -> int:
-    """The last of the statements that unpack gradients on one device after the other, at or after a statement.
+    """The last of consecutive statements, from one on, that unpack gradients on several devices.
 
-    What is reduced over some of these devices, and what over all, is in the same order on each of them then.
+    So reductions over some of these devices, and over all, have the same order on each of them.
     """
     body = edits.uses.entry.body
     while index + 1 in edits.made and isinstance(s := body[index + 1], Apply) and s.op == "UnpackTuple":
@@ -115,7 +115,7 @@ def _side_by_side(edits: _Edits, index: int) -> int:
 
 
 def _update_by_owner(edits: _Edits, group: WeightGroup, owner: Owner, stage: int) -> None:
-    """One device updates the weight. Before stage 3 it sends it to the others, which put it in the old one's memory."""
+    """The owner updates the weight. Before stage 3 it sends it to the others, into the old weight's memory."""
     for indices in (group.updates, group.writes):
         edits.dropped.update(index for rank, index in enumerate(indices) if rank != owner.rank)
     others = [rank for rank, name in enumerate(group.new) if rank != owner.rank and _needed(edits, name, stage)]
@@ -129,13 +129,13 @@ def _update_by_owner(edits: _Edits, group: WeightGroup, owner: Owner, stage: int
 
 
 def _needed(edits: _Edits, name: str, stage: int) -> bool:
-    """Whether a device must get a new weight that it did not compute. From stage 3 on, it is not returned."""
+    """Whether a device needs a new weight that it did not compute. In stage 3 weights are not returned."""
     last = len(edits.uses.entry.body) - 1
     return any(stage < 3 or place != last for place in edits.uses.mentioned.get(name, ()))
 
 
 def _update_in_parts(edits: _Edits, group: WeightGroup, along: Along, stage: int) -> None:
-    """Every device updates its part of the weight; before stage 3 they exchange them."""
+    """Every device updates its part of the weight; before stage 3 the parts are gathered."""
     entry = edits.uses.entry
     parts: list[str] = []
     for rank, index in enumerate(group.writes):
@@ -157,7 +157,7 @@ def _update_in_parts(edits: _Edits, group: WeightGroup, along: Along, stage: int
 
 
 def _part(name: str, weight: str, group: WeightGroup, along: Along, rank: int) -> Apply:
-    """A replica's own part of a weight that it holds whole."""
+    """A replica's part of a weight that it holds replicated."""
     replicas = group.replicas
     if replicas.stride is not None:
         attrs = Attributes({"axis": along.axis, "size": replicas.size, "stride": replicas.stride})

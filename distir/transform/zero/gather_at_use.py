@@ -1,8 +1,8 @@
-"""Functions that take weights in tuples, when weights are partitioned: they take parts, and gather before each use.
+"""ZeRO-3 within functions: those that take weights in tuples take parts instead, and gather them before each use.
 
-A pipeline's functions for a stage, or for a round of microbatches, only hand weights on to layers. So these, and not
-the functions that hold them, get a weight whole, for as long as they run. A weight that is cast to a narrower type is
-cast where it is held, and sent in that type.
+A pipeline's functions for stages and rounds of microbatches only pass weights on to layers. So a weight is gathered for
+each layer's call, and freed after it. A weight that is cast to a narrower type is cast before it is gathered, and sent
+in that type.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from distir.transform.zero.slots import Held, Partitioned, Slot, ranks_of
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A statement that needs a weight whole: its number, and the name by which it mentions it."""
+    """A statement that needs a whole weight: its number, and the name that it uses."""
 
     place: int
     name: str
@@ -43,16 +43,16 @@ class _Use:
 
 @dataclass(slots=True)
 class GatherAtUse:
-    """Rewrites an entry function, and those that it calls, for weights of which each replica holds a part."""
+    """Rewrites an entry function, and its callees, for weights of which each replica holds a part."""
 
     module: Module
     partitioned: Partitioned
     made: dict[tuple[str, Hashable], Function] = field(default_factory=dict[tuple[str, Hashable], Function])
-    """The functions that take parts, by the one that took wholes and what they take."""
+    """The rewritten functions, by original function and the weights in its arguments."""
     taken: set[str] = field(default_factory=set[str])
 
     def entry(self, entry: Function) -> Function:
-        """The entry function, which holds parts under the names of the weights; its parameters are as they were."""
+        """The entry function, in which the names of weights mean parts. Its parameters are not changed here."""
         held = {
             name: Slot(number, rank)
             for number, group in enumerate(self.partitioned.groups)
@@ -63,7 +63,7 @@ class GatherAtUse:
         return replace(entry, body=tuple(_Body(self, entry, held, own).rewritten()), result_types=None)
 
     def taking(self, name: str, helds: Sequence[Held | None]) -> Function:
-        """A function for arguments that hold weights in tuples."""
+        """The rewritten function for arguments that hold weights in tuples."""
         key, _ = self.partitioned.key(helds)
         if (name, key) not in self.made:
             function = self.module.functions[name]
@@ -79,7 +79,7 @@ class GatherAtUse:
 
 
 def fresh(hint: str, taken: set[str]) -> str:
-    """A name for a function that is not taken, which it is then."""
+    """A free function name, which is then taken."""
     number = 1
     while f"{hint}_{number}" in taken:
         number += 1
@@ -88,16 +88,16 @@ def fresh(hint: str, taken: set[str]) -> str:
 
 
 class _Body:
-    """The body of one function. `own`: statements that are left as they are."""
+    """Rewrites the body of one function. `own`: statements that are left unchanged."""
 
     def __init__(self, owner: GatherAtUse, function: Function, held: Mapping[str, Held], own: Collection[int]) -> None:
         self.owner, self.function, self.own = owner, function, own
         self.held: dict[str, Held] = dict(held)
         self.namer: FunctionBuilder = namer(function)
         self.sources: dict[str, str] = {}
-        """By name of a weight that is cast, what it is a cast of: it is cast where it is used."""
+        """By name of a cast weight: the weight. Casts move to the uses."""
         self.uses: dict[tuple[int, int], list[_Use]] = {}
-        """By weight and rank."""
+        """By weight and rank: the statements that need it whole."""
 
     def rewritten(self) -> list[Statement]:
         """The statements."""
@@ -114,7 +114,7 @@ class _Body:
         return found
 
     def _handed_on(self, index: int, statement: Statement) -> Statement | None:
-        """The statement for parts, where it hands weights on; None if it is done elsewhere."""
+        """The statement for parts if it passes weights on; None if it is written elsewhere."""
         used = [name for name in dict.fromkeys(names(operands(statement))) if name in self.held]
         if not used:
             return statement
@@ -155,12 +155,12 @@ class _Body:
         return self.held.get(arg) if isinstance(arg, str) else None
 
     def _remaining(self, args: Sequence[Arg]) -> tuple[Arg, ...]:
-        """What a tuple is made of: parts, in the type in which they are held."""
+        """The items of a tuple: parts, in the type in which they are held."""
         kept = [arg for arg in args if self.owner.partitioned.remains(self._held(arg))]
         return tuple(self.sources.get(arg, arg) if isinstance(arg, str) else arg for arg in kept)
 
     def _narrows(self, cast: Apply, name: str) -> bool:
-        """Whether the type to which a weight is cast is narrower than that in which it is held."""
+        """Whether a weight is cast to a narrower type than that in which it is held."""
         held, to = self.held[name], cast.attrs.get("to")
         if not isinstance(held, Slot) or held.cast is not None:
             return False
@@ -175,9 +175,9 @@ class _Body:
             self.uses.setdefault((slot.weight, slot.rank), []).append(_Use(index, name))
 
     def _fetch(self, weight: int, before: dict[int, list[Statement]], renamed: dict[int, dict[str, str]]) -> None:
-        """Send a weight in front of each use; what was sent dies with it.
+        """Gather a weight before each use; the gathered copy is freed after it.
 
-        All replicas run the same program, so that their first uses belong together, then their second ones, and so on.
+        All replicas run the same program, so their first uses are gathered together, then their second ones, and so on.
         """
         group, partition = self.owner.partitioned.groups[weight], self.owner.partitioned.partitions[weight]
         for together in zip_longest(*(self.uses.get((weight, rank), ()) for rank in range(len(group.devices)))):
@@ -197,14 +197,14 @@ class _Body:
                 first.append(fetching(group, partition, sources, fetched))
 
     def _parts(self, weight: int, users: Mapping[int, _Use], before: list[Statement]) -> list[str]:
-        """By rank, what is held of a weight, cast if its users cast it; nothing where another replica owns it."""
+        """By rank: the part of a weight, cast if its users cast it; absent if another replica owns the weight."""
         casts = [of.cast for use in users.values() if isinstance(of := self.held[use.name], Slot)]
         found: list[str] = []
         for rank in range(len(self.owner.partitioned.groups[weight].devices)):
             if not self.owner.partitioned.remains(Slot(weight, rank)):
                 found.append(DISCARD)
                 continue
-            # A replica that does not use it here has it under some other name.
+            # A replica that does not use the weight here holds it under another name.
             name = users[rank].name if rank in users else self._name(weight, rank)
             found.append(self.sources.get(name, name))
             if casts[0] is not None:
@@ -222,7 +222,7 @@ class _Body:
 
 
 def fetching(group: WeightGroup, partition: Partition, sources: Sequence[str], results: Mapping[int, str]) -> Apply:
-    """The statement that gives the replicas in `results` a weight whole, of what each has in `sources`."""
+    """The statement that gathers a weight into `results` on each replica, from the parts in `sources`."""
     if isinstance(partition, Owner):
         return spread(sources[partition.rank], group.devices, partition, results)
     whole = [results.get(rank, DISCARD) for rank in range(len(group.devices))]
@@ -230,7 +230,7 @@ def fetching(group: WeightGroup, partition: Partition, sources: Sequence[str], r
 
 
 def spread(source: str, devices: Sequence[int], owner: Owner, results: Mapping[int, str]) -> Apply:
-    """What the owner holds, on the devices of the ranks that `results` names."""
+    """The statement that broadcasts a weight from its owner to the ranks in `results`."""
     if len(results) == 1:
         ((rank, name),) = results.items()
         return Apply((name,), "Send", (source,), Attributes({"device": devices[rank]}))
@@ -240,9 +240,9 @@ def spread(source: str, devices: Sequence[int], owner: Owner, results: Mapping[i
 
 
 def handing_on(module: Module, entry: Function, partitioned: Partitioned) -> set[str]:
-    """The functions that hand weights on to layers themselves: a pipeline's passes of a stage, but not its rounds.
+    """The functions that pass weights directly to layers: a pipeline's passes of a stage, but not its rounds.
 
-    And those that take a weight of some of its replicas alone, so that nothing in them can be for all.
+    And those that take the weight of some replicas only, in which no collective over all replicas can be placed.
     """
     found: set[str] = set()
     calls: dict[str, set[str]] = {}

@@ -1,7 +1,7 @@
-"""What a data-parallel program holds once per replica: weights, their gradients, what the optimizer keeps of them.
+"""Finds the state that a data-parallel program replicates: weights, their gradients, and optimizer state.
 
-Found by data flow: a sum over devices that feeds nothing but updates, of weights that `@main.scatter` makes copies of
-one value. Knows nothing of how they will be partitioned.
+By data flow: a gradient is a sum over devices that only updates use, of weights that `@main.scatter` copies from one
+value. Independent of the partition.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from distir.ops.group import GROUPED
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
 
 NORM = "SquaredNorm"
-"""The op that takes the squared norm of a gradient: it can do with parts."""
+"""The op that computes the squared norm of a gradient; it also applies to parts."""
 
 ASSIGN = "Assign"
-"""The op that gives a weight a value in its own memory: that of its master weight, or what its owner sends."""
+"""The op that writes a value into a weight's memory: the cast master weight, or the weight that its owner sends."""
 
 SUMS = ("MPIAllreduce", GROUPED["MPIAllreduce"].name)
-"""The ops that sum gradients over devices, or over those that one represents."""
+"""The ops that sum gradients over devices, or over the devices that one represents."""
 
 COPYING = frozenset({"MPIBroadcast", "Send"})
-"""Ops whose results are their operand, elsewhere."""
+"""Ops that copy their operand to another device or tuple."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerState:
-    """What an optimizer keeps of a weight: parameters of the entry function, and their new values. One per replica."""
+    """A tensor of a weight's optimizer state: parameters of the entry function and their new values, by replica."""
 
     params: tuple[str, ...]
     results: tuple[str, ...]
@@ -57,9 +57,9 @@ class OptimizerState:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """The devices that hold the same. `stride`: where only the first of `size` is written down, which represents all.
+    """Devices that hold the same values. `stride`: set if the program has only the first of `size` devices, for all.
 
-    `devices`: those that are written down.
+    `devices`: those in the program.
     """
 
     devices: tuple[int, ...]
@@ -68,14 +68,14 @@ class ReplicaGroup:
 
     @classmethod
     def of(cls, devices: tuple[int, ...], reduce: Apply) -> ReplicaGroup:
-        """Those that a statement sums over, where its operands are on these devices."""
+        """The devices over which a statement sums, given those of its operands."""
         size, stride = reduce.attrs.get("size"), reduce.attrs.get("stride", 1)
         if reduce.op == SUMS[0] or not isinstance(size, int) or not isinstance(stride, int):
             return cls(devices, len(devices))
         return cls(devices, size, stride)
 
     def collective(self, op: str, results: Sequence[str], args: Sequence[str], **attrs: Constant) -> Apply:
-        """A collective over them, of a value on each that is written down."""
+        """A collective over them, of one value per device in the program."""
         if self.stride is not None:
             op, attrs = GROUPED[op].name, {**attrs, "size": self.size, "stride": self.stride}
         return Apply(tuple(results), op, tuple(args), Attributes(attrs))
@@ -83,35 +83,35 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class WeightGroup:
-    """One weight on all of its data-parallel devices; every tuple has one item per replica that is written down."""
+    """One weight on all of its data-parallel devices; every tuple has one item per replica in the program."""
 
     type: Type
-    """The weight's on the first device."""
+    """The type of the weight on the first device."""
     replicas: ReplicaGroup
     weights: tuple[str, ...]
     gradients: tuple[str, ...]
-    """What each replica finds for its part of the batch."""
+    """The gradient of each replica, for its part of the batch."""
     sums: tuple[str, ...]
-    """The sum of these, on each device."""
+    """The sum of the gradients, on each device."""
     reduce: int
     """The statement that sums them."""
     updates: tuple[int, ...]
-    """The statements that take the gradients: they update the weights, or their master weights."""
+    """The statements that use the gradients: they update the weights, or their master weights."""
     writes: tuple[int, ...]
-    """The statements that give the updated weights: the same, or those that take them from the master weights."""
+    """The statements that define the updated weights: the updates, or casts of the master weights."""
     new: tuple[str, ...]
     """The updated weights."""
     kept: tuple[OptimizerState, ...]
 
     @property
     def devices(self) -> tuple[int, ...]:
-        """The replicas' that are written down."""
+        """The devices of the replicas in the program."""
         return self.replicas.devices
 
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Where the entry function mentions and defines its values, by statement number; how often it returns each."""
+    """Use-def chains of the entry function, by statement number, and how often it returns each value."""
 
     entry: Function
     mentioned: Mapping[str, Sequence[int]]
@@ -120,16 +120,15 @@ class Uses:
 
 
 def uses_of(entry: Function) -> Uses:
-    """Where each name of a function is defined and mentioned, by index of statement."""
+    """The use-def chains of an entry function."""
     return Uses(entry, uses(entry.body), definitions(entry.body), Counter(names(entry.returned)))
 
 
 def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
-    """The weights that data-parallel devices hold copies of, in the order of the parameters.
+    """The weights that data-parallel devices replicate, in the order of the parameters.
 
-    `entry` is the module's entry function, or one that means the same. Where one device represents all replicas, its
-    weights are those of all. Raises ProgramError where there are none, or a gradient is needed whole on every
-    device.
+    `entry` is the module's entry function, or an equivalent one. If one device represents all replicas, its weights
+    represent theirs. Raises ProgramError if there are none, or if every device needs a whole gradient.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")
     if any("replicas" in p.roles for p in entry.params):
@@ -157,7 +156,7 @@ def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
 def _group(
     uses: Uses, origins: Mapping[str, Hashable], weights: Mapping[str, Type], index: int, reduce: Apply
 ) -> WeightGroup | None:
-    """The weight whose gradient a statement sums, if it is that of a weight, and of one weight only."""
+    """The weight whose gradient a statement sums; None if it sums something else, or gradients of several weights."""
     entry = uses.entry
     gradients = tuple(arg for arg in reduce.args if isinstance(arg, str))
     users = [uses.mentioned.get(name, ()) for name in reduce.results]
@@ -203,13 +202,13 @@ def _group(
 
 
 def takes_norm(entry: Function, index: int) -> bool:
-    """Whether a statement takes the squared norm of a gradient, which parts of it have, too."""
+    """Whether a statement computes the squared norm of a gradient, which also applies to parts."""
     statement = entry.body[index]
     return isinstance(statement, Apply) and statement.op == NORM
 
 
 def _assigned(uses: Uses, update: Apply, weights: Mapping[str, Type]) -> int | None:
-    """The statement that gives a weight the updated value of its master weight; None if the update is the weight's."""
+    """The statement that casts the updated master weight to the weight; None without a master weight."""
     for index in uses.mentioned.get(update.results[0], ()):
         statement = uses.entry.body[index]
         if isinstance(statement, Apply) and statement.op == ASSIGN and statement.args[1] == update.results[0]:
@@ -218,13 +217,13 @@ def _assigned(uses: Uses, update: Apply, weights: Mapping[str, Type]) -> int | N
 
 
 def _in_place(op: str) -> Mapping[int, int]:
-    """By result of an op, the operand whose memory it is written to; nothing for ops that are no updates."""
+    """By result of an update op: the operand in whose memory it is written; empty for other ops."""
     inplace = OPS[op].inplace if op in OPS else None
     return inplace if inplace is not None and inplace != "each" and inplace.get(0) == 0 else {}
 
 
 def updated_by(entry: Function, index: int, gradient: str) -> str:
-    """The value that a statement updates with a gradient; no name if it is none that does."""
+    """The value that a statement updates with a gradient; empty if it is no update."""
     statement = entry.body[index]
     if not isinstance(statement, Apply) or not _in_place(statement.op) or statement.args[1:2] != (gradient,):
         return ""
@@ -239,7 +238,7 @@ def _kept(
     result: int,
     users: Collection[int],
 ) -> OptimizerState:
-    """`users`: the statements that may take the new value, besides the `return`."""
+    """`users`: the statements, besides the `return`, that may use the new value."""
     params: list[str] = []
     results: list[str] = []
     for index in updates:
@@ -257,7 +256,7 @@ def _kept(
 
 
 def _check_returned(uses: Uses, results: Sequence[Sequence[str]]) -> None:
-    """Every replica must return its copy, or none: which one remains is not known yet."""
+    """Every replica must return its copy, or none: the partition, which is chosen later, decides which one remains."""
     for copies in results:
         counts = {name: uses.returned.get(name, 0) for name in copies}
         if len(set(counts.values())) > 1:
@@ -296,7 +295,7 @@ def _origins(entry: Function, scatter: Function) -> dict[str, Hashable]:
 
 
 def _lasting(statement: Apply) -> Hashable:
-    """The attributes that say what is computed, without those that say where."""
+    """The attributes without those that name devices."""
     return frozenset((name, str(value)) for name, value in statement.attrs.items() if name not in DEVICE_ATTRIBUTES)
 
 
@@ -314,7 +313,7 @@ def _no_groups(entry: Function) -> ProgramError:
 
 
 def _no_updates(entry: Function) -> ProgramError:
-    """The refusal of a program with replicas that gives results, or gradients, but no new weights."""
+    """The error for a replicated program that returns results or gradients, but no new weights."""
     updates = "op of an optimizer (`SGD`, `Momentum`, `Adam`)"
     message = f"no {updates} updates a weight of `@{entry.name}`, so nothing can be partitioned"
     hint = "apply `grad` before `dp`, to the program that gives the loss: `grad optimizer=adam dp=4 zero=2`"
@@ -324,7 +323,7 @@ def _no_updates(entry: Function) -> ProgramError:
 
 
 def unequal(entry: Function, weight: str, replicas: ReplicaGroup) -> ProgramError:
-    """The refusal to let one replica represent all, where not all hold as much of a weight."""
+    """The error if one replica represents all although they hold unequal parts of a weight."""
     site = next(Site(entry.name, None, Part("param_type", i)) for i, p in enumerate(entry.params) if p.name == weight)
     message = f"{replicas.size} replicas would hold different parts of `%{weight}`, so none can represent all"
     hint = "`partition=split` makes parts equal where a dimension divides; or leave out `representative=true`"
@@ -332,7 +331,7 @@ def unequal(entry: Function, weight: str, replicas: ReplicaGroup) -> ProgramErro
 
 
 def needed_whole(entry: Function, index: int, name: str) -> ProgramError:
-    """The refusal to partition a value, at the statement that needs all of it."""
+    """The error if a value to partition is needed whole, located at the statement that needs it."""
     statement = entry.body[index]
     where = "the result" if isinstance(statement, Return) else "this statement"
     message = f"{where} needs `%{name}` whole on its device, so it cannot be partitioned"

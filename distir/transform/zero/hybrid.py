@@ -28,9 +28,9 @@ class Hybrid:
 
 
 def in_groups(module: Module, entry: Function, size: int) -> tuple[Module, Hybrid]:
-    """The module with each gradient summed over groups of `size` replicas alone, to be summed over the groups later.
+    """The module with each gradient summed within groups of `size` replicas only; sums over the groups follow later.
 
-    `entry` is its entry function, or one that means the same. Raises ProgramError where the groups do not divide.
+    `entry` is its entry function, or an equivalent one. Raises ProgramError if `size` does not divide the replicas.
     """
     body = list[Statement](entry.body)
     whole: dict[str, WeightGroup] = {}
@@ -50,7 +50,7 @@ def in_groups(module: Module, entry: Function, size: int) -> tuple[Module, Hybri
 
 
 def _within(reduce: Statement, replicas: ReplicaGroup, size: int) -> list[Statement]:
-    """A sum over all replicas as sums over groups of them."""
+    """Sums within groups of replicas, for one over all of them."""
     assert isinstance(reduce, Apply)
     if replicas.stride is not None:
         return [replace(reduce, attrs=Attributes({**reduce.attrs, "size": size}))]
@@ -63,9 +63,9 @@ def _within(reduce: Statement, replicas: ReplicaGroup, size: int) -> list[Statem
 def summed_over_groups(
     body: Sequence[Statement], groups: Sequence[WeightGroup], hybrid: Hybrid, namer: FunctionBuilder
 ) -> tuple[list[Statement], list[WeightGroup]]:
-    """The statements with sums over the groups behind those within each of them; and the weights, as summed within.
+    """The statements with sums over the groups after those within each group, and the weights with the inner sums.
 
-    What only the owner of a weight has is summed over the owners.
+    If a weight has an owner in each group, the sum is over the owners.
     """
     by_weight: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
@@ -82,7 +82,7 @@ def summed_over_groups(
         own = {name: namer.fresh(f"{name}_within") for group in members for name in group.sums if name in made}
         places = sorted({made[name] for name in own})
         moved.update(places)
-        # All groups do so at the same place: then none waits for another one between two of its sums.
+        # All groups sum at the same place, so that none waits for another between two of its sums.
         together = [_renamed(body[place], own) for place in places]
         for rank in range(len(members[0].sums)):
             row = [group.sums[rank] for group in members if group.sums[rank] in own]
@@ -104,6 +104,6 @@ def _renamed(statement: Statement, own: Mapping[str, str]) -> Statement:
 
 
 def _across(summed: Sequence[str], parts: Sequence[str], replicas: ReplicaGroup, size: int) -> Apply:
-    """The sum over the groups of what one replica of each has."""
+    """The sum over the groups of the value on one replica of each."""
     stride = None if replicas.stride is None else replicas.stride * size
     return ReplicaGroup((), replicas.size // size, stride).collective("MPIAllreduce", summed, parts)

@@ -1,8 +1,8 @@
-"""The norm of all gradients where they are partitioned: what each replica has of its square is added up over them.
+"""The global gradient norm with partitioned gradients: squares are summed over the replicas.
 
-A gradient that only some replicas hold, or each a part of, has its square on none of them whole. Sums of squares, also
-over the shards of a replica, are kept as they are, terms of a sum over the replicas, until something needs the number;
-so one scalar is communicated. What all replicas hold whole counts once: with the first of them.
+If gradients are partitioned, each replica has only a partial sum of squares. Partial sums, also over the shards of a
+replica, are added locally, and reduced over the replicas when the norm is used: so one scalar is communicated. A
+gradient that all replicas hold counts once, on the first of them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from distir.transform.zero.partition import Owner, Partition
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A value of one replica that is a term of a sum over all of them. `what`: the same for these terms.
+    """A value of one replica that is a partial sum over all replicas. `what`: equal for the terms of one sum.
 
-    `there`: whether the replica has such a term at all.
+    `there`: whether the replica has such a term.
     """
 
     what: Hashable
@@ -41,16 +41,16 @@ class _Norms:
     body: list[Statement] = field(default_factory=list[Statement])
     terms: dict[str, _Term] = field(default_factory=dict[str, _Term])
     siblings: dict[Hashable, dict[int, str]] = field(default_factory=dict[Hashable, "dict[int, str]"])
-    """By key of terms: the name of each replica's, empty for one that has none."""
+    """By key of terms: the name of each replica's term, empty if it has none."""
     totals: dict[Hashable, dict[int, str]] = field(default_factory=dict[Hashable, "dict[int, str]"])
-    """By key of terms: their sum on each replica."""
+    """By key of terms: the name of their sum on each replica."""
 
     def add(self, name: str, term: _Term) -> None:
         self.terms[name] = term
         self.siblings.setdefault(term.key, {})[term.rank] = name if term.there else ""
 
     def of_first(self, name: str, like: _Term) -> str:
-        """An addend that is no term like this one, which is added on the first replica alone; one may represent all."""
+        """A replicated addend, which is added on the first replica alone; one replica may represent all."""
         if name in self.terms or like.replicas.stride is None:
             return name
         attrs = Attributes({"size": like.replicas.size, "stride": like.replicas.stride})
@@ -59,13 +59,13 @@ class _Norms:
         return first
 
     def is_everywhere(self, name: str) -> bool:
-        """Whether each replica has a term like this one."""
+        """Whether each replica has such a term."""
         term = self.terms[name]
         named = self.siblings[term.key]
         return len(named) == len(term.replicas.devices) and all(named.values())
 
     def total(self, name: str) -> str:
-        """The sum over the replicas, where a term is; written where the first replica needs it."""
+        """The sum over the replicas, in place of a term; written where the first replica uses it."""
         term = self.terms[name]
         if term.key not in self.totals:
             named = self.siblings[term.key]
@@ -89,7 +89,7 @@ class _Norms:
 def with_norms(
     body: Sequence[Statement], groups: Sequence[WeightGroup], partitions: Sequence[Partition], namer: FunctionBuilder
 ) -> list[Statement]:
-    """The statements with the squares of partitioned gradients added up over the replicas."""
+    """The statements with sums of squares of partitioned gradients reduced over the replicas."""
     gradients: dict[str, _Term] = {}
     for number, (group, partition) in enumerate(zip(groups, partitions, strict=True)):
         for rank, name in enumerate(group.sums):

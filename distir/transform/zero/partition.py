@@ -1,4 +1,4 @@
-"""Who holds what: whole parameters to owners, or a part of each on every device."""
+"""How state is partitioned: whole parameters to owners, or a part of each parameter on every device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Partition = Owner | Along
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Copies of one value, one per replica, of which only what the partition says is to remain."""
+    """The copies of one value, one per replica, and the partition that says what remains of them."""
 
     names: tuple[str, ...]
     replicas: ReplicaGroup
@@ -38,7 +38,7 @@ class Copies:
 
 
 def partitions(entry: Function, groups: Sequence[WeightGroup], kind: str) -> list[Partition]:
-    """How each weight is partitioned. `kind` is `owner`, or `split`, which leaves to owners what does not divide.
+    """The partition of each weight. `kind` is `owner`, or `split`, which assigns owners to indivisible weights.
 
     Raises ProgramError for owners where one device represents all replicas.
     """
@@ -46,7 +46,7 @@ def partitions(entry: Function, groups: Sequence[WeightGroup], kind: str) -> lis
     found: list[Partition | None] = [_split(entry, stated, g) if kind == "split" else None for g in groups]
     loads: dict[int, tuple[int, int]] = {}
     sizes = [_bytes(group.type) for group in groups]
-    for index in sorted(range(len(groups)), key=lambda i: -sizes[i]):  # the largest first: so loads come out even
+    for index in sorted(range(len(groups)), key=lambda i: -sizes[i]):  # the largest first, for balanced loads
         if found[index] is None:
             if groups[index].replicas.stride is not None:
                 raise unequal(entry, groups[index].weights[0], groups[index].replicas)
@@ -59,7 +59,7 @@ def partitions(entry: Function, groups: Sequence[WeightGroup], kind: str) -> lis
 
 
 def part_type(type: Type, partition: Along, parts: int) -> Type:
-    """The type of a part of a value. It must divide."""
+    """The type of a part of a value, which must divide."""
     assert isinstance(type, TensorType)
     shape = list(type.shape or ())
     dim = shape[partition.axis]
@@ -69,7 +69,7 @@ def part_type(type: Type, partition: Along, parts: int) -> Type:
 
 
 def _split(entry: Function, stated: Mapping[str, Type], group: WeightGroup) -> Along | None:
-    """The first dimension that divides, of the weight and of all that is kept of it."""
+    """The first dimension that divides in the weight and in all of its optimizer state."""
     update = entry.body[group.updates[0]]
     if not isinstance(update, Apply) or not _is_elementwise(update.op):
         return None
@@ -83,9 +83,9 @@ def _split(entry: Function, stated: Mapping[str, Type], group: WeightGroup) -> A
 
 
 def _is_elementwise(op: str) -> bool:
-    """Whether an update treats each element by itself, so that a part of a weight can be updated alone.
+    """Whether an update is elementwise, so that a part of a weight can be updated alone.
 
-    So its signature says: weight, gradient and state have one shape, and all else are scalars.
+    By its signature: weight, gradient and state have one shape, and all other operands are scalars.
     """
     if len(OPS[op].signatures) > 1 or OPS[op].rule("sharding") is not None:
         return False

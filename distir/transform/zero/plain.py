@@ -1,8 +1,7 @@
-"""The entry function with every gradient summed by itself, and weights mentioned where they are used.
+"""A canonical form of the entry function: every gradient is summed by itself, and weights are not packed.
 
-Data parallelism may join sums into buckets, and a gradient may be used by more than its update; a pipeline packs a
-stage's weights into a tuple at the start. None of these changes what is computed. Results mean the same as the function
-given.
+Data parallelism may join sums into buckets, a gradient may have uses besides its update, and a pipeline packs a stage's
+weights into a tuple at the start. The result computes the same without these.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from distir.transform.zero.groups import SUMS, Uses, takes_norm, updated_by, use
 
 
 def without_buckets(entry: Function) -> Function:
-    """Sums of tuples that are packed for the sum alone, written as sums of their items."""
+    """The function with sums of tuples that were packed for the sum replaced by sums of their items."""
     uses = uses_of(entry)
     body: list[Statement] = []
     gone: set[int] = set()
@@ -38,7 +37,7 @@ def without_buckets(entry: Function) -> Function:
 
 
 def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
-    """The sums of the items of a bucket, and the statements that unpacked it."""
+    """The sums of a bucket's items, and the statements that unpacked the bucket."""
     if reduce.op not in SUMS:
         return None
     body = uses.entry.body
@@ -56,7 +55,7 @@ def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
 
 
 def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
-    """Sums of gradients that more than updates use, once more for the updates alone: these take parts of them."""
+    """The function with a sum for updates alone, which takes parts, for each gradient that has other uses, too."""
     wanted, uses, namer_of = set(weights), uses_of(entry), namer(entry)
     body: list[Statement] = []
     renamed: dict[int, dict[str, str]] = {}

@@ -1,8 +1,8 @@
-"""Copies of weights in 8-bit floats, made where they are used, so that they are freed as the weights are.
+"""Quantises weights to 8-bit floats where they are used, so that the copies are freed with the gathered weights.
 
-The step `fp8` makes them once in a step, which is less work where weights are whole. Where a weight is partitioned,
-such a copy would be a whole one that stays, so each use makes its own of the weight that it gathers. So does FSDP with
-torchao's `Float8Linear`, whose forward and backward passes cast what was gathered (torchao/float8/float8_linear.py).
+The step `fp8` quantises a weight once per training step, which is less work if weights are replicated. The copy of a
+partitioned weight would be a whole one that is retained; instead each use quantises the weight that it gathers. FSDP
+with torchao's `Float8Linear` does the same in its forward and backward passes (torchao/float8/float8_linear.py).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MAKERS = ("QuantizeFloat8", "ScaleToFloat8")
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """How a copy is made: the op, its attributes, the types of its operands, of which the first is the weight.
+    """How a copy is computed: the op, its attributes, and the types of its operands, the first of which is the weight.
 
-    `number`: which of the copies that a function knows. `others`: how many results there are beside elements and scale.
+    `number`: an index among the copies of a function. `others`: the number of results besides elements and scales.
     """
 
     number: int
@@ -41,18 +41,18 @@ class _Copy:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a value is: the result of that number of what makes a copy."""
+    """A value that is the result of that number of the op that computes a copy."""
 
     copy: _Copy
     number: int
 
 
 _Held = Union[_Result, "tuple[_Held | None, ...]"]
-"""What a value holds: a result, or by item of a tuple."""
+"""The copy that a value holds; for tuples, by item."""
 
 
 def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, list[Function]]:
-    """The module whose 8-bit copies of these `weights` are made where they are used, and the functions made for it."""
+    """The module in which these `weights` are quantised where they are used, and its new functions."""
     places = _makers(entry, weights)
     if not places:
         return module, []
@@ -70,7 +70,7 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
 
 
 def _makers(entry: Function, weights: Collection[str]) -> list[int]:
-    """The statements that make a copy of a weight, or of its cast."""
+    """The statements that quantise a weight, or its cast."""
     known = set(weights)
     found: list[int] = []
     for place, statement in enumerate(entry.body):
@@ -84,7 +84,7 @@ def _makers(entry: Function, weights: Collection[str]) -> list[int]:
 
 @dataclass(slots=True)
 class _Pushed:
-    """Functions that take what copies are made of in the place of copies. `made`: by function and what it takes."""
+    """Rewrites functions to take weights instead of copies. `made`: by function and the copies in its arguments."""
 
     module: Module
     made: dict[tuple[str, Hashable], Function] = field(default_factory=dict[tuple[str, Hashable], Function])
@@ -94,7 +94,7 @@ class _Pushed:
         self.taken = set(self.module.functions)
 
     def entry(self, entry: Function, copies: Mapping[int, _Copy]) -> Function:
-        """The entry function, where statements at these places make copies."""
+        """The entry function, in which the statements at these indices compute copies."""
         body = _Body(self, entry, {})
         last = len(entry.body)
         mentioned = uses_of(entry).mentioned
@@ -111,7 +111,7 @@ class _Pushed:
         return replace(entry, body=tuple(body.rewritten({*copies})), result_types=None)
 
     def taking(self, name: str, helds: Sequence[_Held | None]) -> Function:
-        """The function for arguments that hold copies in tuples."""
+        """The rewritten function for arguments that hold copies in tuples."""
         order: dict[int, int] = {}
         of = tuple(_renumbered(held, order) for held in helds)
         if (name, of) not in self.made:
@@ -125,18 +125,18 @@ class _Pushed:
 
 
 class _Body:
-    """The body of one function, with each copy made where it is used."""
+    """Rewrites the body of one function, with each copy computed where it is used."""
 
     def __init__(self, owner: _Pushed, function: Function, held: Mapping[str, _Held]) -> None:
         self.owner, self.function, self.namer = owner, function, namer(function)
         self.held: dict[str, _Held] = dict(held)
         self.sources: dict[int, tuple[str, ...]] = {}
-        """By number of a copy: what it is made of."""
+        """By number of a copy: the operands from which it is computed."""
         self.others: dict[int, tuple[int, tuple[str, ...]]] = {}
-        """By number of a copy: further results of what makes it, and where they are first used."""
+        """By number of a copy: further results of its op, and their first use."""
 
     def rewritten(self, makers: Collection[int]) -> list[Statement]:
-        """The statements. `makers`: those that make copies, and stay only for their further results."""
+        """The statements. `makers`: those that compute copies, which stay only for their further results."""
         body: list[tuple[int | None, list[Statement]]] = []
         for index, statement in enumerate(self.function.body):
             if index in makers:
@@ -191,7 +191,7 @@ class _Body:
         return replace(statement, results=_instead(statement.results, items, sources), claims=())
 
     def _with_copies(self, index: int, statement: Statement, used: Sequence[str]) -> list[Statement]:
-        """The statement, with copies of its own before it."""
+        """The statement, after those that compute its copies."""
         renamed: dict[str, str] = {}
         wanted: dict[_Copy, list[str]] = {}
         for name in used:
@@ -203,7 +203,7 @@ class _Body:
         return [*before, with_operands(statement, renamed)]
 
     def _made(self, copy: _Copy, results: Sequence[str], index: int) -> Apply:
-        """What makes a copy before a statement, and gives further results if they are first used there or later."""
+        """The op that computes a copy before a statement, with the further results that are not used earlier."""
         by, others = self.others.get(copy.number, (-1, ()))
         if by >= index:
             self.others.pop(copy.number, None)
@@ -215,7 +215,7 @@ class _Body:
 def _instead(
     args: Sequence[A], items: Sequence[_Held | None], sources: Callable[[_Copy], Sequence[A]]
 ) -> tuple[A, ...]:
-    """The items of a tuple, with what a copy is made of in the place of the first of its results."""
+    """The items of a tuple, with a copy's operands in place of its first result."""
     found: list[A] = []
     seen: set[int] = set()
     for arg, of in zip(args, items, strict=True):
@@ -228,7 +228,7 @@ def _instead(
 
 
 def _renumbered(held: _Held | None, order: dict[int, int]) -> _Held | None:
-    """The same, with copies numbered in the order of their first mention."""
+    """Renumber copies in the order of their first occurrence."""
     if isinstance(held, _Result):
         number = order.setdefault(held.copy.number, len(order))
         return replace(held, copy=replace(held.copy, number=number))
@@ -236,7 +236,7 @@ def _renumbered(held: _Held | None, order: dict[int, int]) -> _Held | None:
 
 
 def _type(stated: Type, held: _Held | None) -> Type:
-    """The type of a value that holds what copies are made of, where it held them."""
+    """The type of a value that held copies and now holds their operands."""
     if not isinstance(held, tuple) or not isinstance(stated, TupleType):
         return stated
     found: list[Type] = []

@@ -1,7 +1,7 @@
-"""Gradients that are summed over microbatches, reduced over replicas in each: so the sums are of parts, too.
+"""Reduces accumulated gradients over replicas in each microbatch, so that only parts are accumulated.
 
-`Reduce(a + b) = Reduce(a) + Reduce(b)`: from where a sum of gradients is reduced, the reduction goes back through sums,
-and through the tuples and functions that carry these from one microbatch to the next, to where a gradient is made.
+As `Reduce(a + b) = Reduce(a) + Reduce(b)`, a reduction moves up through sums, and through the tuples and functions that
+carry them from one microbatch to the next, to the statement that computes the gradient.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from distir.transform.zero.partition import Owner, Partition
 from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
 
 ADDING = ("Sum", "Add")
-"""The ops that sum gradients, of one shape."""
+"""The ops that add gradients of one shape."""
 
 
 class UnmovableError(Exception):
@@ -43,7 +43,7 @@ class UnmovableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A function whose results are of parts: what it takes parts for, and the weights in the order of its results."""
+    """A rewritten function: which parameters take parts, and the weights in the order of its results."""
 
     function: Function
     params: tuple[Held | None, ...]
@@ -53,7 +53,7 @@ class Rewritten:
 def reducing(
     group: WeightGroup, partition: Partition, summed: Sequence[str], gradients: Sequence[str], stream: str = ""
 ) -> Apply:
-    """The statement that gives each replica its part of the sum of gradients, or the owner all of it."""
+    """The statement that reduces gradients: a part of the sum to each replica, or all of it to the owner."""
     if isinstance(partition, Owner):
         attrs = Attributes({"root": group.devices[partition.rank]})
         return Apply((summed[partition.rank],), "MPIReduce", tuple(gradients), attrs, stream=stream)
@@ -63,18 +63,18 @@ def reducing(
 
 @dataclass(slots=True)
 class ReducePerMicrobatch:
-    """Rewrites an entry function in which gradients are reduced once, and the functions that sum them."""
+    """Rewrites an entry function that reduces accumulated gradients once, and the functions that accumulate them."""
 
     module: Module
     partitioned: Partitioned
     shapes: Mapping[str, Mapping[str, Shape | None]]
-    """By function and value; none of values that are no tensors, or whose shape depends on the call."""
+    """By function and value: the shape; absent for values that are no tensors, or whose shape depends on the call."""
     made: dict[tuple[str, Hashable], Rewritten] = field(default_factory=dict[tuple[str, Hashable], Rewritten])
-    """By function, and by what of its results is to be parts."""
+    """By function, and by which of its results are to be parts."""
     taken: set[str] = field(default_factory=set[str])
 
     def entry(self, entry: Function) -> Function:
-        """The entry function, where it can be so; else as it is, and that is said."""
+        """The rewritten entry function; unchanged, with a note, if a sum is also used whole."""
         self.taken = set(self.module.functions)
         wanted: dict[int, int] = {}
         defined = {name: s for s in entry.body for name in results(s)}
@@ -100,14 +100,14 @@ class ReducePerMicrobatch:
             return entry
 
     def _summed(self, defined: dict[str, Statement], name: str) -> bool:
-        """Whether a gradient comes out of a tuple, as sums over microbatches do, or is a sum of what does."""
+        """Whether a gradient is unpacked from a tuple, as sums over microbatches are, or is a sum of such."""
         statement = defined.get(name)
         if isinstance(statement, Apply) and statement.op in ADDING:
             return any(self._summed(defined, arg) for arg in names(statement.args))
         return isinstance(statement, Apply) and statement.op == "UnpackTuple"
 
     def returning(self, name: str, helds: Sequence[Held | None]) -> Rewritten:
-        """A function whose results are these parts. Raises UnmovableError."""
+        """The rewritten function whose results are these parts. Raises UnmovableError."""
         key, order = self.partitioned.key(helds)
         if (name, key) not in self.made:
             function = self.module.functions[name]
@@ -125,7 +125,7 @@ class ReducePerMicrobatch:
         return self.made[name, key]
 
     def accumulates(self, function: Function, place: int) -> bool:
-        """Whether a function adds to a result what it is given."""
+        """Whether a function adds to a parameter and returns the sum."""
         defined = {name: s for s in function.body for name in results(s)}
         params = {p.name for p in function.params}
         arg = function.returned[place]
@@ -140,24 +140,24 @@ class ReducePerMicrobatch:
 
 
 class _Body:
-    """The body of one function. `reduces`: by statement that reduces a weight's gradients, the weight."""
+    """Rewrites the body of one function. `reduces`: by statement that reduces a weight's gradients, the weight."""
 
     def __init__(self, owner: ReducePerMicrobatch, function: Function, reduces: dict[int, int]) -> None:
         self.owner, self.function, self.reduces = owner, function, reduces
         self.partitioned = owner.partitioned
         self.namer: FunctionBuilder = namer(function)
         self.wanted: dict[str, Held] = {}
-        """The values of which parts are wanted."""
+        """The values that are to be parts."""
         self.whole: set[str] = set()
-        """Those that are used whole."""
+        """The values that are used whole."""
         self.parts: dict[str, str] = {}
-        """By value, what its part is called."""
+        """By value: the name of its part."""
         self.made: dict[tuple[int, int], list[tuple[int, str]]] = {}
-        """By weight and rank, the gradients that are made here: at which statement, and which."""
+        """By weight and rank: the gradients computed here, with their statements."""
         self.callees: dict[int, Rewritten] = {}
 
     def rewritten(self, helds: Sequence[Held | None]) -> list[Statement]:
-        """The statements; `helds`: what of the results is to be parts. Raises UnmovableError."""
+        """The statements; `helds`: which results are to be parts. Raises UnmovableError."""
         passing = self._passing(helds)
         after: dict[int, list[Statement]] = {}
         for weight in dict.fromkeys(weight for weight, _ in self.made):
@@ -168,10 +168,10 @@ class _Body:
             found += after.get(index, ())
         return found
 
-    # Backwards: what is wanted in parts, and where it is made.
+    # Backwards: which values are to be parts, and where they are computed.
 
     def _passing(self, helds: Sequence[Held | None]) -> set[int]:
-        """The statements that take parts and give them."""
+        """The statements that take parts and return parts."""
         found: set[int] = set()
         for index in range(len(self.function.body) - 1, -1, -1):
             statement = self.function.body[index]
@@ -205,7 +205,7 @@ class _Body:
             self.whole.update(names((arg,)))
 
     def _make(self, index: int, name: str) -> None:
-        """A value is made here, of which a part may be wanted."""
+        """Note a value that is computed here, if it is to be a part."""
         held = self.wanted.get(name)
         if isinstance(held, tuple):
             raise UnmovableError
@@ -213,7 +213,7 @@ class _Body:
             self.made.setdefault((held.weight, held.rank), []).append((index, name))
 
     def _passes(self, index: int, statement: Statement) -> bool:
-        """Want the operands of a statement in parts, if that gives its results in parts."""
+        """Mark the operands of a statement as parts, if its results then are parts."""
         wanted = {name: held for name in results(statement) if (held := self.wanted.get(name)) is not None}
         if not wanted:
             return False
@@ -250,14 +250,14 @@ class _Body:
                 return False
 
     def _alike(self, arg: str, held: Held) -> bool:
-        """Whether a value may be of the weight's shape: a part of a smaller one, which is broadcast, is another."""
+        """Whether a value may have the weight's shape: a smaller one is broadcast, and its parts differ."""
         assert isinstance(held, Slot)
         shape = self.owner.shapes.get(self.function.name, {}).get(arg)
         weight = self.partitioned.groups[held.weight].type
         return shape is None or not isinstance(weight, TensorType) or shape == weight.shape
 
     def _sums(self, call: Call, wanted: dict[str, Held]) -> bool:
-        """Whether a function returns sums: in tuples, or by adding to what it is given."""
+        """Whether a function returns sums: in tuples, or by adding to a parameter."""
         callee = self.owner.module.functions[call.function]
         if callee.kernel:
             return False
@@ -304,7 +304,7 @@ class _Body:
         return [with_operands(written, renamed)]
 
     def _in_parts(self, name: str, passes: bool) -> bool:
-        """Whether a statement takes the part of a value: where it passes parts on, or the value is a sum of parts."""
+        """Whether a statement takes a value's part: if it passes parts on, or the value is a sum of parts."""
         return name in self.parts and (passes if name in self.wanted else True)
 
     def _left(self, arg: Arg) -> bool:

@@ -1,4 +1,4 @@
-"""`@main.scatter` and `@main.gather` of a program after what was copied is partitioned."""
+"""`@main.scatter` and `@main.gather` of a program with partitioned state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def partitioned_results(returned: Sequence[Arg], copies: Sequence[Copies]) -> tu
 
 
 def scatter(function: Function, params: Sequence[Param], copies: Sequence[Copies]) -> Function:
-    """The function that spread copies over the entry function's `params`, spreading what remains of them."""
+    """The `.scatter` function, for the parameters `params` that remain."""
     places = _places(copies)
     given = {p.name: arg for p, arg in zip(params, function.returned, strict=True)}
     f = namer(function)
@@ -58,7 +58,7 @@ def scatter(function: Function, params: Sequence[Param], copies: Sequence[Copies
 
 
 def gather(function: Function, returned: Sequence[Arg], copies: Sequence[Copies]) -> Function:
-    """The function that joined copies that the entry function had `returned`, joining what remains of them."""
+    """The `.gather` function, for the results that remain of those `returned`."""
     places = _places(copies)
     f = namer(function)
     seen: Counter[str] = Counter()
@@ -84,7 +84,7 @@ def gather(function: Function, returned: Sequence[Arg], copies: Sequence[Copies]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Copies as `@main.gather` takes them, by rank: what they were called, and what their remains are called."""
+    """The copies of one value as `.gather` takes them, by rank: their old names, and those of the parts that remain."""
 
     of: Copies
     before: dict[int, str] = field(default_factory=dict[int, str])
@@ -92,7 +92,7 @@ class _Row:
 
 
 def _joins(row: _Row, wanted: Container[str]) -> Iterator[Apply]:
-    """The copies that are wanted, made of what remains."""
+    """The statements that restore the copies wanted from the parts that remain."""
     for rank, name in row.before.items():
         if name not in wanted:
             continue
@@ -109,7 +109,7 @@ def _joins(row: _Row, wanted: Container[str]) -> Iterator[Apply]:
 
 
 def _places(copies: Sequence[Copies]) -> dict[str, tuple[Copies, int]]:
-    """By name: the copies that it is one of, and its rank."""
+    """By name: the row of copies to which it belongs, and its rank."""
     return {name: (of, rank) for of in copies for rank, name in enumerate(of.names)}
 
 

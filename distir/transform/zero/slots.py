@@ -1,4 +1,4 @@
-"""Values that hold weights or gradients which ZeRO partitions, in tuples too, and their types when it has.
+"""Tracks which values hold weights or gradients that ZeRO partitions, in tuples too.
 
 A pipeline, or gradient accumulation, packs the weights of a stage, and the sums of its gradients, into tuples that
 functions take and return. `Held` says which item of a value is which replica's copy of which weight.
@@ -29,18 +29,18 @@ class Slot:
 
 
 Held = Union[Slot, "tuple[Held | None, ...]"]
-"""What a value holds: one copy, or by item of a tuple."""
+"""The copy that a value holds; for tuples, by item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """Weights, and how each is partitioned."""
+    """The weights and the partition of each."""
 
     groups: Sequence[WeightGroup]
     partitions: Sequence[Partition]
 
     def remains(self, held: Held | None) -> bool:
-        """Whether anything is left of a value: nothing, of what another replica owns, or of a tuple of such."""
+        """Whether anything remains of a value: nothing does if another replica owns it, or all items of the tuple."""
         if isinstance(held, tuple) and held:
             return any(map(self.remains, held))
         if not isinstance(held, Slot):
@@ -49,7 +49,7 @@ class Partitioned:
         return not isinstance(partition, Owner) or partition.rank == held.rank
 
     def type(self, whole: Type, held: Held | None) -> Type:
-        """The type of what is left of a value of this type."""
+        """The type of what remains of a value of this type."""
         if isinstance(held, Slot):
             partition, group = self.partitions[held.weight], self.groups[held.weight]
             if held.cast is not None and isinstance(whole, TensorType) and isinstance(group.type, TensorType):
@@ -61,7 +61,7 @@ class Partitioned:
         return TupleType(tuple(self.type(item, of) for item, of in pairs if self.remains(of)))
 
     def key(self, helds: Sequence[Held | None]) -> tuple[Hashable, tuple[int, ...]]:
-        """What a function's rewriting depends on, and the weights in the order of their first mention."""
+        """A cache key for rewriting a function, and the weights in the order of their first occurrence."""
         order: dict[int, int] = {}
 
         def of(held: Held | None) -> Hashable:
@@ -77,14 +77,14 @@ class Partitioned:
 
 
 def renumbered(held: Held | None, weights: Mapping[int, int]) -> Held | None:
-    """The same of other weights."""
+    """The same structure for other weights."""
     if isinstance(held, Slot):
         return replace(held, weight=weights[held.weight])
     return None if held is None else tuple(renumbered(item, weights) for item in held)
 
 
 def ranks_of(held: Held | None) -> dict[int, set[int]]:
-    """By weight, the replicas whose copies a value holds."""
+    """By weight: the replicas whose copies a value holds."""
     found: dict[int, set[int]] = {}
     if isinstance(held, Slot):
         found[held.weight] = {held.rank}
@@ -95,6 +95,6 @@ def ranks_of(held: Held | None) -> dict[int, set[int]]:
 
 
 def sends(module: Module, entry: Function) -> bool:
-    """Whether devices send each other values: stages of a pipeline do."""
+    """Whether the program sends values between devices, as the stages of a pipeline do."""
     functions = [entry, *(module.functions[name] for name in reachable(module.functions, [entry]))]
     return any(isinstance(s, Apply) and s.op == "Send" for f in functions for s in f.body)

@@ -139,7 +139,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
 
 
 def _shapes(module: Module) -> dict[str, dict[str, Shape | None]]:
-    """By function and value, its shape; none of what is no tensor."""
+    """By function and value: the shape of each tensor."""
     return {
         name: {value: t.shape if isinstance(t := type_of(v), TensorType) else None for value, v in state.items()}
         for name, state in checked(module).states.items()
@@ -154,15 +154,15 @@ def _narrow(module: Module) -> dict[str, DType]:
 
 
 def _plain(module: Module) -> Function:
-    """The entry function with each gradient summed by itself, and once for its update."""
+    """The entry function in canonical form (see `plain`)."""
     entry = without_buckets(entry_of(module))
     return with_sums_for_updates(entry, (p.name for p in entry.params if not {"param", "state"}.isdisjoint(p.roles)))
 
 
 def _with_layers_in_sight(module: Module, partition: str) -> Module:
-    """With the passes of stages written out, so that replicas can exchange parts between two layers.
+    """The module with passes of stages inlined, so that replicas can exchange parts between two layers.
 
-    Also where one replica represents all: what is done to either then is the same.
+    Also if one replica represents all, so that both programs are treated alike.
     """
     entry = _plain(module)
     groups = groups_of(module, entry)
@@ -171,7 +171,7 @@ def _with_layers_in_sight(module: Module, partition: str) -> Module:
 
 
 def _with_copies_where_used(module: Module) -> Module:
-    """With 8-bit copies of the weights that are partitioned made of what is gathered, for each use."""
+    """The module in which each use quantises the partitioned weights that it gathers."""
     groups = groups_of(module, _plain(module))
     weights = {name for group in groups for name in group.weights}
     changed, made = quantised_at_use(module, entry_of(module), weights)
@@ -179,7 +179,7 @@ def _with_copies_where_used(module: Module) -> Module:
 
 
 def _with_passes_written_out(module: Module, passes: Collection[str]) -> Module:
-    """The program without these functions: where they were called stands what they do."""
+    """The program with all calls of these functions inlined."""
 
     def written(function: Function) -> Function:
         calls = {i for i, s in enumerate(function.body) if isinstance(s, Call) and s.function in passes}
@@ -189,7 +189,7 @@ def _with_passes_written_out(module: Module, passes: Collection[str]) -> Module:
 
 
 def _named_as_before(given: Module, module: Module, made: Sequence[Function]) -> Module:
-    """Without functions of the `given` program that are not called any more; what was made of one takes its name."""
+    """Remove functions of the `given` program that are no longer called; a function `made` from one takes its name."""
     before, called = _called(given), _called(module)
     gone = (before | {function.name for function in made}) - called
     names: dict[str, str] = {}
@@ -211,7 +211,7 @@ def _named_as_before(given: Module, module: Module, made: Sequence[Function]) ->
 
 
 def _called(module: Module) -> set[str]:
-    """The functions that the entry function calls, or what spreads its arguments and joins its results; and these."""
+    """The entry function, its `.scatter` and `.gather`, and all functions that they call."""
     entry = entry_of(module).name
     ends = [name for name in (entry, f"{entry}.scatter", f"{entry}.gather") if name in module.functions]
     return {*ends, *reachable(module.functions, [module.functions[end] for end in ends])}
@@ -220,9 +220,9 @@ def _called(module: Module) -> set[str]:
 def _donated(
     params: Sequence[Param], groups: Sequence[WeightGroup], chosen: Sequence[Partition], stage: int
 ) -> tuple[Param, ...]:
-    """The parameters, with those weights donated of which each device updates a part: so there is one copy of them.
+    """The parameters, with weights `{donated}` if each device updates a part: so there is one copy of them.
 
-    A device takes its part of the old weight just before the new one is gathered, and needs the old one no more.
+    A device slices its part of the old weight just before the new one is gathered; then the old one is dead.
     """
     replaced = {
         weight
