@@ -11,7 +11,7 @@ from distir.diagnostics.spelling import nearest
 from distir.files.reading import FileKind
 
 if TYPE_CHECKING:
-    from distir.configurations import Answer, Format, Job, ReadJob, Supplied
+    from distir.configurations import Answer, Exported, Format, Job, ReadJob, Supplied
     from distir.search import Row
     from distir.validate.programs import RunProgram
 
@@ -130,7 +130,7 @@ def _write_program(found: RunProgram, out: str, path: str) -> None:
     output.tell_terminal(f"wrote {out}")
 
 
-def text_of_row(row: Row, kind: str, model: str | None = None, seq: int | None = None) -> str:
+def export_row(row: Row, kind: str, model: str | None = None, seq: int | None = None) -> Exported:
     """A row of a search in a format. Raises Refused."""
     from distir.configurations.rows import exported, job_of_row, title_of
 
@@ -138,14 +138,14 @@ def text_of_row(row: Row, kind: str, model: str | None = None, seq: int | None =
     return exported(job_of_row(row, given_of(None, model, seq)), kind, title_of(row))
 
 
-def export_job(kind: str, path: str, number: int, gpus: int | None, model: str | None, seq: int | None) -> str:
+def export_job(kind: str, path: str, number: int, gpus: int | None, model: str | None, seq: int | None) -> Exported:
     """A row of a search's CSV, or a configuration of another format, in a format. Raises Refused."""
     from distir.configurations import FORMATS
     from distir.configurations.rows import exported
 
     known_format(kind)
     if path.endswith(".csv"):
-        return text_of_row(_ranked(path, number), kind, model, seq)
+        return export_row(_ranked(path, number), kind, model, seq)
     source = next((name for name in FORMATS if path.endswith(FORMATS[name].suffixes or ("\0",))), None)
     if source is None:
         hint = "give the CSV of a search, or a configuration: .toml, .sh, .yaml, .json, .py"

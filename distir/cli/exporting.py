@@ -85,11 +85,15 @@ def export(
         known = ", ".join(f"`{name}`" for name in every)
         raise Refused(f"there is no export to `{kind}`", f"did you mean `{near}`?" if near else f"there is {known}")
     given = {"--comms": comms, "--hardware": hardware, "--nodes": nodes, "--bind": bind}
+    given |= {"--row": row > 1, "--model": model, "--gpus": gpus, "--seq": sequence, "--function": function}
     for flag, value in given.items():
         if value and flag not in TAKEN.get(kind, ()):
             raise Refused(f"`{flag}`: an export to `{kind}` takes none")
     if kind in configurations.NAMES:
-        _put(configurations.export_job(kind, file, row, gpus, model, sequence), out)
+        written = configurations.export_job(kind, file, row, gpus, model, sequence)
+        _put(written.text, out)
+        for lost in written.lost if out else ():  # what is printed says it at its head
+            output.complain("warning", f"not carried over: {lost}")
         return 0
     fold_on_one_core()
     program = sound_program(file)
@@ -149,5 +153,9 @@ def _chakra(asked: Request) -> None:
 FORMATS: Final[Mapping[str, Callable[[Request], None]]] = {"torch-csv": _torch_csv, "chakra": _chakra}
 """By name: what writes a program in it."""
 
-TAKEN: Final[Mapping[str, tuple[str, ...]]] = {"torch-csv": ("--comms",), "chakra": ("--hardware", "--nodes", "--bind")}
+TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "torch-csv": ("--comms", "--function"),
+    "chakra": ("--hardware", "--nodes", "--bind", "--function"),
+    **dict.fromkeys(configurations.NAMES, ("--row", "--model", "--gpus", "--seq")),
+}
 """By format: the options that not all have, and it has."""

@@ -558,12 +558,12 @@ def _rewritten(csv: str, rows: list[Row]) -> None:
 
 
 def _exported(table: Table, framework: str, row: int) -> int:
-    from distir.cli.configurations import text_of_row
+    from distir.cli.configurations import export_row
 
     ranked = table.ranked
     if len(ranked) < row:
         raise Refused(f"there is no row {row}: {len(ranked)} configurations fit in memory")
-    output.write(text_of_row(ranked[row - 1], framework))
+    output.write(export_row(ranked[row - 1], framework).text)
     return 0
 
 

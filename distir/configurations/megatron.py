@@ -487,7 +487,12 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
 
 def _pipeline_options(job: Job, lost: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    interleaved = job.schedule == "interleaved"
+    uneven = job.microbatches is not None and job.microbatches % job.pp > 0
+    interleaved = job.schedule == "interleaved" and not uneven
+    if job.schedule == "interleaved" and uneven:
+        lost.append(
+            f"interleaving: Megatron-LM wants microbatches in multiples of {job.pp} stages, not {job.microbatches}"
+        )
     if job.schedule_file or job.schedule not in ("1f1b", "interleaved"):
         lost.append(f"the schedule {job.schedule_file or job.schedule}: Megatron-LM runs 1F1B")
     if job.stages and len(job.stages) > job.pp and not interleaved:
@@ -497,10 +502,6 @@ def _pipeline_options(job: Job, lost: list[str]) -> dict[str, Any]:
         found["pipeline_model_parallel_layout"] = layout_of(job.stages)
     elif interleaved:
         found["num_virtual_stages_per_pipeline_rank"] = job.virtual
-    if interleaved and job.microbatches and job.microbatches % job.pp:
-        lost.append(
-            f"interleaving: Megatron-LM wants microbatches in multiples of {job.pp} stages, not {job.microbatches}"
-        )
     return found
 
 

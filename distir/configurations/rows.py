@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from distir.configurations.formats import FORMATS
-from distir.configurations.jobs import Job, Supplied
+from distir.configurations.jobs import Exported, Job, Supplied
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError
 from distir.cost import show_seconds
@@ -72,8 +73,8 @@ def _described(title: str) -> tuple[Decoder | None, int | None]:
     return (found if isinstance(found, Decoder) else None), sequence
 
 
-def exported(job: Job, name: str, title: str = "") -> str:
-    """A job in a format, with comments on what it is of, how it is started, and what is not carried over.
+def exported(job: Job, name: str, title: str = "") -> Exported:
+    """A job in a format: its text has comments on what it is of, how it is started, and what is not carried over.
 
     Raises ConfigurationError for a format that is not known.
     """
@@ -86,14 +87,14 @@ def exported(job: Job, name: str, title: str = "") -> str:
     if written.text.startswith("{"):  # JSON has no comments
         document = json.loads(written.text)
         document["distir"] = {"from": title, **document["distir"]}
-        return json.dumps(document, indent=2) + "\n"
+        return replace(written, text=json.dumps(document, indent=2) + "\n")
     how = f"{FORMATS[name].title}, version {FORMATS[name].version}; one process per GPU: "
     head = [
         title,
         f"{how}torchrun --nproc-per-node {job.gpus} …",
         *(f"not carried over: {lost}" for lost in written.lost),
     ]
-    return "".join(f"# {line}\n" for line in head if line) + written.text
+    return replace(written, text="".join(f"# {line}\n" for line in head if line) + written.text)
 
 
 def title_of(row: Row) -> str:

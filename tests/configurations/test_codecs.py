@@ -48,7 +48,7 @@ def jobs(draw):
         zero=zero,
         shard=draw(st.sampled_from([0, 2])) if zero and dp > 2 else 0,
         micro_batch=micro,
-        global_batch=micro * dp * pp * draw(st.integers(1, 4)),
+        global_batch=micro * dp * draw(st.sampled_from([pp, 1])) * draw(st.integers(1, 4)),
         precision=draw(st.sampled_from(["bf16", "fp16", "fp8"])),
         gradients=draw(st.sampled_from(["", "", "bf16"])),
         recompute=draw(st.sampled_from(["none", "full", "selective", "modules:layernorm,core_attn"])),

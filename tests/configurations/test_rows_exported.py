@@ -16,7 +16,7 @@ from distir.search.rows import Row
 
 
 def export(row, name):
-    return exported(job_of_row(row, Supplied()), name, title_of(row))
+    return exported(job_of_row(row, Supplied()), name, title_of(row)).text
 
 
 PARALLELISM = {
@@ -146,6 +146,40 @@ def test_what_does_not_carry_over_is_said(framework):
     plain = export(Row("m", 64, 2, 1, 1, 1, 0.1, 640.0, 1, True), framework)
     assert "not carried over" not in plain
     assert '"not_carried_over": []' in plain or framework != "deepspeed"
+
+
+UNEVEN = """\
+[model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 1
+[parallelism]
+tensor_parallel_degree = 8
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "Interleaved1F1B"
+"""
+
+
+@pytest.mark.parametrize("framework", ["megatron", "megatron-bridge", "deepspeed", "torchtitan"])
+def test_what_is_not_carried_over_to_a_file_is_told(distir, tmp_path, framework):
+    """And the file is one that the framework takes: Megatron interleaves multiples of its stages alone."""
+    (tmp_path / "job.toml").write_text(UNEVEN)
+    ended = distir("export", framework, tmp_path / "job.toml", "--gpus", 16, "-o", tmp_path / "out")
+    assert ended.code == 0
+    assert ("not carried over: " in ended.err) == (framework != "torchtitan")
+    if framework.startswith("megatron"):
+        assert "interleaving: Megatron-LM wants microbatches in multiples of 2" in ended.err
+        again = distir("import", framework, tmp_path / "out", "--hardware", "dgx-h100", "--gpus", 16)
+        assert again.code == 0, again.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags"), [("torch-csv", ["--row", 2]), ("chakra", ["--gpus", 8]), ("megatron", ["--function", "main"])]
+)
+def test_an_option_of_another_format_is_refused(distir, tmp_path, kind, flags):
+    ended = distir("export", kind, tmp_path / "x", *flags)
+    assert (ended.code, ended.err) == (2, f"error: `{flags[0]}`: an export to `{kind}` takes none\n")
 
 
 def test_a_name_on_two_lines_stays_a_comment():

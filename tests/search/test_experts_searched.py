@@ -96,11 +96,11 @@ def test_other_frameworks_get_their_degree():
     # torchtitan deals experts out over the replicas that share their state, so stage 3
     row = searched(Space(8, (16,), experts=(4,), zero=(3,), fixed={"D": (4,)}))[0]
     job = job_of_row(row, Supplied())
-    flags = exported(job, "megatron")
+    flags = exported(job, "megatron").text
     assert "--expert-model-parallel-size 4" in flags
     assert "--expert-tensor-parallel-size 2" in flags
-    assert "expert_parallel_degree = 4" in exported(job, "torchtitan")
-    assert "ep_size=4" in exported(job, "deepspeed")
+    assert "expert_parallel_degree = 4" in exported(job, "torchtitan").text
+    assert "ep_size=4" in exported(job, "deepspeed").text
 
 
 WORDS = ("--devices", "4", "--batch-size", "16", "--microbatches", "2", "--hardware", "dgx-a100", "--jobs", "1")
@@ -141,8 +141,23 @@ def test_less_memory_than_there_is(command, path):
 
 def test_a_global_batch_is_one_of_training(command):
     sizes = ("--layers", "2", "--vocabulary", "512", "--width", "256", "--expert-ffn", "512", "--seq", "64")
-    words = (*sizes, "--hardware", "dgx-h100", "--devices", "4", "--tp", "1", "--pp", "1,2", "--jobs", "1")
-    some = ("--zero", "0,1", "--checkpoint", "off", "--schedule", "1f1b", "--no-fuse", "--no-overlap")
+    words = (*sizes, "--hardware", "dgx-h100", "--devices", "4", "--tp", "1", "--pp", "1", "--jobs", "1")
+    some = (
+        "--cp",
+        "1",
+        "--ep",
+        "1,2",
+        "--balance",
+        "uniform",
+        "--zero",
+        "0,1",
+        "--checkpoint",
+        "off",
+        "--schedule",
+        "1f1b",
+        "--no-fuse",
+        "--no-overlap",
+    )
     found = command("search", "mixtral-8x7b", *words, *some, "--method", "grid", "--global-batch", "16", "--json")
     assert found.code == 0, found.err
     document = json.loads(found.out)

@@ -3,11 +3,13 @@
     pip install jax flax
     python tests/importers/stablehlo/make_stablehlo.py [FOLDER]
 
-They were written with jax 0.10.2 and flax 0.13 on Linux. Four devices are simulated for the annotated ones.
+They were written with jax 0.10.2 and flax 0.13 on Linux. Four devices are simulated for the annotated ones. Without
+flax, its model is left out.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -334,8 +336,9 @@ def functions():
     made["llama"] = jax.jit(llama), arguments(llama_params())
     made["llama_step"] = jax.jit(step_of(llama)), arguments(llama_params(), True)
     made["llama_bf16"] = jax.jit(llama), arguments(llama_params(jnp.bfloat16))
-    model, state = flax_model()
-    made["flax"] = jax.jit(model), arguments(state)
+    if importlib.util.find_spec("flax"):
+        model, state = flax_model()
+        made["flax"] = jax.jit(model), arguments(state)
     x = jax.random.normal(jax.random.key(2), (4, 6))
     made["pieces"] = jax.jit(pieces), (x, np.arange(4, dtype=np.int32), np.int32(3))
     made["places"] = jax.jit(places), (x, np.array([-9, 5, -2, 100], np.int32), np.array([8, -100, 0, 3], np.int32))
