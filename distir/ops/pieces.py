@@ -25,7 +25,7 @@ class PositionsOfPart(Protocol):
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """The part: from a first place to before a last one."""
+        """The part, as ranges of indices: each has a first one, and ends before another."""
         ...
 
     @property
