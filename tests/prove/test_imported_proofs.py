@@ -94,3 +94,55 @@ def test_a_reshaped_part_is_of_the_shape_that_the_sequential_program_has():
 )
 def test_other_parts_are_not_proved(change):
     assert not is_proved(REGROUPED_PARTS, REGROUPED, *change)
+
+
+ROTATED = """
+func @main(
+  %x: Tensor[Float32, (4, 8, 8), 1] {batch = 0}, %frequencies: Tensor[Float32, (2,), 1] {param},
+  %qkv: Tensor[Float32, (24, 8), 1] {param}, %out: Tensor[Float32, (8, 8), 1] {param},
+  %norm: Tensor[Float32, (8,), 1] {param}, %up: Tensor[Float32, (8, 16), 1] {param},
+  %down: Tensor[Float32, (16, 8), 1] {param}
+) {
+  %angles = Mul([[[0.0], [1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [7.0]]], %frequencies)
+  %h = MatMul(%x, %up)
+  %a = Relu(%h)
+  %e = MatMul(%a, %down)
+  %n = RMSNormalization(%e, %norm)
+  %turned = Transpose[perm = [1, 0]](%qkv)
+  %linear = MatMul(%n, %turned)
+  %q = Slice(%linear, [0], [8], [2], [1])
+  %k = Slice(%linear, [8], [16], [2], [1])
+  %v = Slice(%linear, [16], [24], [2], [1])
+  %q_view = Reshape(%q, [-1, 8, 2, 4])
+  %q_heads = Transpose[perm = [0, 2, 1, 3]](%q_view)
+  %k_view = Reshape(%k, [-1, 8, 2, 4])
+  %k_heads = Transpose[perm = [0, 2, 1, 3]](%k_view)
+  %v_view = Reshape(%v, [-1, 8, 2, 4])
+  %v_heads = Transpose[perm = [0, 2, 1, 3]](%v_view)
+  %cos = Cos(%angles)
+  %sin = Sin(%angles)
+  %q_rotated = RotaryEmbedding(%q_heads, %cos, %sin)
+  %k_rotated = RotaryEmbedding(%k_heads, %cos, %sin)
+  %mixed = Attention[is_causal = true](%q_rotated, %k_rotated, %v_heads)
+  %turned_back = Transpose[perm = [0, 2, 1, 3]](%mixed)
+  %together = Reshape(%turned_back, [-1, 8, 8])
+  %o = MatMul(%together, %out)
+  %y = Add(%e, %o)
+  return %y
+}
+"""
+
+
+@pytest.mark.parametrize("steps", [["tp=2", "sequence=true"], ["grad", "tp=2", "sequence=true"], ["grad", "dp=2"]])
+def test_angles_that_the_program_computes_are_cut_with_the_sequence(steps):
+    sequential = distir.parse(ROTATED)
+    if steps[0] == "grad":
+        sequential, steps = distir.transform(sequential, "grad", "loss=mse"), steps[1:]
+    made = distir.transform(sequential, *steps)
+    assert prove(made, sequential).failures == ()
+    if "sequence=true" in steps:
+        text = distir.format(made)
+        old = next(line for line in text.splitlines() if "_part_2 = Split" in line and ("cos" in line or "sin" in line))
+        name = old.split("%")[1].split(" ")[0]
+        first = f"  %{name}, _ = Split{old.split('Split')[1]}"
+        assert not prove(distir.parse(text.replace(old, first, 1)), sequential).proved
