@@ -55,9 +55,10 @@ CAUSES = """## What does not fit, and why
 - **LLaMA 13B with FlashAttention 2 and two stages.** With M microbatches a step takes 1.04 to 1.08 times (M + 7) / M of
   what one stage takes for as much work: as if pipelines ran eight times in a step, each filled and drained. With 8
   microbatches that is as long as if the stages ran one after the other (72.8 s, twice the 36.7 s of one stage). So it
-  is on 32 and 64 GPUs, with 8 to 256 microbatches, with and without tensor parallelism and recomputation; with the other
-  kernels of the same table the bubble is that of 1F1B, one microbatch. The schedule of Aleph Alpha's code, as far as it
-  is public, is 1F1B with sends that wait, so we predict that: these 26 of 90 runs are most of the error of the table.
+  is on 32 and 64 GPUs, with 8 to 256 microbatches, with and without tensor parallelism and recomputation; with the
+  other kernels of the same table the bubble is that of 1F1B, one microbatch. The schedule of Aleph Alpha's code, as far
+  as it is public, is 1F1B with sends that wait, so we predict that: these 26 of 90 runs are most of the error of the
+  table.
 - **LLaMA 13B out of memory.** Eleven layouts ran out of memory that are predicted to need 54 to 79 of 85 GB: with
   `fused` or `unfused` attention, or recomputation and a microbatch of 8. What their code, as far as it is public, holds
   explains part of it (logits of all shards, and those of two microbatches beside); the rest is not found. No number of
