@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -114,6 +115,8 @@ def predict_all(runs: Sequence[MeasuredRun], jobs: int = 0) -> Generator[Predict
         idle_worker_timeout=ORPHANED_S,
         initializer=_leave_interrupts,
     )
+    # Workers that waited too long for work, or hold much memory, end; others are started in their place.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
     with ended_on_termination():
         found: Generator[list[Prediction]] = parallel(joblib.delayed(_predicted)(some) for some in together)
         try:

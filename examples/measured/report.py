@@ -52,16 +52,19 @@ HOST_BOUND = ("megatron_golden",)
 
 CAUSES = """## What does not fit, and why
 
-- **LLaMA 13B with FlashAttention 2 and two stages.** Measured steps are as long as if a pipeline of two stages had a
-  bubble of some eight microbatches, with 8 to 128 microbatches, with and without tensor parallelism and recomputation;
-  with the other kernels of the same table the bubble is that of 1F1B, one microbatch. The schedule of Aleph Alpha's
-  code, as far as it is public, is 1F1B with sends that wait, so we predict that: these 26 of 90 runs are most of the
-  error of the table.
-- **LLaMA 13B out of memory.** Eleven layouts ran out of memory that are predicted to need 50 to 77 of 85 GB: with
+- **LLaMA 13B with FlashAttention 2 and two stages.** With M microbatches a step takes 1.04 to 1.08 times (M + 7) / M of
+  what one stage takes for as much work: as if pipelines ran eight times in a step, each filled and drained. With 8
+  microbatches that is as long as if the stages ran one after the other (72.8 s, twice the 36.7 s of one stage). So it
+  is on 32 and 64 GPUs, with 8 to 256 microbatches, with and without tensor parallelism and recomputation; with the
+  other kernels of the same table the bubble is that of 1F1B, one microbatch. The schedule of Aleph Alpha's code, as far
+  as it is public, is 1F1B with sends that wait, so we predict that: these 26 of 90 runs are most of the error of the
+  table.
+- **LLaMA 13B out of memory.** Eleven layouts ran out of memory that are predicted to need 54 to 79 of 85 GB: with
   `fused` or `unfused` attention, or recomputation and a microbatch of 8. What their code, as far as it is public, holds
-  explains part of it (logits of all shards, and those of a microbatch until the next one's); the rest is not found.
-- **LLaMA 13B's gradients** are summed in Float32 by an all-reduce in Aleph Alpha's code; here they are scattered in
-  bf16, which takes up to 1.5 % of a step less.
+  explains part of it (logits of all shards, and those of two microbatches beside); the rest is not found. No number of
+  bytes for each score, or each logit, agrees with all of these runs and with those of the same kernels that fit.
+- **LLaMA 13B, recomputation.** Aleph Alpha's code recomputes the logits, too, which is not in the program: 0.9 to 1.6 %
+  of a step.
 - **Runs at the limit of memory** take 10 to 18 % longer than predicted, those of the same table with more memory left
   about 6 %: LLaMA 13B on one stage without FlashAttention 2, MPT-13B on 8 GPUs. A likely cause, not verified, is the
   allocator, which gives memory back to the device and takes it again.
@@ -93,8 +96,7 @@ CAUSES = """## What does not fit, and why
 - A device in a training step is hot: products and attention run at the clock of the longest ones that were measured
   alone, and at most as fast on average as tables by size of repeated products say. No figure of it is from these runs.
 - FlashAttention 1 runs at half the rate of the second version, by figures of the latter's paper.
-- Aleph Alpha's code issues an op in 8 µs and keeps gradients in bf16; an eager collective is issued in 20 µs. These
-  are guesses.
+- Aleph Alpha's code issues an op in 8 µs; an eager collective is issued in 20 µs. These are guesses.
 - What sources state of frameworks is as the files cite it. Opened were those of Aleph Alpha's scaling, llm-foundry,
   NeMo's performance scripts, Megatron-Bridge's of Qwen3, and NVIDIA's dgxc-benchmarking; not all others.
 """

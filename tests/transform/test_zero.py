@@ -339,6 +339,15 @@ def test_sums_in_float32_are_whole_on_each_replica(before):
         assert volume(whole, 2) - volume(parts, 2) == (2 * 4 - 2) * elements  # an all-reduce of Float32
 
 
+def test_parameters_with_owners_are_summed_in_float32_there():
+    module = steps(mlp(3, 7, 8, "Float32"), "grad optimizer=momentum precision=mixed gradients=bf16")
+    whole = steps(module, "dp=2", "zero=1 partition=split sums=float32")
+    reduced = [s for s in whole.entry().body if isinstance(s, Apply) and s.op == "MPIReduce"]
+    assert reduced
+    assert all(name.endswith("_wide") for s in reduced for name in (*s.args, *s.results))
+    assert_same(steps(module, "dp=2"), whole)
+
+
 def test_sums_of_wider_gradients_are_not_narrowed():
     module = transform(mlp(4, 8, 16, "Float64"), "grad", optimizer="adam")
     whole = steps(module, "dp=2", "zero=1 partition=split sums=float32")

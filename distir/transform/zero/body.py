@@ -85,8 +85,8 @@ def _reduce_in_float32(edits: _Edits, group: WeightGroup, partition: Partition, 
     before, after = edits.before[group.reduce], edits.after[group.reduce]
     reduce = edits.uses.entry.body[group.reduce]
     assert isinstance(reduce, Apply)
-    is_owned = isinstance(partition, Owner)
-    whole = group.sums if is_owned else tuple(edits.namer.fresh(f"{name}_whole") for name in group.sums)
+    owner = partition.rank if isinstance(partition, Owner) else None
+    whole = group.sums if owner is not None else tuple(edits.namer.fresh(f"{name}_whole") for name in group.sums)
     given, wide = list(group.gradients), list(whole)
     for rank, gradient in enumerate(group.gradients):
         dtype = narrow.get(gradient)
@@ -94,9 +94,9 @@ def _reduce_in_float32(edits: _Edits, group: WeightGroup, partition: Partition, 
             continue
         given[rank], wide[rank] = (edits.namer.fresh(f"{name}_wide") for name in (gradient, whole[rank]))
         before.append(Apply((given[rank],), "Cast", (gradient,), Attributes({"to": DTYPES["Float32"]})))
-        if not is_owned or rank == partition.rank:
+        if owner in (None, rank):
             after.append(Apply((whole[rank],), "Cast", (wide[rank],), Attributes({"to": dtype})))
-    if is_owned:
+    if isinstance(partition, Owner):
         edits.replaced[group.reduce] = reducing(group, partition, wide, given, reduce.stream)
         return
     edits.replaced[group.reduce] = replace(reduce, results=tuple(wide), args=tuple(given))

@@ -116,9 +116,9 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     if hybrid is not None:
         body, summed = summed_over_groups(body, groups, hybrid, namer(replace(entry, body=(*entry.body, *body))))
     if value > 1 and not is_pipeline:
-        sums = ReducePerMicrobatch(module, Partitioned(summed, chosen), shapes)
-        body = [*sums.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
-        inside += [made.function for made in sums.made.values()]
+        summing = ReducePerMicrobatch(module, Partitioned(summed, chosen), shapes)
+        body = [*summing.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
+        inside += [made.function for made in summing.made.values()]
     params, results = _partitioned(groups, chosen, value)
     returned = partitioned_results(entry.returned, results)
     body = [s for s in body if not isinstance(s, Return)]
