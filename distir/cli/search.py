@@ -415,7 +415,7 @@ def _usual_batch(devices: int) -> int:
 
 
 def _annealing(steps: int | None, seed: int, behind: int | None) -> Annealing:
-    """How annealing goes on; `behind`: the budget of the best-first search before it, where no option asks for it."""
+    """How annealing is done; `behind`: the budget of the best-first search before it, where no option asks for it."""
     from distir.search import Annealing
 
     if steps is None and behind is not None:

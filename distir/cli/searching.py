@@ -319,7 +319,7 @@ def _certified(chosen: Search, table: Table) -> Iterator[str]:
         if not said:
             continue
         how = "best-first"
-        if any(chosen.goes_on(best) for best in table.best_by_batch if best.batch_size == found.batch_size):
+        if any(chosen.continues(best) for best in table.best_by_batch if best.batch_size == found.batch_size):
             steps = _counted(chosen.annealing.steps, "step")
             how += f", then {steps} of annealing from the best (seed {chosen.annealing.seed})"
         simulated = f"{found.simulated} simulated"

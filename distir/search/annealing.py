@@ -29,7 +29,7 @@ HOT, COLD = 0.1, 0.001
 class Annealing:
     """The number of steps, and the random seed.
 
-    `pipelines`: whether it goes on only from plans that have stages: others have nothing that a grid does not have.
+    `pipelines`: whether it only starts from plans that have stages: others have nothing that a grid does not have.
     """
 
     steps: int = 200

@@ -50,7 +50,7 @@ class Search:
     explain: bool = False
     """Whether rows of a bounded search say what binds them."""
     stages: Stages = field(default_factory=Stages, init=False, compare=False, repr=False)
-    """What the rows of this search have told of stages, for its certificates."""
+    """What is known of stages from the rows of this search, for its certificates."""
 
     @property
     def is_bounded(self) -> bool:
@@ -121,8 +121,8 @@ class Search:
         """For each batch size, what the rows prove of the plans that the program admits."""
         return [self._certificate(size, rows, self.budget) for size in self.batch_sizes]
 
-    def goes_on(self, best: Row) -> bool:
-        """Whether annealing starts from the best row of a batch size."""
+    def continues(self, best: Row) -> bool:
+        """Whether annealing continues from the best row of a batch size."""
         return self.method == "anneal" and (best.plan.pipeline > 1 or not self.annealing.pipelines)
 
     @property
@@ -155,7 +155,7 @@ class Search:
         for row in self._of_the_grid():
             found.append(row)
             yield row
-        for best in filter(self.goes_on, Table(tuple(found)).best_by_batch):
+        for best in filter(self.continues, Table(tuple(found)).best_by_batch):
             known = {row.plan: row for row in found if row.batch_size == best.batch_size}
             if self.is_bounded and self._is_proven(best, list(known.values())):
                 continue

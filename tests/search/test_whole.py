@@ -136,7 +136,7 @@ def test_what_is_left_of_a_search_is_known_to_be_little_faster():
     assert certificate.slower > len(plans) / 10
 
 
-def test_annealing_goes_on_where_a_best_first_search_ends():
+def test_annealing_continues_where_a_best_first_search_ends():
     """From its best, with a fixed seed, also to stages of other sizes; what is left is counted."""
     it = subject("mlp", "dgx-h100")
     space = replace(whole(it, 4, (16,)), schedules=("1f1b",), micro_batches=(1, 4), fixed={"P": (2, 4)}, zero=(0, 1))
@@ -169,7 +169,7 @@ def test_a_search_is_the_same_whatever_was_searched_before():
     assert replace(first).certificates(rows) == replace(first).certificates(rows)
 
 
-def test_annealing_goes_on_only_where_stages_can_be_cut_otherwise():
+def test_annealing_continues_only_where_stages_can_be_cut_otherwise():
     """Behind a best-first search that nobody asked to anneal: a best without stages has been among all its like."""
     it = subject("mlp", "dgx-h100")
     space = replace(whole(it, 2, (16,)), schedules=("1f1b",), micro_batches=(1, 4), zero=(0,), overlap=(False,))
@@ -179,7 +179,7 @@ def test_annealing_goes_on_only_where_stages_can_be_cut_otherwise():
         annealed = replace(search, method="anneal", annealing=Annealing(steps=6, pipelines=True))
         more = list(annealed.rows())
         assert more[: len(few)] == few
-        assert (len(more) > len(few)) == (degree > 1) == any(map(annealed.goes_on, few))
+        assert (len(more) > len(few)) == (degree > 1) == any(map(annealed.continues, few))
 
 
 def test_fewer_plans_of_longer_programs_are_simulated():
