@@ -45,14 +45,17 @@ class Renaming:
 
     def __call__(self, v: Any) -> Any:
         """The value with its devices renamed; devices outside of the renaming are unchanged."""
-        if isinstance(v, (TensorType, TupleType, AnyType)):
-            known = self._known.get(v)
-            if known is None:
-                if len(self._known) >= KEPT:
-                    self._known.clear()
-                known = self._known[v] = types.one(self._renamed(v))
-            return known
-        return tuple([self(item) for item in cast("tuple[Any, ...]", v)]) if isinstance(v, tuple) else v
+        if isinstance(v, tuple):
+            find = self._known.get
+            return tuple([find(item) or self(item) for item in cast("tuple[Any, ...]", v)])
+        if not isinstance(v, (TensorType, TupleType, AnyType)):
+            return v
+        known = self._known.get(v)
+        if known is None:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            known = self._known[v] = types.one(self._renamed(v))
+        return known
 
     @property
     def back(self) -> Renaming:
@@ -62,7 +65,7 @@ class Renaming:
     def attributes(self, op: Op, attrs: Attributes) -> Attributes:
         """An op's attributes with their devices renamed."""
         terms = device_terms(op)
-        if not attrs or terms.isdisjoint(attrs):
+        if not attrs or not terms or terms.isdisjoint(attrs):
             return attrs
         return Attributes({name: self._named(value) if name in terms else value for name, value in attrs.items()})
 
@@ -95,6 +98,7 @@ def renamed(devices: Mapping[int, int]) -> Renaming:
     return renaming(before, tuple([devices[device] for device in before]))
 
 
+@lru_cache(maxsize=1 << 10)
 def canonical_devices(devices: Devices) -> Renaming:
     """The renaming of devices to canonical ones."""
     return renaming(devices, tuple(range(CANONICAL, CANONICAL + len(devices))))

@@ -15,7 +15,7 @@ from distir.analysis import check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
-from distir.ops import Reject
+from distir.ops import Reject, Value
 from distir.search.plan import AXES, Plan
 from distir.search.subject import Subject, batch_dimension
 from distir.search.symmetry import interchangeable
@@ -52,6 +52,7 @@ class Distributed:
         self.sweep = Sweep(analysis, entry, subject.hardware)
         self.dimension = batch_dimension(subject.entry)
         self._kept: dict[int, Simulation] = {}
+        self._given: dict[int, tuple[Value, ...]] = {}
         self._read: list[Pipeline | None] = []
 
     def _made(self, plan: Plan, options: Mapping[str, bool]) -> Module:
@@ -81,6 +82,12 @@ class Distributed:
         if batch_size not in self._kept:
             self._kept[batch_size] = self.simulation(batch_size)
         return self._kept[batch_size]
+
+    def given(self, batch_size: int) -> tuple[Value, ...]:
+        """The values of the entry function's parameters for a batch size; once. Raises as `arguments` does."""
+        if batch_size not in self._given:
+            self._given[batch_size] = arguments(self.entry, self.bind(batch_size))
+        return self._given[batch_size]
 
     def pipeline(self, batch_size: int, rounds: Collection[str]) -> Pipeline | None:
         """The pipeline read, for plans of other numbers of microbatches; None where it cannot be. Raises likewise."""
@@ -119,8 +126,7 @@ class ExtrapolatedPlan:
             pipeline = self.other.pipeline(size, self.more)
             if pipeline is None or not pipeline.determines(self.microbatches):
                 return None
-            whole = arguments(self.other.entry, self.other.bind(batch_size))
-            known, sizes = self.other.kept(size), self.other.sizes(size)
+            known, sizes, whole = self.other.kept(size), self.other.sizes(size), self.other.given(batch_size)
             return pipeline.figures(known, sizes, whole, self.microbatches, self.more)
         except (ProgramError, BindError, Reject):
             return None  # it may say other numbers than the plan itself

@@ -42,8 +42,9 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
             if figures is None:
                 whole = whole or carried_out(subject, plan)
                 figures = whole.simulation(size, alone=len(batch_sizes) == 1)
-            row = _simulated(replace(blank, batch_size=size), figures, size or fixed_batch(subject.entry))
-            yield _priced(row, subject, plan.devices)
+            examples = size or fixed_batch(subject.entry)
+            costs = _costs(subject, figures.latency_s, examples, plan.devices)
+            yield replace(blank, batch_size=size, **_figures(figures, examples), **costs)
         except (ProgramError, BindError, Reject, StepError) as error:
             yield replace(blank, batch_size=size, reason=_reason(error))
 
@@ -59,34 +60,30 @@ def _with_shares(row: Row, subject: Subject) -> Row:
     return replace(row, flops_share=shares.flops, weights_share=shares.weights)
 
 
-def _simulated(row: Row, figures: Simulation | ExtrapolatedFigures, batch_size: int | None) -> Row:
+def _figures(figures: Simulation | ExtrapolatedFigures, batch_size: int | None) -> dict[str, Any]:
+    """The columns of what is simulated."""
     latency = figures.latency_s
     devices = figures.memory_uses.values()
-    return replace(
-        row,
-        latency_s=latency,
-        throughput=batch_size / latency if batch_size and latency else None,
-        peak_memory_bytes=max((use.peak_memory_bytes for use in devices), default=0),
-        fits=all(use.fits for use in devices),
-    )
+    return {
+        "latency_s": latency,
+        "throughput": batch_size / latency if batch_size and latency else None,
+        "peak_memory_bytes": max((use.peak_memory_bytes for use in devices), default=0),
+        "fits": all(use.fits for use in devices),
+    }
 
 
-def _priced(row: Row, subject: Subject, devices: int) -> Row:
-    """The row with the cost of a step on the machine's first `devices` devices."""
-    machine = subject.hardware
-    prices = [kind.price for kind in machine.kinds[:devices]]
-    if row.latency_s is None or None in prices:
-        return row
-    cost = step_cost(prices, row.latency_s, subject.tokens(row.batch_size))
+def _costs(subject: Subject, latency: float, batch_size: int | None, devices: int) -> dict[str, Any]:
+    """The columns of what a step costs on the machine's first `devices` devices; none where that is not known."""
+    prices = [kind.price for kind in subject.hardware.kinds[:devices]]
+    cost = None if None in prices else step_cost(prices, latency, subject.tokens(batch_size))
     if cost is None:
-        return row
+        return {}
     per_tokens = cost.per_million_tokens
-    return replace(
-        row,
-        cost_per_step=cost.step.amount,
-        cost_per_million_tokens=None if per_tokens is None else per_tokens.amount,
-        currency=cost.step.currency,
-    )
+    return {
+        "cost_per_step": cost.step.amount,
+        "cost_per_million_tokens": None if per_tokens is None else per_tokens.amount,
+        "currency": cost.step.currency,
+    }
 
 
 def _reason(error: Exception) -> str:

@@ -256,6 +256,21 @@ class Body:
         """By memory: by how many bytes its use changes from start to end, and how far it rises in between."""
         return use_of_memory(self, 0, len(self.steps))
 
+    @cached_property
+    def uses(self) -> Sequence[Use]:
+        """The same by statement. Most statements do what others do, each for another layer or microbatch."""
+        sizes, known, found = [*self.sizes], dict[object, Use](), list[Use]()
+        for step, taken, given in zip(self.steps, self.taken, self.given, strict=True):
+            if isinstance(step, Body):
+                found.append(step.memory)
+                continue
+            key = (id(step), tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
+            use = known.get(key)
+            if use is None:
+                use = known[key] = use_of_op(step, *key[1:])
+            found.append(use)
+        return found
+
 
 def _firsts(body: Body) -> Deep[tuple[tuple[int, ...], ...]]:
     known = vars(body)  # where cached properties are kept
@@ -297,6 +312,13 @@ def use_of_memory(body: Body, first: int, end: int) -> Use:
             use.block(step.memory)
         elif step is not None and (taken or given or step.temporary):
             use.op(_sized(taken, sizes), step.temporary, _sized(given, sizes))
+    return use.total
+
+
+def use_of_op(effect: Effect | None, taken: usage.Sized, given: usage.Sized) -> Use:
+    """The use of memory by an op that takes some as it starts, and gives some back as it ends."""
+    use = Usage()
+    use.op(taken, () if effect is None else effect.temporary, given)
     return use.total
 
 

@@ -25,6 +25,12 @@ from distir.simulate.leaves import Leaves
 
 FREE = Cost(0.0, "free")
 
+Groups = tuple[tuple[int, int], ...]
+"""Groups of devices that one represents: how many, and how far apart."""
+
+KEPT = 1 << 14
+"""So many effects are kept of a machine."""
+
 TICKS_PER_SECOND = 1 << 80
 """Clocks count whole *ticks*: sums of them are exact. A tick is so short that no digit of a nanosecond is lost."""
 
@@ -148,6 +154,18 @@ class Relocation:
         return [(memories[memory], size) for memory, size in sizes]
 
 
+@lru_cache(maxsize=1 << 10)
+def relocation(before: Devices, memories: Devices, after: Devices, others: Devices) -> Relocation:
+    """From some devices and their memories to others, one by one."""
+    return Relocation(dict(zip(before, after, strict=True)), dict(zip(memories, others, strict=True)))
+
+
+@lru_cache(maxsize=4)
+def _alike(hardware: Hardware) -> dict[Any, tuple[Effect, Devices, Devices]]:
+    """Those of all programs on a machine: of a search, and of an editor."""
+    return {}
+
+
 @lru_cache(maxsize=1 << 14)
 def to_ticks(seconds: float) -> int:
     """A time in seconds as whole ticks."""
@@ -195,26 +213,29 @@ class Effects:
     place: Mapping[int, int]
     known: dict[Any, Effect] = field(default_factory=dict[Any, Effect])
     sized: dict[Type, tuple[int, int] | None] = field(default_factory=dict[Type, "tuple[int, int] | None"])
-    alike: dict[Any, tuple[Effect, Devices]] = field(default_factory=dict[Any, "tuple[Effect, Devices]"])
-    """Effects and their devices, by what ops on equal devices with equal links have in common."""
-    shapes: dict[Devices, tuple[object, ...]] = field(default_factory=dict[Devices, tuple[object, ...]])
+    shapes: dict[tuple[Devices, Groups], object] = field(default_factory=dict[tuple[Devices, "Groups"], object])
 
     @cached_property
-    def represented(self) -> tuple[tuple[int, int], ...]:
-        """The groups that a device of the program may represent: how many devices, and how far apart."""
+    def alike(self) -> dict[Any, tuple[Effect, Devices, Devices]]:
+        """Effects, each with its devices and their memories, by what ops on equal devices with equal links share."""
+        return _alike(self.hardware)
+
+    @cached_property
+    def represented(self) -> Groups:
+        """The groups that a device of the program may represent."""
         bodies = (function.body for function in self.domain.module)
         stated = {represented(s.op, s.attrs) for body in bodies for s in body if isinstance(s, Apply)}
         return tuple(sorted(group for group in stated if group is not None))
 
-    def shape(self, devices: Devices) -> tuple[object, ...]:
-        """The shape (see `Hardware.shape`) of the devices and of those that they represent, all on the machine."""
-        known = self.shapes.get(devices)
+    def shape(self, devices: Devices, groups: Groups) -> object:
+        """What costs depend on, of the devices and of those that they represent in groups, which fit on the machine."""
+        known = self.shapes.get((devices, groups))
         if known is None:
             positions = [self.place[device] for device in devices]
-            for size, stride in self.represented:
+            for size, stride in groups:
                 positions += [at + rank * stride for at in positions[: len(devices)] for rank in range(1, size)]
             fitting = tuple([at for at in positions if at < self.hardware.devices])
-            known = self.shapes[devices] = self.hardware.shape(fitting)
+            known = self.shapes[devices, groups] = self.hardware.shape(fitting)
         return known
 
     def of(self, op: Apply | Launched, rho: State) -> Effect:
@@ -261,11 +282,14 @@ class Effects:
     def effect(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         """The effect of an op on operands, for these types of results. Raises Reject where it cannot be determined."""
         kin, devices = self.kin(op, vs, ws)
+        memories = tuple(map(self.memory, devices))
         known = self.alike.get(kin)
         if known is None:
-            known = self.alike[kin] = self.found(op, vs, ws), devices
-        effect, there = known
-        return effect if there == devices else self.between(there, devices).effect(effect)
+            if len(self.alike) >= KEPT:
+                self.alike.clear()
+            known = self.alike[kin] = self.found(op, vs, ws), devices, memories
+        effect, *there = known
+        return effect if there == [devices, memories] else relocation(*there, devices, memories).effect(effect)
 
     def kin(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> tuple[object, Devices]:
         """A key, equal for ops that differ only in devices of equal kinds and links, and the devices."""
@@ -273,20 +297,21 @@ class Effects:
         there = canonical_devices(devices)
         if not isinstance(op, Apply):
             known = (*vs, *ws) if self.domain.replicas.names_devices(op.name) else there((*vs, *ws))
-            return (op.same, known, len(ws), self.shape(devices)), devices
+            return (op.same, known, len(ws), self.shape(devices, ())), devices
         definition = lookup(op.op)
-        return (op.op, there.attributes(definition, op.attrs), there((*vs, *ws)), len(ws), self.shape(devices)), devices
+        group = represented(op.op, op.attrs)
+        shape = self.shape(devices, () if group is None else (group,))
+        return (definition, there.attributes(definition, op.attrs), there((*vs, *ws)), len(ws), shape), devices
 
     def between(self, before: Devices, after: Devices) -> Relocation:
         """From some devices to others."""
-        pairs = tuple(zip(before, after, strict=True))
-        return Relocation(dict(pairs), {self.memory(old): self.memory(new) for old, new in pairs})
+        return relocation(before, tuple(map(self.memory, before)), after, tuple(map(self.memory, after)))
 
     def alike_there(self, renaming: Renaming) -> Relocation | None:
         """From some devices to others; None where the machine tells them apart."""
         if any(device not in self.place for device in renaming.before):
             return None
-        if self.shape(renaming.before) != self.shape(renaming.after):
+        if self.shape(renaming.before, self.represented) != self.shape(renaming.after, self.represented):
             return None
         return self.between(renaming.before, renaming.after)
 

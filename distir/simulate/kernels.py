@@ -39,7 +39,8 @@ class Kernel:
     @property
     def same(self) -> object:
         """Equal for those that do the same to equal operands."""
-        return self.function, self.partition
+        ops = [lookup(s.op) for s in self.function.body if isinstance(s, Apply)]  # a name may get another definition
+        return self.function, self.partition, *ops
 
     def results_in(self, domain: Checker, vs: tuple[Value, ...]) -> list[Type]:
         """The types of the results."""

@@ -147,8 +147,8 @@ class Simulation:
 
     def effect_of(self, op: Apply, vs: Sequence[Value]) -> Effect:
         """The effect of an op on these operands. Raises Reject where it cannot be determined."""
-        effects = Effects(self._effects.domain, self.hardware, self._effects.place)
-        return effects.found(op, vs, [type_of(w) for w in effects.domain.answer(op, tuple(vs))])
+        effects = self._effects
+        return effects.effect(op, vs, [type_of(w) for w in effects.domain.answer(op, tuple(vs))])
 
     @cached_property
     def body(self) -> Body:

@@ -38,8 +38,8 @@ from distir.ir import dims as dimensions
 from distir.ir.collection import paused_collection
 from distir.ops import Reject, Value, type_of
 from distir.ops.infer import ADDRESSABLE
-from distir.simulate.algebra.usage import Usage, Use, compose
-from distir.simulate.body import Bodies, Body
+from distir.simulate.algebra.usage import Use, compose
+from distir.simulate.body import Bodies, Body, use_of_op
 from distir.simulate.effects import Effect, Effects, Launched, Relocation
 from distir.simulate.late import Late
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
@@ -122,7 +122,7 @@ class _OpenEffects(Effects):
             group.append(_Found(effect, op, tuple(vs), tuple(ws), devices, there))
             return effect
         closed = _at(vs, self.probe), _at(ws, self.probe)
-        probed = self.closed.found(op, closed[0], [type_of(w) for w in closed[1]])
+        probed = self.closed.effect(op, closed[0], [type_of(w) for w in closed[1]])
         effect = probed.sized(tuple([self.size(leaf) for w in ws for leaf in types.leaves(w)]))
         open_sizes = closed != (tuple(vs), tuple(ws))
         self.groups[kin] = [_Found(effect, op, tuple(vs), tuple(ws), devices, None, probed, open_sizes)]
@@ -188,36 +188,35 @@ class _Pattern:
                 _ = made.summary  # callees first: later a long chain of calls would be too deep
         body = steps[id(self.entry)]
         assert isinstance(body, Body)
-        return Simulation(self.module, self.instance, self.machine, body, self.effects)
+        return Simulation(self.module, self.instance, self.machine, body, self.effects.closed)
 
     def _cost(self, group: Sequence[_Found], sizes: Sizes, nbytes: Sequence[int], steps: dict[int, Any]) -> None:
         """Cost the ops of a group, which differ in their devices only."""
         first, effects = group[0], self.effects
-        costed = first.effect
         if first.probed is not None and (sizes == effects.probe or not first.open_sizes):
-            costed = first.probed
-        elif costed.devices:  # else it is a view, or of the host, and costs nothing
+            made = first.probed
+        elif not first.effect.devices:  # it is a view, or of the host, and costs nothing
+            sized = [None if size is None else (size[0], nbytes[size[1]]) for size in first.effect.sizes]
+            made = first.effect.sized(tuple(sized))
+        else:
             ws = [types.substitute(w, sizes) for w in first.ws]
-            costed = effects.closed.found(first.op, _at(first.vs, sizes), ws)
-        if _structure(costed) != _structure(first.effect):
+            made = effects.closed.effect(first.op, _at(first.vs, sizes), ws)
+        if not _have_one_structure(made, first.effect):
             raise _Differs
-        made = costed.sized(
-            tuple([None if size is None else (size[0], nbytes[size[1]]) for size in first.effect.sizes])
-        )
         for member in group:
             steps[id(member.effect)] = made if member.there is None else member.there.effect(made)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A body of the pattern. `turns`: its statements that move memory, as calls or by the numbers of `kinds`."""
+    """A body of the pattern. `turns`: by statement, what moves memory, as a call or by the number of `kinds`."""
 
     body: Body
     turns: list[int | Body]
     sizes: list[tuple[int, int]]
     """The memories and the numbers of the sizes of its storages, each once."""
-    kinds: list[tuple[Effect, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]]
-    """An op, and the memories and the numbers of the sizes that it takes as it starts and gives back as it ends."""
+    kinds: list[tuple[Effect | None, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]]
+    """An op (None: `return`), the memories and the numbers of the sizes that it takes as it starts, and gives back."""
 
     @classmethod
     def of(cls, body: Body) -> _Shape:
@@ -227,12 +226,12 @@ class _Shape:
         for step, taken, given in zip(body.steps, body.taken, body.given, strict=True):
             if isinstance(step, Body):
                 turns.append(step)
-            elif step is not None and (taken or given or step.temporary):
+            else:
                 kind = (step, tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
                 turns.append(kinds.setdefault(kind, len(kinds)))
         return cls(body, turns, [*dict.fromkeys(sizes)], list(kinds))
 
-    def at(self, steps: Mapping[int, Effect | Body], nbytes: Sequence[int]) -> Body:
+    def at(self, steps: Mapping[int, Any], nbytes: Sequence[int]) -> Body:
         """The body for certain sizes: `steps` are its effects and bodies, by those of the pattern."""
         body = self.body
         pairs = {pair: (pair[0], nbytes[pair[1]]) for pair in self.sizes}
@@ -242,13 +241,17 @@ class _Shape:
             Late(lambda: [pairs[pair] for pair in body.sizes]),
             parameters,
         )
-        vars(made)["memory"] = self._memory(steps, nbytes)
+        known = [
+            use_of_op(
+                None if effect is None else steps[id(effect)],
+                [(memory, nbytes[size]) for memory, size in taken],
+                [(memory, nbytes[size]) for memory, size in given],
+            )
+            for effect, taken, given in self.kinds
+        ]
+        uses: list[Use] = [known[turn] if isinstance(turn, int) else steps[id(turn)].memory for turn in self.turns]
+        vars(made).update(uses=uses, memory=compose(uses))
         return made
-
-    def _memory(self, steps: Mapping[int, Any], nbytes: Sequence[int]) -> Use:
-        """(change, peak) by memory, as `Body.memory` has it."""
-        known = [_use(steps[id(effect)], taken, given, nbytes) for effect, taken, given in self.kinds]
-        return compose(known[turn] if isinstance(turn, int) else steps[id(turn)].memory for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +267,6 @@ class _Replica:
         origin = steps[id(self.origin)]
         assert isinstance(origin, Body)
         return origin.relocated(self.there, self.body.instance)
-
-
-def _use(
-    effect: Effect, taken: Iterable[tuple[int, int]], given: Iterable[tuple[int, int]], nbytes: Sequence[int]
-) -> Use:
-    """The use of memory by an op."""
-    usage = Usage()
-    usage.op([(m, nbytes[size]) for m, size in taken], effect.temporary, [(m, nbytes[size]) for m, size in given])
-    return usage.total
 
 
 def _open_dims(values: Iterable[Value]) -> set[Dim]:
@@ -312,7 +306,13 @@ def _integer(value: Any) -> Any:
     return value
 
 
-def _structure(effect: Effect) -> tuple[object, ...]:
-    """The part of an effect that does not depend on sizes."""
-    hosts = tuple(size is None for size in effect.sizes)
-    return effect.devices, hosts, effect.widths, effect.shares, effect.donations, effect.reuses
+def _have_one_structure(a: Effect, b: Effect) -> bool:
+    """Whether two effects are alike in all that a pattern is made of."""
+    return (
+        a.devices == b.devices
+        and a.widths == b.widths
+        and a.shares == b.shares
+        and a.donations == b.donations
+        and a.reuses == b.reuses
+        and [size is None for size in a.sizes] == [size is None for size in b.sizes]
+    )

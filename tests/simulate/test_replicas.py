@@ -136,6 +136,28 @@ def test_an_op_that_is_defined_again_names_devices_as_it_now_says():
         OPS.remove("Moved")
 
 
+@pytest.mark.parametrize("kernel", ["", " kernel"])
+def test_an_op_that_is_defined_again_costs_what_it_now_says(kernel):
+    """Effects are known from one program to the next."""
+    text = f"func @f(%x: Tensor[Float32, (64, 64), 1]){kernel} {{\n  %y = Worked(%x)\n  return %y\n}}\n"
+    text += "func @main(%x: Tensor[Float32, (64, 64), 1]) {\n  %y = @f(%x)\n  return %y\n}\n"
+    done = []
+    try:
+        for flops in (1, 1, 1000):
+            define_worked(flops)
+            (effect,) = simulate(distir.parse(text), MACHINE).timeline().effects
+            done.append(effect.work.flops)
+    finally:
+        OPS.remove("Worked")
+    assert done == [64 * 64, 64 * 64, 1000 * 64 * 64]
+
+
+def define_worked(flops):
+    @op("Tensor[t, s, d] -> Tensor[t, s, d]", flops=flops)
+    def Worked(x):
+        return x
+
+
 def define_moved(signature):
     @op(signature)
     def Moved(x, *, device: int):

@@ -32,7 +32,7 @@ from distir.ops import Value, type_of
 from distir.simulate.algebra import usage
 from distir.simulate.algebra.clocks import Step
 from distir.simulate.algebra.usage import Usage, Use
-from distir.simulate.body import Body
+from distir.simulate.body import Body, events_of, use_of_op
 from distir.simulate.effects import Effect
 from distir.simulate.extrapolation.numbers import are_numbers
 from distir.simulate.extrapolation.rounds import more_rounds
@@ -114,6 +114,10 @@ class Pipeline:
     """
     _known: dict[int, Blocks] = field(default_factory=dict[int, Blocks])
     """By identity of the simulation."""
+    _parameters: dict[tuple[Value, ...], list[tuple[int, int]]] = field(
+        default_factory=dict[tuple[Value, ...], list[tuple[int, int]]]
+    )
+    """Memory and bytes of the parameters' storages, by their values: those of one batch size are asked for often."""
     _fewer: dict[int, Sequence[tuple[int, int | None]]] = field(
         default_factory=dict[int, Sequence[tuple[int, "int | None"]]]
     )
@@ -126,7 +130,7 @@ class Pipeline:
         self,
         known: Simulation,
         sizes: Mapping[str, int],
-        arguments: Sequence[Value],
+        arguments: tuple[Value, ...],
         count: int,
         more: Mapping[str, int],
     ) -> ExtrapolatedFigures | None:
@@ -136,7 +140,9 @@ class Pipeline:
         round, how many more calls of it the other one has. With fewer microbatches, each device must do what is left in
         the same order. None where rounds do not all do the same. Raises Reject.
         """
-        parameters = _parameters(known, arguments)
+        parameters = self._parameters.get(arguments)
+        if parameters is None:
+            parameters = self._parameters[arguments] = _parameters(known, arguments)
         if [memory for memory, _ in parameters] != [memory for memory, _ in known.planned.parameters]:
             return None
         blocks = self._as_blocks(known)
@@ -300,17 +306,9 @@ def _is_row(indices: Sequence[int]) -> bool:
 
 
 def _blocks(body: Body) -> list[StatementBlock]:
-    """By statement. Most statements do what others do, each for another layer or microbatch."""
-    sizes = [*body.sizes]
-    known: dict[object, StatementBlock] = {}
-    found: list[StatementBlock] = []
-    for step, taken, given in zip(body.steps, body.taken, body.given, strict=True):
-        key = (id(step), tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
-        block = known.get(key)
-        if block is None:
-            block = known[key] = _of_call(step) if isinstance(step, Body) else _block(step, *key[1:])
-        found.append(block)
-    return found
+    """By statement."""
+    moves = [None if step is None or not events_of(step) else _alone(step) for step in body.steps]
+    return list(map(StatementBlock, body.steps, body.uses, moves))
 
 
 def _with_powers(
@@ -337,14 +335,12 @@ def _with_powers(
     return found
 
 
-def _block(step: Effect | None, taken: usage.Sized, given: usage.Sized) -> StatementBlock:
-    use = Usage()
-    use.op(taken, step.temporary if step is not None else (), given)
-    return StatementBlock(step, use.total, step.move(None) if step is not None and step.devices else None)
+def _alone(step: Effect | Body) -> Step:
+    return step.summary if isinstance(step, Body) else step.move(None)
 
 
-def _of_call(body: Body) -> StatementBlock:
-    return StatementBlock(body, body.memory, body.summary if body.events else None)
+def _block(step: Effect, taken: usage.Sized, given: usage.Sized) -> StatementBlock:
+    return StatementBlock(step, use_of_op(step, taken, given), step.move(None) if step.devices else None)
 
 
 def _parameters(known: Simulation, arguments: Sequence[Value]) -> list[tuple[int, int]]:

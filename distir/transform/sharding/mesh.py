@@ -88,7 +88,8 @@ class Mesh:
 
     def group(self, device: int) -> tuple[int, ...]:
         """All devices that one device becomes."""
-        return tuple(self.device(device, rank) for rank in range(self.size))
+        first, run = self.device(device, 0), self.run
+        return tuple(range(first, first + self.size * run, run))
 
 
 def mesh_of(

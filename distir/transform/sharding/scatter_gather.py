@@ -7,7 +7,6 @@ module was distributed already, they are composed with its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from distir.ir import (
     DISCARD,
@@ -200,6 +199,7 @@ def _copy(f: FunctionBuilder, function: Function, mesh: Mesh, args: Sequence[Arg
     if args is None:
         args = [f.param(p.name, _moved(p.type, mesh), **p.roles) for p in function.params]
     names: dict[str, Arg] = {p.name: arg for p, arg in zip(function.params, args, strict=True)}
+    moved: dict[tuple[str, Attributes], Attributes] = {}
 
     def renamed(arg: Arg) -> Arg:
         if isinstance(arg, str):
@@ -207,25 +207,29 @@ def _copy(f: FunctionBuilder, function: Function, mesh: Mesh, args: Sequence[Arg
         return arg if isinstance(arg, Literal) else tuple(map(renamed, arg))
 
     for statement in function.body:
+        args = tuple(map(renamed, operands(statement)))
         if isinstance(statement, Return):
-            return tuple(map(renamed, statement.args))
-        f.body.append(_renamed(f, statement, names, renamed, mesh))
+            return args
+        assert isinstance(statement, (Apply, Call))
+        given = tuple([name and f.fresh(name) for name in statement.results])
+        names.update(zip(statement.results, given, strict=True))
+        if isinstance(statement, Call):
+            f.body.append(Call(given, statement.function, args, stream=statement.stream))
+            continue
+        form = statement.op, statement.attrs
+        attrs = moved.get(form)
+        if attrs is None:
+            attrs = moved[form] = _moved_attributes(*form, mesh)
+        f.body.append(Apply(given, statement.op, args, attrs, stream=statement.stream))
     return ()
 
 
-def _renamed(
-    f: FunctionBuilder, statement: Statement, names: dict[str, Arg], renamed: Callable[[Arg], Arg], mesh: Mesh
-) -> Statement:
-    assert isinstance(statement, (Apply, Call))
-    args = tuple(map(renamed, statement.args))
-    given = tuple(name and f.fresh(name) for name in statement.results)
-    names.update(zip(statement.results, given, strict=True))
-    if isinstance(statement, Call):
-        return replace(statement, results=given, args=args, claims=())
-    attrs = {n: _moved_devices(v, mesh) if n in DEVICE_ATTRIBUTES else v for n, v in statement.attrs.items()}
-    if (group := represented(statement.op, statement.attrs)) is not None:
-        attrs["stride"] = mesh.stride(group[1])
-    return replace(statement, results=given, args=args, attrs=Attributes(attrs), claims=())
+def _moved_attributes(op: str, attrs: Attributes, mesh: Mesh) -> Attributes:
+    """The attributes of an op on the first device of each group."""
+    moved = {n: _moved_devices(v, mesh) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
+    if (group := represented(op, attrs)) is not None:
+        moved["stride"] = mesh.stride(group[1])
+    return Attributes(moved)
 
 
 def _moved_devices(value: Constant, mesh: Mesh) -> Constant:
