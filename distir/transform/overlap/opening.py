@@ -28,11 +28,11 @@ class Tuples:
 
     def item(self, name: Arg) -> Arg:
         """The original value of a name that is unpacked from a tuple packed in this function."""
-        while isinstance(maker := self.maker(name), Apply) and maker.op == "UnpackTuple":
+        while isinstance(name, str) and isinstance(maker := self.maker(name), Apply) and maker.op == "UnpackTuple":
             packed = self.items(maker.args[0])
             if packed is None:
                 break
-            name = packed[maker.results.index(name)]  # type: ignore[arg-type]
+            name = packed[maker.results.index(name)]
         return name
 
     def items(self, name: Arg) -> Sequence[Arg] | None:
