@@ -1,7 +1,7 @@
 """Arguments of a command line, as a shell script or a plain list gives them: each option with its value and its line.
 
 A script is not run. Of the shell's language what launch scripts are made of is read: variables, arrays, arithmetic,
-lines that go on, comments, and conditions on variables. Whatever else decides which arguments there are is reported.
+continued lines, comments, and conditions on variables. Whatever else decides which arguments there are is reported.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from distir.models.decoder import Decoder, Latent, Router
 from distir.models.published import DEEPSEEK_V3, LLAMA3, PUBLISHED
 
 SMALL_LLAMA: Final = LLAMA3(layers=6, width=256, heads=16, kv_heads=16, ffn=768, vocabulary=2048)
-"""torchtitan's `debugmodel`: a perceptron of 2/3 of four times the width, rounded up to a multiple of 256."""
+"""torchtitan's `debugmodel`: an MLP of 2/3 of four times the width, rounded up to a multiple of 256."""
 
 DEEPSEEK_16B: Final = DEEPSEEK_V3(
     layers=27,

@@ -355,7 +355,7 @@ def _torchs_schedule(job: Job, lost: list[str]) -> str:
 
 
 def _stages(job: Job, lost: list[str]) -> dict[str, Any]:
-    """How layers are dealt out: equally, or by the names of modules."""
+    """How layers are distributed over stages: equally, or by the names of modules."""
     if not job.stages:
         usual = 1 if SCHEDULES[job.schedule].stages == 1 else 2
         found: dict[str, Any] = dict.fromkeys(

@@ -125,7 +125,7 @@ def mentions(document: Document, word: Word) -> list[Mention]:
 
 
 def _handed_on(statement: Apply, trail: Trail) -> str | None:
-    """The operand whose shape the op hands on to a result, by its signature; None if it makes the shape."""
+    """The operand whose shape the op passes to a result, by its signature; None if it makes the shape."""
     state = trail.occurrence.instance.state
     shape = _shape(type_of(state[trail.name]))
     if statement.op not in OPS or shape is None:

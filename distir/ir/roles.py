@@ -22,7 +22,7 @@ ROLES: Final[Mapping[str, str]] = {
 """By role, in a few words, what a parameter with it is."""
 
 HELD: Final = frozenset({"param", "buffer", "state"})
-"""The roles of what a training step hands on to the next."""
+"""The roles of what a training step passes to the next."""
 
 
 def is_trained(param: Param) -> bool:

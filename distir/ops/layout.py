@@ -218,7 +218,7 @@ def _inner(main: Layout, before: Shape, after: Shape, left: list[int], right: li
 def _factors(left: Sequence[Dim], right: Sequence[Dim]) -> list[tuple[Dim, int, int]]:
     """The factors that dimensions of equally many elements have in common, and of which ones they are.
 
-    None where these are at odds.
+    None if these do not match.
     """
     found: list[tuple[Dim, int, int]] = []
     i = j = 0

@@ -8,7 +8,7 @@ overlap they add less, but never take from it: a device has one stream that comp
 into chunks beside the communication of tensor parallelism, each FLOP takes at least as long as at the best rate.
 
 A pipeline with a stage for each device, which runs whole backward passes, cannot be faster than its bubble lets it,
-however layers are dealt out to stages. Stage i, whose passes for a microbatch take cᵢ, begins after the first
+however layers are distributed over stages. Stage i, whose passes for a microbatch take cᵢ, begins after the first
 microbatch went through those before it, and after its last backward pass those before it have one each:
 Σⱼ﹤ᵢ cⱼ + K·cᵢ. The largest of these is least where all are equal, and then it is C / (1 - (1 - 1/K)ᴾ) for C = Σ cᵢ.
 

@@ -19,7 +19,7 @@ MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 
 
 BALANCES = ("uniform", "cost")
-"""By what layers are dealt out to the stages of a pipeline: equally many, or as many as take as long."""
+"""How layers are distributed over the stages of a pipeline: equally many, or by estimated time."""
 
 RECOMPUTED = ("full", "selective", "products")
 """The values of the step `checkpoint` that a search tries."""
@@ -46,8 +46,8 @@ class Plan:
     `skew` the load of the busiest of them, as the step `ep` says. `context`: how many devices share each sequence, and
     `kind` how queries of one meet the keys of the others, as the step `cp` says. `virtual`: stages of each device, 0
     for as many as the schedule has by itself. `shard`: how many replicas partition state among them by ZeRO, 0 for all.
-    `sequence`: whether what tensor parallelism leaves whole is split along the sequence. `balance`: by what layers are
-    dealt out to stages, as the step `pp` says. `etp`: 1 where each shard has whole experts, 0 where shards split them.
+    `sequence`: whether what tensor parallelism leaves whole is split along the sequence. `balance`: how layers are
+    distributed over stages, as in the step `pp`. `etp`: 1 if each shard has whole experts, 0 if shards split them.
     `cp_experts`: whether those that share sequences share the experts, too. `recompute`: with `checkpoint`, what is
     recomputed, as that step says, and in how many layers, as `products` or `full:16`; empty for all. A row of a search
     is a plan and a batch size.
@@ -165,7 +165,7 @@ class Choices:
     sequence: tuple[bool, ...] = (False,)
     """Whether what tensor parallelism leaves whole is split along the sequence."""
     balance: tuple[str, ...] = BALANCES[:1]
-    """By what layers are dealt out to stages."""
+    """How layers are distributed over stages."""
     etp: tuple[int, ...] = (0,)
     """With experts over replicas and shards: 0, shards split experts; 1, each shard has whole ones."""
     cp_experts: tuple[bool, ...] = (False,)

@@ -158,7 +158,7 @@ class Body:
     @cached_property
     def timed(self) -> list[Effect | Body]:
         """The steps that occupy devices, and the calls that hold some."""
-        return [s for s in self.steps if (s.events if isinstance(s, Body) else s is not None and s.devices)]  # type: ignore[misc]
+        return [s for s in self.steps if s is not None and (s.events if isinstance(s, Body) else s.devices)]
 
     @cached_property
     def moves(self) -> list[Step | None]:
@@ -186,8 +186,9 @@ class Body:
     def devices(self) -> tuple[int, ...]:
         """Those that ops occupy, in calls too."""
         found = self.summary.devices
-        if all(isinstance(clock, int) for clock in found):
-            return found  # type: ignore[return-value]
+        devices = tuple(clock for clock in found if isinstance(clock, int))
+        if len(devices) == len(found):
+            return devices
         return tuple(sorted({d for d in map(of_device, found) if d is not None}))
 
     @cached_property

@@ -219,7 +219,9 @@ def _introduction(occurrence: Occurrence, simulation: Simulation | None) -> list
             lines.append("// Shown for these arguments:")
     elif is_special:
         caller, index = occurrence.caller
-        bare = replace(caller.body[index], claims=())  # type: ignore[call-arg]  # a call
+        call = caller.body[index]
+        assert isinstance(call, Call)
+        bare = replace(call, claims=())
         lines.append(f"// Shown as first called, by @{caller.name}: {print_statement(bare)}")
     return lines + [
         f"//   %{param.name}: {type_of(value)}{_shown_argument(value)}"

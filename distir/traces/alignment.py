@@ -19,7 +19,7 @@ from distir.traces.activity import BACKWARD, FORWARD, UPDATES, Piece, StepActivi
 from distir.traces.statements import DeviceProgram, SimulatedOp
 
 LARGEST = 4_000_000
-"""Pairs that an alignment of equals looks at; of more, those that come first are taken in order."""
+"""The most pairs that an alignment of equal names compares; beyond that, the first ones are matched in order."""
 
 SIMILAR = 4.0
 """The ratio of sizes up to which what is left over may be the same."""

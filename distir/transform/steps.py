@@ -19,7 +19,7 @@ So does what `distir advise` tries with it on a program, in the words of `distir
     @step(tries=doubling("tp={}"))
 
 A step may consist of *parts*, of which its value chooses some: each is registered by itself, with a docstring and
-options of its own, which the step hands on as keywords that it does not name:
+options of its own, which the step passes on as keywords that it does not name:
 
     @step(parts=KINDS)
     def overlap(module: Module, value: tuple[str, ...] = (), **options: Any) -> Module:

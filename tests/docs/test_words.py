@@ -48,6 +48,14 @@ PLAIN = {
     r"\bnothing wrong in\b|\bfound wrong\b": "has errors",
     r"\b[Mm]akes? (a|another) (program|training step) of\b": "derive, import",
     r"\b(step|program|time) of training\b|\bsteps? of training\b": "training step",
+    r"\bhangs? on\b": "depends on",
+    r"\bever other\b": "various, cached",
+    r"\b[Ww]hat (came|comes) of\b|\b(is|was|are) kept of (a|it|them)\b": "name it: result, state, residuals",
+    r"\bthrough and through\b": "all leaves",
+    r"\bdealt out\b": "distributed",
+    r"\bat odds\b": "conflict, do not match",
+    r"\bhand(s|ed)? on\b": "passes on",
+    r"\bworth while\b": "useful, profitable",
 }
 """Wordings that readers of pages, helps and messages had to decode, with what to write."""
 
@@ -56,6 +64,7 @@ ROOMS = (
         "analysis",
         "cli",
         "config",
+        "configurations",
         "cost",
         "diagnostics",
         "files",
@@ -67,7 +76,7 @@ ROOMS = (
         "ops",
         "search",
     ),
-    *("simulate", "syntax", "transform"),
+    *("simulate", "syntax", "traces", "transform", "validate"),
 )
 
 READ = [

@@ -183,7 +183,7 @@ def dropped_between_products(function: Function) -> frozenset[str]:
 
 def arguments_of(entry: Function, analysis: Analysis, place: int) -> tuple[Value, ...]:
     """The arguments of a call in the entry function, as analysed."""
-    return tuple(analysis.states[entry.name](entry.body[place].args))  # type: ignore[union-attr]
+    return tuple(analysis.states[entry.name](operands(entry.body[place])))
 
 
 def pairs_of(

@@ -256,8 +256,9 @@ class Grouping:
         if group.rows is None:
             return True
         rows, inner = group.rows
-        is_known = isinstance(rows, int) and isinstance(group.elements, int)
-        return inner and (not is_known or group.elements <= rows * LONGEST_ROW)  # type: ignore[operator]
+        if not isinstance(rows, int) or not isinstance(group.elements, int):
+            return inner
+        return inner and group.elements <= rows * LONGEST_ROW
 
     def _follows_a_sum(self, group: KernelGroup, value: str) -> bool:
         """Whether a value depends on a reduction in the group."""

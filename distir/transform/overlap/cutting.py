@@ -76,7 +76,7 @@ def sites(function: Function) -> Iterator[int]:
 
 
 def is_product(statement: Statement) -> bool:
-    """Whether a statement is a matrix product or attention."""
+    """Whether a statement is a product or attention, of which forward and backward passes consist."""
     return isinstance(statement, Apply) and OPS[statement.op].contraction is not None
 
 

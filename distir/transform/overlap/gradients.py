@@ -12,8 +12,9 @@ from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.buckets import buckets_of, written
+from distir.transform.overlap.cutting import is_product
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
-from distir.transform.overlap.opening import is_product, opened
+from distir.transform.overlap.opening import opened
 from distir.transform.overlap.weights import gathers_weights
 from distir.transform.steps import StepError
 from distir.transform.zero.plain import without_buckets
@@ -155,7 +156,7 @@ class _Meanings:
         self._products: dict[str, bool] = {}
         for function in callees_first(module):
             self._updates[function.name] = any(self.updates(s) for s in function.body)
-            self._products[function.name] = any(self.is_product(s) for s in function.body)
+            self._products[function.name] = any(self.may_compute(s) for s in function.body)
 
     def updates(self, statement: Statement) -> bool:
         """Whether a statement updates weights."""
@@ -163,11 +164,11 @@ class _Meanings:
             return self._updates[statement.function]
         return isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].family == "optimizer"
 
-    def is_product(self, statement: Statement) -> bool:
+    def may_compute(self, statement: Statement) -> bool:
         """Whether a statement may belong to the forward or the backward pass."""
         if isinstance(statement, Call):
             return self._products.get(statement.function, True)
-        return isinstance(statement, Apply) and is_product(statement)
+        return is_product(statement)
 
     def gradient_sums(self, entry: Function, values: Mapping[str, Value]) -> list[int]:
         """The statements on the compute stream that sum gradients over devices: only updates depend on their results.
@@ -186,7 +187,7 @@ class _Meanings:
             if self.updates(statement) or (isinstance(statement, Return) and not trained):
                 updating |= used
                 continue
-            if self.is_product(statement) or not made.isdisjoint(passing):
+            if self.may_compute(statement) or not made.isdisjoint(passing):
                 passing |= used
             if not made.isdisjoint(updating):
                 updating |= used

@@ -13,6 +13,7 @@ from distir.ir import Apply, Arg, Call, Function, Module, Statement, names
 from distir.ir.dataflow import definitions
 from distir.ops import OPS
 from distir.transform.interleaving import interleaved_calls
+from distir.transform.overlap.cutting import is_product
 
 
 class Tuples:
@@ -28,11 +29,11 @@ class Tuples:
 
     def item(self, name: Arg) -> Arg:
         """The original value of a name that is unpacked from a tuple packed in this function."""
-        while isinstance(maker := self.maker(name), Apply) and maker.op == "UnpackTuple":
+        while isinstance(name, str) and isinstance(maker := self.maker(name), Apply) and maker.op == "UnpackTuple":
             packed = self.items(maker.args[0])
             if packed is None:
                 break
-            name = packed[maker.results.index(name)]  # type: ignore[arg-type]
+            name = packed[maker.results.index(name)]
         return name
 
     def items(self, name: Arg) -> Sequence[Arg] | None:
@@ -94,11 +95,6 @@ def _makers(entry: Function, wanted: Iterable[str]) -> set[int]:
             else:
                 value = tuples.last(maker.args) if isinstance(maker, Apply) and not is_product(maker) else None
     return found
-
-
-def is_product(statement: Apply) -> bool:
-    """Whether a statement is a product or attention, of which forward and backward passes consist."""
-    return statement.op in OPS and OPS[statement.op].contraction is not None
 
 
 def _written(module: Module, entry: Function, makers: Collection[int]) -> Function:

@@ -64,7 +64,7 @@ class _Packer:
 
     def pack_made(self) -> None:
         """Pack the values defined by one pass that have the same users."""
-        groups: dict[tuple[object, ...], list[str]] = {}
+        groups: dict[tuple[Place, frozenset[Place] | str, object], list[str]] = {}
         joint = self.reading.joint
         returned = set(names(self.reading.entry.returned))
         at_the_end = {n for s, phase in self.statements if phase is Phase.AFTER for n in names(s.args)}
@@ -78,14 +78,13 @@ class _Packer:
             ended = joint.get(name, name) in at_the_end or joint.get(name, name) in returned
             if summed and ended and not users:
                 scales = {s.scale for s in leaf_shares(self.values[name].shares) if isinstance(s, Share)}
-                groups.setdefault((where, "sums", name in joint, *scales), []).append(name)
+                groups.setdefault((where, "sums", (name in joint, frozenset(scales))), []).append(name)
             elif users and not ended:
-                groups.setdefault((where, users), []).append(name)
-        for (where, users, *_), members in groups.items():
+                groups.setdefault((where, users, None), []).append(name)
+        for (where, users, _), members in groups.items():
             if len(members) > 1:
-                assert isinstance(where, tuple)
                 members.sort(key=lambda n: order[joint[n]] if n in joint else -1)
-                self._pack_group(where, users, members)  # type: ignore[arg-type]
+                self._pack_group(where, users, members)
         self._join()
 
     def _pack_group(self, where: Place, users: frozenset[Place] | str, members: list[str]) -> None:

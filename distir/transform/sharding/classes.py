@@ -20,7 +20,7 @@ def is_one(pieces: Pieces) -> bool:
     return len(pieces) == 1 and pieces[0][1] is None
 
 
-IN_BLOCKS = "it is regrouped with others, in parts that are at odds"
+IN_BLOCKS = "it is regrouped with others, in parts that do not match"
 
 
 @dataclass(slots=True)
