@@ -443,11 +443,16 @@ def _(
     return Layout((loss, letters, letters), (letters,), averaged, scaled=0)
 
 
+OF_ATEN = ("none", "mean", "sum")
+"""The reductions in the order in which ATen numbers them."""
+
+
 @MSELossGrad.torch(fresh=True)
 def _(write: Write, dy: Expr, prediction: Expr, target: Expr, *, reduction: str) -> str:
-    count = max(prediction.elements, 1) if reduction == "mean" else 1
-    scale = f"(2 * {dy.wide} / {count})" if count != 1 else f"(2 * {dy.wide})"
-    return write.narrowed(f"{scale} * ({prediction.wide} - {target.wide})", prediction.dtype)
+    """As autograd calls it, so that profiles of models that are not lowered line up."""
+    scale = f"{dy.tensor}.float()" if dy.narrow else dy.tensor
+    operands = f"{scale}, {prediction.wide}, {target.wide}"
+    return write.narrowed(f"aten.mse_loss_backward({operands}, {OF_ATEN.index(reduction)})", prediction.dtype)
 
 
 def _split_squares(prediction: TensorType, reduction: str) -> tuple[Letters, Letters, frozenset[str]]:

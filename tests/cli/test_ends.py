@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from functools import cache
+from itertools import product
 
 import pytest
 from cli_samples import PATIENCE_S, PIPELINE, SMALL
-from thorough import ALL, also
+from thorough import ALL, also, also_together
 
 COMMAND = "import sys, os; {}from distir_start import {}; sys.exit({}())"
 TELLS = """import distir_start as start; fill = start._fill_descriptors
@@ -158,8 +159,16 @@ def plain(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
-@pytest.mark.parametrize("call", [*re.split(r"[|\n]", CALLS), *also("search mlp-1b --batch-size 64", "ops")])
+def cases():
+    """All calls without what they write to, and what most do not use, input or errors, of a few."""
+    for call in re.split(r"[|\n]", CALLS):
+        for closed in ((0,), (1,), (2,), (0, 1, 2)):
+            often = 1 in closed or call in ("check PATH", "check -", "lsp", "nothing")
+            yield from [(call, closed)] if often else also_together((call, closed))
+    yield from also_together(*product(["search mlp-1b --batch-size 64", "ops"], [(0,), (1,), (2,), (0, 1, 2)]))
+
+
+@pytest.mark.parametrize(("call", "closed"), list(cases()), ids=str)
 def test_streams_that_are_closed(file, plain, call, closed):
     path = file("a.dir", SMALL)
     given = [str(path) if word == "PATH" else word for word in call.split()]

@@ -94,6 +94,7 @@ def test_an_empty_file_is_mapped(tmp_path):
     assert len(mapped(tmp_path / "a")) == 0
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "words",
     [

@@ -83,7 +83,7 @@ def test_less_recomputation_takes_less_time_and_more_memory():
 
 @pytest.mark.parametrize("subject", [DENSE, EXPERTS], ids=["dense", "experts"])
 def test_bounds_hold_on_the_new_axes(subject):
-    space = whole(subject, 8, (32,)).for_experts(subject.experts)
+    space = whole(subject, 8 if ALL else 4, (32,)).for_experts(subject.experts)
     plans, _ = admitted(subject, space, 32, True)
     new = [p for p in plans if p.balance != "uniform" or p.etp or p.cp_experts or p.recompute]
     drawn = random.Random(5).sample(new, 40 if ALL else 3)

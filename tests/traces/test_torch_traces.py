@@ -89,7 +89,7 @@ def test_ddp(compared):
     found = counts(document)
     assert found["Gemm", "both"] == (11, 11)  # four forward, and of the gradients all but that of the input
     assert found["Relu", "both"] == found["ReluGrad", "both"] == found["ReduceSum", "both"] == (4, 4)
-    assert found["MSELoss", "both"] == (1, 1)
+    assert found["MSELoss", "both"] == found["MSELossGrad", "both"] == (1, 1)
     assert found["optimizer step", "both"] == (8, 8)
     assert found["allreduce", "both"] == (1, 1)  # one bucket
     assert document["matched"]["simulated"] > 0.6
