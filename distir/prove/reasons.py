@@ -12,11 +12,12 @@ from typing import cast
 
 from distir.ir import Apply, Call, Dense, Function, Literal, types
 from distir.ops import type_of
+from distir.ops.experts.of_pieces import OF_EXPERTS
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches, Microbatch, batch_rows
 from distir.prove.domain import Frame, MadeBy, Related
-from distir.prove.pieces import TermPiece
+from distir.prove.pieces import TermPiece, Through
 from distir.prove.runs import Runs
 
 SUMS = frozenset(("MPIAllreduce", "MPIReduce", "MPIReduceScatter"))
@@ -53,12 +54,22 @@ def counted(algebra: Algebra, batches: Batches, piece: TermPiece) -> str | None:
             sums.setdefault(number, []).append((abs(c), runs))
     for axis, size, parts in batches.given:
         for number, over in sums.items():
+            if _is_over_experts(algebra, number):
+                continue
             rows = [(c, batch_rows(runs, algebra.sizes[number], size)) for c, runs in over]
             for part in parts:
                 said = list(_times(batches, axis, size, part, [(c, own) for c, own in rows if own]))
                 if said:
                     return f"a sum over microbatches, of which {' and '.join(said)}"
     return None
+
+
+def _is_over_experts(algebra: Algebra, number: int) -> bool:
+    """Whether a sum is over the rows of experts, however many tokens of the batch they are of."""
+    name = algebra.names[number]
+    while isinstance(name, Through):
+        name = algebra.names[name.number]
+    return isinstance(name[1], str) and name[1].startswith(OF_EXPERTS)
 
 
 def _times(batches: Batches, axis: int, size: int, part: Runs, over: Sequence[tuple[float, Runs]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from proof_samples import distributed, is_proved, sequential
 import distir
 from distir.ir import TensorType
 from distir.ops import type_of
-from distir.prove import follow, reference
+from distir.prove import follow, prove, reference
 from distir.prove.pieces import TermPiece
 from distir.prove.placements import Placements
 from distir.transform import verify
@@ -58,6 +58,16 @@ def test_rows_that_a_device_takes(wrong):
     if wrong == "a sum of nothing":
         new += "\n  %y_sum_2 = Identity(%y_2)"
     assert not is_proved(distir.parse(text.replace(old, new, 1)), module)
+
+
+def test_rows_that_are_not_added_up_are_no_microbatches():
+    text = distir.format(distributed("experts", "tp=2 etp=1"))
+    old = "%routed_sum_1, %routed_sum_2 = MPIAllreduce(%routed_1, %routed_2)"
+    assert old in text
+    new = "%routed_sum_1 = Identity(%routed_1)\n  %routed_sum_2 = Identity(%routed_2)"
+    wrong = distir.parse(text.replace(old, new, 1))
+    message = prove(wrong, sequential("experts")).diagnostics(wrong)[0].message
+    assert "an all-reduce is missing" in message
 
 
 @pytest.mark.parametrize(

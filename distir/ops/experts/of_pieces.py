@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from distir.ops.pieces import Piece, Pieces
 
 
+OF_EXPERTS = "rows of experts"
+"""With this the names of sums over the rows of experts begin."""
+
+
 def dispatched(p: Pieces, experts: Piece, num_experts: int, capacity: int | None, owners: int, room: int | None) -> Any:
     """The places and the counts."""
     if room is None or capacity is not None:
@@ -49,8 +53,8 @@ def of_rows(p: Pieces, op: str, given: Sequence[Piece | None], rows: int, places
             return NotImplemented
         plain[rows], plain[places] = p.whole(given[rows], axis), part.positions
         (made,) = p.several(op, 1, *plain)
-        order = "" if found is None else f" of {found.owners} owners, {found.room} each"
-        return [p.some(made, f"rows{order}", p.places(given[rows], axis), part.size)]
+        order = "" if found is None else f", {found.owners} owners, {found.room} each"
+        return [p.some(made, f"{OF_EXPERTS}{order}", p.places(given[rows], axis), part.size)]
     said = p.of_owned_places(given[places])
     if found is None or said is None or not found.has_all or not found.agrees(said):
         return NotImplemented
