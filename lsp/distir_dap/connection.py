@@ -38,7 +38,7 @@ class Client:
         self._waiting.append(request)
 
     def next(self) -> Json | None:
-        """The next request; None when there is none, and nobody to wait for."""
+        """The next request; None when there is none: it does not wait for one."""
         return self._waiting.popleft() if self._waiting else None
 
     @property
