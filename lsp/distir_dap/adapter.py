@@ -21,7 +21,7 @@ from distir.ide.stepping.streams import Spot, stream_name
 from distir.ide.stepping.watches import StopWatch
 from distir.ir import Site
 from distir.simulate.algebra.clocks import Clock
-from distir_dap.connection import Client, Json, RequestError
+from distir_dap.connection import DebugClient, Json, RequestError
 from distir_dap.launching import LaunchedSession, launch, read_program
 from distir_dap.requested import objects, table, text, texts, whole
 
@@ -64,7 +64,7 @@ class Adapter:
     `read` gives the text of the program that a launch names, or raises RequestError.
     """
 
-    def __init__(self, connection: Client, read: Callable[[str], str] = read_program) -> None:
+    def __init__(self, connection: DebugClient, read: Callable[[str], str] = read_program) -> None:
         self.connection = connection
         self._read = read
         self._launched: LaunchedSession | None = None

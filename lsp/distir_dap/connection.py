@@ -25,7 +25,7 @@ class RequestError(Exception):
     """A request that cannot be answered: `str` of it is shown to the user."""
 
 
-class Client:
+class DebugClient:
     """One client by function calls: requests are put in, and `said` has what was sent to it meanwhile."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Client:
         self._waiting.append(request)
 
     def next(self) -> Json | None:
-        """The next request; None when there is none, and nobody to wait for."""
+        """The next request; None when there is none: it does not wait for one."""
         return self._waiting.popleft() if self._waiting else None
 
     @property
@@ -75,7 +75,7 @@ class Client:
         self.said.append(message)
 
 
-class Connection(Client):
+class Connection(DebugClient):
     """One client at the other end of a stream: what it asks, in a queue, and what is sent to it."""
 
     def __init__(self, read: Callable[[int], bytes], output: BinaryIO) -> None:

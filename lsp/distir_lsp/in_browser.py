@@ -114,9 +114,9 @@ def _offer_stepping(server: DistirServer) -> None:
     sends. A launch names an open document by its address.
     """
     from distir_dap.adapter import Adapter
-    from distir_dap.connection import Client, Json, RequestError
+    from distir_dap.connection import DebugClient, Json, RequestError
 
-    sessions: dict[str, tuple[Client, Adapter]] = {}
+    sessions: dict[str, tuple[DebugClient, Adapter]] = {}
 
     def read(uri: str) -> str:
         found = server.documents.get(uri)
@@ -128,7 +128,7 @@ def _offer_stepping(server: DistirServer) -> None:
     def stepping(params: Any) -> Raw:  # pyright: ignore[reportUnusedFunction]
         name, request = str(params["session"]), cast("Json", params["message"])
         if name not in sessions:
-            client = Client()
+            client = DebugClient()
             sessions[name] = client, Adapter(client, read)
         client, adapter = sessions[name]
         client.put(request)

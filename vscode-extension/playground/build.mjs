@@ -107,7 +107,7 @@ await build({
 const total = files.reduce((sum, name) => sum + statSync(join(out, name)).size, 0);
 console.log(`${relative(process.cwd(), out)}: ${files.length} files, ${(total / 1e6).toFixed(1)} MB`);
 
-/** The files of wheels, their modules compiled: in a browser that takes Python longer than all else of an import. */
+/** The files of wheels, their modules compiled, so that no import compiles anything in a browser. */
 function compiledOf(archives) {
   compiler.runPython(`
 import shutil

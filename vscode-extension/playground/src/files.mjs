@@ -1,5 +1,5 @@
 // Many files as one: a line of JSON with their names and sizes, then their contents. Written by build.mjs, read by the
-// worker, which leaves the contents where they are: unpacking an archive by Python takes it seconds.
+// worker, which leaves the contents where they are: unpacking an archive by Python takes far longer.
 
 /** @typedef {{ mkdirTree(path: string): void, writeFile(path: string, contents: Uint8Array, options: { canOwn: boolean }): void }} FileSystem */
 

@@ -1,5 +1,5 @@
 // Keeps all files of the site, so that it works without a network once it was loaded. A new build is another worker.
-// What is packed is kept unpacked: that would take a tenth of a start.
+// What is packed is kept unpacked, which saves each start that work.
 
 import { unpacked } from "./unpacked";
 
