@@ -295,7 +295,7 @@ return %0, %1, %2, %3, %4, %5, %6 : tensor<f32>, tensor<2xf32>
             "is no tensor that the language",
         ),
         ("%0 = stablehlo.convert %arg0 : (tensor<4x6xf32>) -> tensor<?x6xf32>", "has a size that is left open"),
-        ("%0 = stablehlo.negate %arg0 : tensor<4x6xf32> ;", "`;` is no MLIR"),
+        ("%0 = stablehlo.negate %arg0 : tensor<4x6xf32> ;", "expected a token of MLIR, found `;`"),
     ],
 )
 def test_what_is_not_known_is_named_with_its_line(tmp_path, body, expected):

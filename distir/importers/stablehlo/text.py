@@ -201,7 +201,7 @@ def _tokens(text: str, file: str) -> list[MlirToken]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            refuse(f"`{text[at]}` is no MLIR", TextPlace(file, line, at - start + 1), ADVICE)
+            refuse(f"expected a token of MLIR, found `{text[at]}`", TextPlace(file, line, at - start + 1), ADVICE)
         kind, piece = str(match.lastgroup), match.group()
         if kind == "space":
             if "\n" in piece:

@@ -80,7 +80,8 @@ class Schedule:
             counts = f"{devices}, {microbatches} and {virtual}"
             raise ScheduleError(f"expected 1 or more devices, microbatches and stages per device, found {counts}")
         if self.microbatches not in (None, microbatches):
-            raise ScheduleError(f"`{self.name}` is for {self.microbatches} microbatches, found {microbatches}")
+            stated = "1 microbatch" if self.microbatches == 1 else f"{self.microbatches} microbatches"
+            raise ScheduleError(f"`{self.name}` is for {stated}, found {microbatches}")
         return _order(self, devices, microbatches, self.stages_per_device(virtual))
 
 
