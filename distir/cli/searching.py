@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from distir.cost.price import Price
     from distir.search import Plan, Row, Search, Table
-    from distir.search.binding import Binding
     from distir.search.bounded import Certificate
     from distir.search.economy import Economy
     from distir.search.proving import ProofOfRow
+    from distir.search.rows import Binding
 
 
 WORTH_SAYING = 0.05

@@ -27,7 +27,7 @@ from distir.prove.algebra import Algebra
 from distir.prove.greatest import Over, greatest, greatest_of, greatest_over, inside, maxima
 from distir.prove.groups import Groups
 from distir.prove.lifting import lift
-from distir.prove.own import OwnPositions, PositionsOfPart
+from distir.prove.own import OwnPositions, TakenPositions
 from distir.prove.pieces import TermPiece, elements, shape_of
 from distir.prove.ranks import MeshAxis, Number, axes_in
 from distir.prove.renaming import Formals, NotRenamedError, Substitution
@@ -356,11 +356,11 @@ class PieceWriter:
         """What indices are that count from where a part begins; None for others."""
         return own.own(self._algebra, indices)
 
-    def taken(self, indices: TermPiece) -> PositionsOfPart | None:
+    def taken(self, indices: TermPiece) -> TakenPositions | None:
         """What indices are that count within a part, and are -1 outside of it; None for others."""
         return own.taken(indices)
 
-    def has_rows(self, x: TermPiece, axis: int, part: PositionsOfPart) -> bool:
+    def has_rows(self, x: TermPiece, axis: int, part: TakenPositions) -> bool:
         """Whether `x` has along an axis just the part that indices count within."""
         return (x.whole[axis], x.runs[axis]) == (part.size, part.places)
 

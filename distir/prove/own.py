@@ -24,7 +24,7 @@ from distir.prove.terms import Atom, Form, Terms
 
 
 @dataclass(frozen=True, slots=True)
-class PositionsOfPart:
+class TakenPositions:
     """Positions counted within a part of a dimension, with one number for all outside of it."""
 
     positions: TermPiece
@@ -41,7 +41,7 @@ class PositionsOfPart:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPositions(PositionsOfPart):
+class OwnPositions(TakenPositions):
     """Positions counted from where a part begins, and 0 for those outside of it."""
 
     here: TermPiece
@@ -92,7 +92,7 @@ def own(algebra: Algebra, x: TermPiece) -> OwnPositions | None:
     )
 
 
-def taken(x: TermPiece) -> PositionsOfPart | None:
+def taken(x: TermPiece) -> TakenPositions | None:
     """What `x` says of positions, if it is -1 for those outside of a part, and for those that are -1; else None.
 
     Ops of experts write so which of all rows a device has: `Where(And(here, positions >= 0), own, -1)`. Of positions
@@ -113,7 +113,7 @@ def taken(x: TermPiece) -> PositionsOfPart | None:
     positions = replace(x, terms=((found.positions, 1.0, ()),))
     outer = taken(positions)
     if outer is None:
-        return PositionsOfPart(positions, found.places, found.size)
+        return TakenPositions(positions, found.places, found.size)
     if outer.count != found.size:
         return None
     return replace(outer, places=runs.joined([runs.taken(outer.places, *own) for own in found.places]))

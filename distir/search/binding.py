@@ -13,7 +13,7 @@ from distir.ops import Reject
 from distir.search.distributed import carried_out
 from distir.search.evaluate import evaluate
 from distir.search.plan import AXES, Plan
-from distir.search.rows import Row
+from distir.search.rows import Binding, Row
 from distir.search.subject import Subject
 from distir.search.work import Workers, carry_out
 from distir.simulate.simulation import BindError
@@ -27,32 +27,6 @@ CARDS_GBPS = (100, 200, 400, 800, 1600)
 
 CLEARLY = 0.01
 """By how much another plan must be faster to count as a change."""
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """Of all devices' time from the start of a step to its end: shares from 0 to 1, of which the sum is 1.
-
-    `links`: communication that nothing hides. `host`: devices idle as a host has yet to issue what runs next; `bubble`:
-    they idle for another reason. `memory`: the share of a device's memory that is taken.
-    """
-
-    compute: float
-    links: float
-    bubble: float
-    host: float
-    memory: float
-
-    def __str__(self) -> str:
-        """As `compute 71%, links 20%, bubble 9%`, the largest first; what is less than 1 % is left out."""
-        return self.shown(0.01)
-
-    def shown(self, least: float) -> str:
-        """The shares that are no less, the largest first, and the share of memory where 90 % of it is taken."""
-        shares = {"compute": self.compute, "links": self.links, "bubble": self.bubble, "host": self.host}
-        ordered = sorted(shares.items(), key=lambda item: -item[1])
-        said = [f"{name} {share:.0%}" for name, share in ordered if share >= least]
-        return ", ".join([*said, *([f"memory {self.memory:.0%}"] if self.memory >= 0.9 else [])])
 
 
 def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | None:

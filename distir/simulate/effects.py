@@ -28,8 +28,8 @@ FREE = Cost(0.0, "free")
 Groups = tuple[tuple[int, int], ...]
 """Groups of devices that one represents: how many, and how far apart."""
 
-KEPT = 1 << 14
-"""So many effects are kept of a machine."""
+CACHED = 1 << 14
+"""The number of effects that are cached for a machine."""
 
 TICKS_PER_SECOND = 1 << 80
 """Clocks count whole *ticks*: sums of them are exact. A tick is so short that no digit of a nanosecond is lost."""
@@ -285,7 +285,7 @@ class Effects:
         memories = tuple(map(self.memory, devices))
         known = self.alike.get(kin)
         if known is None:
-            if len(self.alike) >= KEPT:
+            if len(self.alike) >= CACHED:
                 self.alike.clear()
             known = self.alike[kin] = self.found(op, vs, ws), devices, memories
         effect, *there = known
