@@ -24,7 +24,7 @@ quick = settings(max_examples=20, deadline=None, suppress_health_check=list(Heal
 
 
 def expanded(table):
-    """Event by event: number, start, devices, phase, microbatch, statement, the calls that lead there, what hosts do."""
+    """Event by event: number, start, devices, phase, microbatch, statement, the calls that lead there, its hosts."""
 
     def block(number, event, start, devices, microbatches, path):
         found = table.blocks[number]
