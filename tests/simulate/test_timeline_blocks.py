@@ -12,6 +12,7 @@ from distir.analysis import check
 from distir.cost.host import Host
 from distir.simulate import simulate
 from distir.simulate import timeline as timelines
+from distir.simulate.effects import to_seconds
 from distir.simulate.page.answers import timeline_of
 from distir.simulate.page.blocks import blocks_of
 from distir.simulate.phases import Phases
@@ -23,20 +24,22 @@ quick = settings(max_examples=20, deadline=None, suppress_health_check=list(Heal
 
 
 def expanded(table):
-    """Event by event: number, start, devices, phase, microbatch, statement, the calls that lead there."""
+    """Event by event: number, start, devices, phase, microbatch, statement, the calls that lead there, its hosts."""
 
     def block(number, event, start, devices, microbatches, path):
         found = table.blocks[number]
-        for at, kind, name, after, later in zip(
-            found.statement, found.kind, found.name, found.event, found.start_s, strict=True
-        ):
+        hosts = found.issued
+        issued = [*zip(hosts.item, hosts.device, hosts.start_s, hosts.end_s, strict=True)]
+        columns = zip(found.statement, found.kind, found.name, found.event, found.start_s, strict=True)
+        for item, (at, kind, name, after, later) in enumerate(columns):
             statement = table.statements[at]
             here = statement.function, statement.statement
             if kind >= 0:
                 op = table.kinds[kind]
                 part = op.microbatch and (microbatches[op.microbatch - 1] if microbatches else op.microbatch)
                 there = [devices.get(d, d) for d in op.devices]
-                yield event + after, start + later, there, op.phase, part, statement.op, (*path, here)
+                mine = [(devices.get(d, d), start + since, start + until) for i, d, since, until in issued if i == item]
+                yield event + after, start + later, there, op.phase, part, statement.op, (*path, here), mine
                 continue
             inner, parts = devices, microbatches
             if name >= 0:
@@ -54,13 +57,19 @@ def assert_same(simulation):
     placing = Placing(Phases(simulation.module, timeline.body))
     found = expanded(table)
     assert len(found) == len(timeline) == table.blocks[-1].events
-    for event, (number, start, devices, phase, microbatch, op, path) in zip(timeline.events(), found, strict=True):
+    for event, (number, start, devices, phase, microbatch, op, path, issued) in zip(
+        timeline.events(), found, strict=True
+    ):
         assert number == event.index
         assert start == pytest.approx(event.start, rel=1e-9, abs=1e-15)
         assert devices == list(event.effect.devices)
         assert {"phase": phase, "microbatch": microbatch} == placing(event)
         assert op == event.op
         assert path == tuple((function.name, index) for function, index in event.path)
+        expected = () if timeline.is_simple else event.place.issued
+        times = [(device, to_seconds(since), to_seconds(until)) for device, since, until in expected]
+        assert [device for device, *_ in issued] == [device for device, *_ in times]
+        assert [t for _, *each in issued for t in each] == pytest.approx([t for _, *each in times for t in each])
     return table
 
 
@@ -87,6 +96,13 @@ def test_a_pipeline_is_a_few_blocks_however_many_microbatches_there_are():
     events = [table.blocks[-1].events for table in (few, many)]
     assert events[1] > 3 * events[0]
     assert items[1] < 2 * items[0]
+
+
+def test_what_hosts_issue_is_in_the_blocks():
+    training = transform(models.mlp(layers=4, width=64), "grad", "loss=mse", "optimizer=sgd")
+    module = transform(training, "dtp=2,1,2", "microbatches=16")
+    table = assert_same(simulate(module, with_hosts(MACHINE, Host(3e-5)), bind={"B": 64}))
+    assert any(block.issued.item for block in table.blocks)
 
 
 def test_a_long_program_is_answered_in_blocks_where_they_are_asked_for(monkeypatch):

@@ -69,11 +69,24 @@ class BlockNames:
 
 
 @dataclass(frozen=True, slots=True)
+class IssuedOps:
+    """The ops of a block that take hosts time, as columns: an op's item, a device of it, and from when until when.
+
+    `start_s`, `end_s`: seconds from the beginning of the block.
+    """
+
+    item: array[int]
+    device: array[int]
+    start_s: array[float]
+    end_s: array[float]
+
+
+@dataclass(frozen=True, slots=True)
 class TimedBlock:
     """The block of a call, as columns in program order. `start_s`, `event`: from the beginning of the block.
 
     `statement` counts in the statements. `kind`: of an op, counted in the kinds; of a call of block b, -1 - b. `name`:
-    of a call, counted in the renamings; -1 where nothing is renamed, and of ops.
+    of a call, counted in the renamings; -1 where nothing is renamed, and of ops. `issued`: what hosts do for its ops.
     """
 
     function: str
@@ -83,6 +96,7 @@ class TimedBlock:
     name: array[int]
     event: array[int]
     start_s: array[float]
+    issued: IssuedOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +110,7 @@ class BlockTable:
 
 
 def blocks_of(simulation: Simulation, locate: Callable[[Site], Span | None]) -> BlockTable:
-    """The whole timeline of a simulation; streams' and devices' clocks as in all others, hosts' are left out."""
+    """The whole timeline of a simulation."""
     return _Blocks(simulation, locate).table()
 
 
@@ -125,11 +139,18 @@ class _Blocks:
         names = self._root(body)[1]
         statements, kinds, renamings, events = (array("q") for _ in range(4))
         starts = array("d")
+        issued = IssuedOps(array("q"), array("q"), array("d"), array("d"))
         for index, step in enumerate(body.steps):
             if not run.groups[index] or step is None:
                 continue
             if isinstance(step, Effect):
-                begin = EventPlace(run, index).start
+                place = EventPlace(run, index)
+                begin = place.start
+                for device, since, until in () if self._timeline.is_simple else place.issued:
+                    issued.item.append(len(starts))
+                    issued.device.append(names.get(device, device))
+                    issued.start_s.append(to_seconds(since - base))
+                    issued.end_s.append(to_seconds(until - base))
                 kind, name = self._kind(step, function, index, context, names), -1
             else:
                 clocks = run.entering(index)
@@ -148,7 +169,8 @@ class _Blocks:
             renamings.append(name)
             events.append(body.first_events[index])
             starts.append(to_seconds(begin - base))
-        self._blocks.append(TimedBlock(function.name, body.events, statements, kinds, renamings, events, starts))
+        columns = statements, kinds, renamings, events, starts
+        self._blocks.append(TimedBlock(function.name, body.events, *columns, issued))
         return len(self._blocks) - 1
 
     def _root(self, body: Body) -> tuple[Body, Mapping[int, int]]:

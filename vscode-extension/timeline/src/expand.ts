@@ -1,6 +1,6 @@
 // A long timeline comes as blocks: what a call runs, once for all calls that run alike. Here they become bars again.
 
-import type { BarTable, BlockTable, CallPlace, Renaming, Work } from "./protocol";
+import type { BarTable, BlockTable, CallPlace, HostRow, Renaming, Work } from "./protocol";
 
 /** Of more bars the first are shown: beyond, a browser runs out of memory before people run out of patience. */
 export const MOST_EXPANDED = 2_000_000;
@@ -9,6 +9,8 @@ export const MOST_EXPANDED = 2_000_000;
 interface Frame {
   block: number;
   next: number;
+  /** The entries of `issued` before this one are of items before `next`. */
+  issued: number;
   start: number;
   event: number;
   path: number;
@@ -32,8 +34,8 @@ interface Naming {
   inner: Map<number, number>;
 }
 
-/** The bars of a timeline, in program order, as a table: at most so many. */
-export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable {
+/** The bars of a timeline, in program order, as a table: at most so many; and what hosts do for them. */
+export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable & { hosts: HostRow[] } {
   const { blocks, statements, renamings } = table;
   const entry = blocks.length - 1;
   const count = Math.min(most, blocks[entry].events);
@@ -43,13 +45,14 @@ export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable {
   const kind = new Int32Array(count);
   const work = new Int32Array(count);
   const start = new Float64Array(count);
+  const hosts = new Map<number, HostRow>();
   const found: BarTable = {
     origins: statements, calls: [[blocks[entry].function]], callers: [[]],
     places: statements.map(({ function: name, statement, range }): CallPlace => ({ function: name, statement, range })),
     kinds: [], works: [], event, origin, call, kind, work, start_s: start, slack_s: null,
   };
   const names = new Names(table, found);
-  const frames: Frame[] = [{ block: entry, next: 0, start: 0, event: 0, path: 0, naming: 0 }];
+  const frames: Frame[] = [{ block: entry, next: 0, issued: 0, start: 0, event: 0, path: 0, naming: 0 }];
   let bar = 0;
   while (frames.length > 0 && bar < count) {
     const frame = frames[frames.length - 1];
@@ -65,6 +68,15 @@ export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable {
       kind[bar] = (naming.devices.kinds[own] || names.kind(naming.devices, own)) - 1;
       work[bar] = (naming.works[names.workOf[own]] || names.work(naming, names.workOf[own])) - 1;
       start[bar] = frame.start + block.start_s[i];
+      for (const issued = block.issued; issued?.item[frame.issued] === i; frame.issued += 1) {
+        const own = issued.device[frame.issued];
+        const device = naming.devices.names.get(own) ?? own;
+        let row = hosts.get(device);
+        if (row === undefined) hosts.set(device, (row = { device, event: [], start_s: [], end_s: [] }));
+        row.event.push(event[bar]);
+        row.start_s.push(frame.start + issued.start_s[frame.issued]);
+        row.end_s.push(frame.start + issued.end_s[frame.issued]);
+      }
       bar += 1;
     }
     const i = frame.next;
@@ -79,13 +91,14 @@ export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable {
     frames.push({
       block: callee,
       next: 0,
+      issued: 0,
       start: frame.start + block.start_s[i],
       event: frame.event + block.event[i],
       path: found.calls.length - 1,
       naming: names.inside(frame.naming, block.name[i], block.name[i] < 0 ? null : renamings[block.name[i]]),
     });
   }
-  return found;
+  return { ...found, hosts: [...hosts.values()].sort((a, b) => a.device - b.device) };
 }
 
 /** The namings that occur, and the kinds of ops under each. */

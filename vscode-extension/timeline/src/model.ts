@@ -2,7 +2,7 @@
 
 import { expanded } from "./expand";
 import { Lane } from "./lane";
-import type { BarRow, BarTable, CallPlace, Curve, Position, Range, Side, WaitRow, Work } from "./protocol";
+import type { BarRow, BarTable, CallPlace, Curve, HostRow, Position, Range, Side, WaitRow, Work } from "./protocol";
 
 /** A statement that bars come from: an op, or a call. `text` is what is there, where that is known. */
 export interface Statement {
@@ -103,7 +103,12 @@ export class Model {
     this.allEvents = first.events;
     this.hardware = first.hardware;
     this.entry = first.function;
-    const tables = side.timeline.map(({ blocks, table, bars }) => (blocks ? expanded(blocks) : (table ?? tabulated(bars))));
+    const hosts: HostRow[] = [];
+    const tables = side.timeline.map(({ blocks, table, bars, hosts: stated }) => {
+      const whole = blocks ? expanded(blocks) : null;
+      hosts.push(...(whole?.hosts ?? stated ?? []));
+      return whole ?? table ?? tabulated(bars);
+    });
     const count = tables.reduce((sum, table) => sum + table.event.length, 0);
     this.events = new Int32Array(count);
     this.starts = new Float64Array(count);
@@ -134,7 +139,7 @@ export class Model {
     }));
     this.numberCalls();
     this.depth = this.callsOf.reduce((most, calls) => Math.max(most, calls.length), 0);
-    this.makeLanes();
+    this.makeLanes(hosts);
     const calls = new Map<string, [CallPlace, string]>();
     this.callers.forEach((places, path) =>
       places.forEach((place, i) => calls.set(keyOf(place), [place, this.paths[path][i + 1]])),
@@ -285,7 +290,7 @@ export class Model {
     this.statements.forEach((statement, i) => (statement.bars = own[i]));
   }
 
-  private makeLanes(): void {
+  private makeLanes(hosts: readonly HostRow[]): void {
     const streams = new Map(this.devices.map(({ device }) => [device, new Set([""])]));
     for (const { devices, stream } of this.groups) for (const device of devices) streams.get(device)?.add(stream);
     const names = [...streams].flatMap(([device, own]) => [...own].map((stream) => laneName(device, stream)));
@@ -300,7 +305,7 @@ export class Model {
     for (const { waits: rows } of this.side.timeline) {
       for (const wait of rows) waits[numbers.get(laneName(wait.device, wait.stream ?? "")) ?? -1]?.push(wait);
     }
-    if (this.side.timeline.some(({ blocks }) => blocks)) this.idleTimes(lanesOf, waits);
+    if (this.side.timeline.some(({ blocks }) => blocks)) this.idleTimes(lanesOf, waits, hosts);
     for (const [device, found] of streams) {
       for (const stream of [...found].sort()) {
         const name = laneName(device, stream);
@@ -308,16 +313,23 @@ export class Model {
         this.lanes.set(name, new Lane(device, stream, own[lane], waits[lane], this));
       }
     }
-    this.makeHosts();
+    this.makeHosts(hosts);
   }
 
   /**
    * Of a timeline in blocks, which has none: the times between the bars of a lane. What is waited for is the bar before, on
-   * another lane of the op, that ends as it starts; -2 where there is none such.
+   * another lane of the op, that ends as it starts; -1, the host, where that has issued the op only then; else -2.
    */
-  private idleTimes(lanesOf: Int32Array[], waits: WaitRow[][]): void {
+  private idleTimes(lanesOf: Int32Array[], waits: WaitRow[][], hosts: readonly HostRow[]): void {
     const least = this.latency * 1e-9;
     const last = new Int32Array(waits.length).fill(-1);
+    const issuing = new Map(hosts.map((row) => [row.device, { row, next: 0 }]));
+    const issued = (device: number, event: number): number => {
+      const host = issuing.get(device);
+      if (host === undefined) return NaN;
+      while (host.row.event[host.next] < event) host.next += 1;
+      return host.row.event[host.next] === event ? host.row.end_s[host.next] : NaN;
+    };
     for (let bar = 0; bar < this.count; bar += 1) {
       const group = this.groupOf[bar];
       const lanes = lanesOf[group];
@@ -333,16 +345,18 @@ export class Model {
         const free = last[lane] < 0 ? 0 : this.ends[last[lane]];
         if (start - free > least) {
           const { devices, stream } = this.groups[group];
-          waits[lane].push({ device: devices[i], start_s: free, duration_s: start - free, before: this.events[bar], blocker, stream });
+          const [device, before] = [devices[i], this.events[bar]];
+          const until = blocker === -2 && start - issued(device, before) <= least ? -1 : blocker;
+          waits[lane].push({ device, start_s: free, duration_s: start - free, before, blocker: until, stream });
         }
         last[lane] = bar;
       }
     }
   }
 
-  private makeHosts(): void {
+  private makeHosts(rows: readonly HostRow[]): void {
     const hosts = new Map<number, { bars: number[]; starts: number[]; ends: number[] }>();
-    for (const { device, event, start_s, end_s } of this.side.timeline.flatMap((answer) => answer.hosts ?? [])) {
+    for (const { device, event, start_s, end_s } of rows) {
       if (!hosts.has(device)) hosts.set(device, { bars: [], starts: [], ends: [] });
       const own = hosts.get(device)!;
       for (let i = 0; i < event.length; i += 1) {

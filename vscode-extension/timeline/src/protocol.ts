@@ -96,6 +96,8 @@ export interface Block {
   name: number[];
   event: number[];
   start_s: number[];
+  /** What hosts do for its ops: an op's item, a device of it, from when until when. Absent: nothing that takes time. */
+  issued?: { item: number[]; device: number[]; start_s: number[]; end_s: number[] };
 }
 
 /** A long timeline as blocks, each once for all calls that run alike; the last one is the entry function. */

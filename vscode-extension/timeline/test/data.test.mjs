@@ -370,6 +370,29 @@ test("equal devices are those that do the same at the same times", () => {
   assert.deepEqual(arranged(new Model(replicas(5)), null, { groups }).map(({ devices }) => devices), groups);
 });
 
+test("blocks become what hosts issue, and a lane that waits for its host says so", () => {
+  const op = { duration_s: 1, devices: [7], bound: "compute", communication: null, root: null, stream: "", phase: null, microbatch: null };
+  const place = (name, statement) => ({ op: "Relu", label: "%x", function: name, statement, range: null });
+  const issued = { item: [0, 1], device: [7, 7], start_s: [0, 2], end_s: [0.5, 3] };
+  const table = {
+    statements: [place("layer", 0), place("main", 0), place("main", 1)],
+    kinds: [op],
+    renamings: [{ devices: [[7, 1]], microbatches: [] }, { devices: [[7, 2]], microbatches: [] }],
+    blocks: [
+      { function: "layer", events: 2, statement: [0, 0], kind: [0, 0], name: [-1, -1], event: [0, 1], start_s: [0.5, 3], issued },
+      { function: "main", events: 4, statement: [1, 2], kind: [-1, -1], name: [0, 1], event: [0, 2], start_s: [0, 5] },
+    ],
+  };
+  assert.deepEqual(expanded(table).hosts, [
+    { device: 1, event: [0, 1], start_s: [0, 2], end_s: [0.5, 3] }, { device: 2, event: [2, 3], start_s: [5, 7], end_s: [5.5, 8] },
+  ]);
+  const message = small();
+  Object.assign(message.timeline[0], { bars: [], blocks: table, latency_s: 9, critical_path: [], waits: [] });
+  const model = new Model({ ...message, memory: null });
+  assert.deepEqual([...model.lanes.get("2 (host)").bars], [2, 3]);
+  assert.deepEqual(model.lanes.get("1").waits.map(({ start_s, blocker }) => [start_s, blocker]), [[0, -1], [1.5, -1]]);
+});
+
 test("blocks become the bars that they repeat", () => {
   const place = (name, statement) => ({ op: "Relu", label: "%x", function: name, statement, range: null });
   const op = (devices, microbatch) => ({ duration_s: 1, devices, bound: "compute", communication: null, root: null, stream: "", phase: "forward", microbatch });
