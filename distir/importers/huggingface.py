@@ -107,11 +107,13 @@ def _with_plain_cache(model: Any, args: Any, found: Any) -> Any:
     if not isinstance(found, Mapping):
         return found
     given = cast("Mapping[str, Any]", found)
-    cache: Any = given.get("past_key_values")
-    layers: list[Any] | None = getattr(cache, "layers", None)
-    if layers is None:
-        return given
-    return {**given, "past_key_values": [(layer.keys, layer.values) for layer in layers]}
+    return {name: _plain_cache(value) for name, value in given.items()}
+
+
+def _plain_cache(value: Any) -> Any:
+    """The keys and values of each layer, of a cache; any other value as it is. Releases name caches differently."""
+    layers: list[Any] | None = getattr(value, "layers", None)
+    return value if layers is None else [(layer.keys, layer.values) for layer in layers]
 
 
 def _not_packed(position_ids: Any) -> None:
