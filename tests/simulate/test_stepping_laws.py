@@ -19,7 +19,7 @@ from distir.ide.stepping.watches import CallGraph, FunctionWatch, StatementWatch
 from distir.ir import Call, Return
 from distir.simulate import simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100")) // 2
+PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100")) // 5
 
 MACHINES = [machine(), with_hosts(machine(), Host(4e-6), Host(1.5e-6), interference=0.1, begin=2e-6)]
 
