@@ -50,7 +50,7 @@ def anneal(
     """The rows simulated on the way, each plan once.
 
     `layers`: how many layers the program has. `known`: rows that need not be simulated again. `likely`: whether a plan
-    is worth simulating, as far as that is known without it. `work`: what makes rows.
+    is worth simulating, as far as that is known without it. `work`: makes the rows of a plan.
     """
     draw = random.Random(settings.seed)
     known = {**known, start.plan: start}

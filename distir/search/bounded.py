@@ -48,7 +48,7 @@ FASTER = 0.001
 """By how much a row must be faster to count as such, as a share."""
 
 STATEMENTS = 24_000
-"""Of a training step, times plans: so many are simulated unless a budget is stated."""
+"""The default budget of a search of training: plans times statements of the training step."""
 
 FEWEST, MOST = 6, 64
 """How many plans that is at least, and at most."""
@@ -56,8 +56,8 @@ FEWEST, MOST = 6, 64
 APART = 16
 """How many configurations of a grid, whose families share most of their work, take as long as one that is apart."""
 
-LOOKED_AT = 256
-"""Among how many plans with the least bounds stages are looked for that are simulated at the same time."""
+SEARCHED = 256
+"""How many plans, those with the least bounds, are searched for stages to simulate together."""
 
 PROOFS = 64
 """How many stages are simulated by themselves at the end of a search without a budget, at most."""
@@ -102,7 +102,7 @@ def bounded(
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
     `budget`: how many plans are simulated at each batch size at most; fewer where a quarter of them, one after the
-    other, bring nothing faster. `stages`: where what is learnt of stages is left. `work`: what makes rows.
+    other, bring nothing faster. `stages`: filled with what the search learns of stages. `work`: makes the rows of a plan.
     """
     import numpy as np
 
@@ -235,7 +235,7 @@ def _unknown(
 ) -> list[Plan]:
     """Some stages that are not known of plans with the least bounds, the least first."""
     found = dict[Plan, None]()
-    for _, plan in nsmallest(LOOKED_AT, left):
+    for _, plan in nsmallest(SEARCHED, left):
         if stages.lacks(plan, variant(plan)):
             found[variant(plan)] = None
             if len(found) == count:

@@ -187,7 +187,7 @@ class _Terms:
         )
 
     def rate(self, sizes: Any, strides: Any) -> Any:
-        """The seconds per byte of an all-reduce over `size` devices, one in `strides`."""
+        """The seconds per byte of an all-reduce over groups of these sizes, of every `strides`-th device."""
         pairs = list(zip(sizes.tolist(), strides.tolist(), strict=True))
         known = {pair: _rate(self.hardware, *pair) for pair in set(pairs)}
         return np.array([known[pair] for pair in pairs])

@@ -92,7 +92,7 @@ def _carried(calls: Sequence[Call]) -> dict[int, int]:
 
 
 def _shortened(entry: Function, kept: Mapping[str, int]) -> Function:
-    """The entry function with only the first `count` calls of each function."""
+    """The entry function with only as many calls of each function, the first ones, as `kept` says."""
     runs = _runs(entry)
     instead: dict[str, str] = {}
     gone: set[str] = set()

@@ -22,7 +22,7 @@ class Space(Choices):
     """
 
     def for_experts(self, count: int | None) -> Space:
-        """The space for a model with `experts` per layer, or with numbers of experts with this common divisor."""
+        """The space for a model with `count` experts per layer, or whose layers' numbers have this common divisor."""
         if self.experts is not None:
             return self
         return replace(self, experts=(1,) if count is None else self._sharing(count))

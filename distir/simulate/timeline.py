@@ -289,7 +289,7 @@ class Timeline:
         return [*self.descent.critical()][::-1]
 
     def critical_end(self, count: int) -> list[int]:
-        """The last events of the critical path, at most `most`, in order, for programs of any length."""
+        """The last events of the critical path, at most `count`, in order, for programs of any length."""
         return [*islice(self.descent.critical(), count)][::-1]
 
     def blocker(self, index: int) -> int | None:

@@ -29,7 +29,7 @@ def _extent(q: int, n: int, offset: int, causal: bool, window: int | None) -> tu
 
 
 def _staircase(steps: int, most: int) -> int:
-    """The sum of `count` terms 1 + 2 + 3 + …, none above `most`."""
+    """The sum of the first `steps` terms of 1, 2, 3, …, each capped at `most`."""
     rising = max(0, min(steps, most))
     return rising * (rising + 1) // 2 + max(0, steps - most) * most
 

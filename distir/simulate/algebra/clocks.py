@@ -122,7 +122,7 @@ def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
 
 
 def power(summary: Summary, times: int) -> Summary:
-    """The effect on clocks of a block repeated `count` times, 1 or more, by squaring."""
+    """The effect on clocks of a block repeated `times` times, 1 or more, by squaring."""
     found: Summary | None = None
     square = summary
     while times:

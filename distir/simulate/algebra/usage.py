@@ -67,7 +67,7 @@ def compose(uses: Iterable[Use]) -> Use:
 
 
 def power(use: Use, times: int) -> Use:
-    """The effect on memory of a block repeated `count` times, 0 or more."""
+    """The effect on memory of a block repeated `times` times, 0 or more."""
     if times == 0:
         return {}
     return {m: (times * change, rise + max(0, (times - 1) * change)) for m, (change, rise) in use.items()}

@@ -473,7 +473,7 @@ def _order(reading: Reading, chosen: Schedule, devices: int, virtual: int) -> Or
 
 
 def _reported(reading: Reading, made: Callable[[], Made]) -> Made:
-    """The result of `make`; a ScheduleError is raised as ProgramError."""
+    """The result of `made`; a ScheduleError is raised as ProgramError."""
     try:
         return made()
     except ScheduleError as error:
