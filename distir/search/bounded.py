@@ -102,7 +102,8 @@ def bounded(
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
     `budget`: how many plans are simulated at each batch size at most; fewer where a quarter of them, one after the
-    other, bring nothing faster. `stages`: filled with what the search learns of stages. `work`: makes the rows of a plan.
+    other, bring nothing faster. `stages`: filled with what the search learns of stages. `work`: makes the rows of a
+    plan.
     """
     import numpy as np
 

@@ -48,7 +48,7 @@ NOTHING: Leaves = ()
 
 
 class Edge(NamedTuple):
-    """The parameters and results of a body whose values get ready at times with separate clocks.
+    """The parameters and results of a body with ready times of their own, as they are used on several streams.
 
     `awaited`: storages of parameters; `behind`: of each, the streams that are behind its making as it comes, of those
     that use it; `made`: storages that are made here.

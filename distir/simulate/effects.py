@@ -162,7 +162,7 @@ def relocation(before: Devices, memories: Devices, after: Devices, others: Devic
 
 @lru_cache(maxsize=4)
 def _alike(hardware: Hardware) -> dict[Any, tuple[Effect, Devices, Devices]]:
-    """Those of all programs on a machine: of a search, and of an editor."""
+    """The effects of ops of all programs on a machine, such as those of a search or in an editor."""
     return {}
 
 

@@ -38,7 +38,7 @@ class LaunchedSession:
 
 
 def launch(given: Mapping[str, Any], read_text: Callable[[str], str]) -> LaunchedSession:
-    """Read, check and simulate what a launch asks for: a file, or what has an address. Raises RequestError."""
+    """Read, check and simulate what a launch asks for: a file, or a document by its URI. Raises RequestError."""
     path = text(given, "program")
     path = path if _ADDRESS.match(path) else os.path.abspath(path)
     program = read(read_text(path), path)
