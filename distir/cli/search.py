@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from distir.cost.price import Price
     from distir.search import Annealing, Log, Row, Search, Space, Subject, Table
     from distir.search.proving import ProofOfRow
+    from distir.search.searching import Method
 
-METHODS = ("grid", "bounded", "anneal")
+METHODS: tuple[Method, ...] = ("grid", "bounded", "anneal")
 STEPS, STEP = 200, 3
 """How many steps annealing takes; behind a best-first search that no option asks for, one for each so many plans."""
 
@@ -426,9 +427,10 @@ def _annealing(steps: int | None, seed: int, behind: int | None) -> Annealing:
 def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str, annealing: Annealing) -> Search:
     from distir.search import Search, Workers
 
-    if method not in METHODS:
+    chosen = next((each for each in METHODS if each == method), None)
+    if chosen is None:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
-    return Search(subject, space, method, Workers(jobs, backend), annealing)  # type: ignore[arg-type]
+    return Search(subject, space, chosen, Workers(jobs, backend), annealing)
 
 
 def _check_export(name: str) -> None:

@@ -179,10 +179,10 @@ def certificate(
     plans: Sequence[Plan],
     size: int | None,
     rows: Sequence[Row],
-    budget: int | None = None,
+    budget: int | None,
     *,
-    stages: Stages | None = None,
-    workers: Workers = Workers(jobs=1),  # noqa: B008 - frozen
+    stages: Stages,
+    workers: Workers,
 ) -> Certificate:
     """What rows at a batch size prove about all plans of a grid.
 
@@ -192,7 +192,7 @@ def certificate(
     done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
     others = [plan for plan in plans if plan not in done]
-    bounds = _Limits(subject, size, others, {} if stages is None else stages)
+    bounds = _Limits(subject, size, others, stages)
     fitting = [plan for plan in others if bounds.fits(plan)]
     left = [(bounds.seconds(plan), plan) for plan in fitting]
     left = [(least, plan) for least, plan in left if least < best]

@@ -1,8 +1,8 @@
 """The server in a browser's worker, where Python is WebAssembly. Knows no browser: messages come and go as JSON text.
 
 `rehearse` runs when the site is built, before a snapshot of Python's memory is taken; `serve` runs in the page, and
-finds the modules imported, and the objects made, that the rehearsal needed. Packages of compiled code (numpy) are not in
-the snapshot: they are fetched when they are first needed, from where the site has them; what needs one that the site
+finds the modules imported, and the objects made, that the rehearsal needed. Packages of compiled code (numpy) are not
+in the snapshot: they are fetched when they are first needed, from where the site has them; what needs one that the site
 lacks answers with an error.
 """
 
