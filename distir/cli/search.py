@@ -427,10 +427,10 @@ def _annealing(steps: int | None, seed: int, behind: int | None) -> Annealing:
 def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str, annealing: Annealing) -> Search:
     from distir.search import Search, Workers
 
-    chosen = next((each for each in METHODS if each == method), None)
-    if chosen is None:
+    methods: dict[str, Method] = {each: each for each in METHODS}
+    if method not in methods:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
-    return Search(subject, space, chosen, Workers(jobs, backend), annealing)
+    return Search(subject, space, methods[method], Workers(jobs, backend), annealing)
 
 
 def _check_export(name: str) -> None:

@@ -306,7 +306,7 @@ def _is_row(indices: Sequence[int]) -> bool:
 
 
 def _blocks(body: Body) -> list[StatementBlock]:
-    """By statement."""
+    """The effects of the statements of a body."""
     moves = [None if step is None or not events_of(step) else _alone(step) for step in body.steps]
     return list(map(StatementBlock, body.steps, body.uses, moves))
 
