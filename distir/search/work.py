@@ -8,14 +8,10 @@ to keep every worker busy.
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from importlib import import_module
+from functools import lru_cache, partial
 from itertools import groupby
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -25,13 +21,11 @@ from distir.ir.collection import paused_collection
 from distir.search import clusters
 from distir.search.evaluate import evaluate
 from distir.search.plan import Plan
+from distir.search.processes import in_processes, workers_of
 from distir.search.subject import Subject
 
 SMALL = 50_000
 """Configurations times statements of the program: below this, starting processes costs more time than it saves."""
-
-ORPHANED_S = 30
-"""How long an idle worker waits for work before it exits, for instance after its parent was killed (`kill -9`)."""
 
 FAMILIES = 2
 """Families per worker that are enough for the load to balance."""
@@ -93,51 +87,12 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers, work: W
 
 def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers, work: Work) -> Generator[Any]:
     """On local processes, or on the backend that joblib is configured for."""
-    joblib: Any = import_module("joblib")
-    own = {"max_nbytes": None, "idle_worker_timeout": ORPHANED_S, "initializer": _leave_interrupts}
-    parallel = joblib.Parallel(
-        n_jobs=workers.jobs or -1,
-        return_as="generator_unordered",
-        pre_dispatch="3*n_jobs",
-        **(own if workers.backend == "processes" else {}),
-    )
-    handed = Handed.of(subject)
-    together = families(units, joblib.effective_n_jobs(workers.jobs or -1))
-    found: Generator[list[Any]] = parallel(joblib.delayed(_found)((work, handed), some) for some in together)
-    with _loky_races_silenced():
-        try:
-            for rows in found:
-                yield from rows
-        except BaseException:
-            with warnings.catch_warnings():  # closing cancels tasks, and joblib warns of that
-                warnings.simplefilter("ignore")
-                found.close()
-            _end(workers.backend)
-            raise
-
-
-def _leave_interrupts() -> None:
-    """A terminal sends Ctrl-C to all processes; the parent ends its workers itself."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _loky_races_silenced() -> Generator[None]:
-    """Hide a KeyError that loky's feeder thread raises when workers are killed: it looks up tasks it has cancelled."""
-    before = threading.excepthook
-
-    def hook(failure: threading.ExceptHookArgs) -> None:
-        thread = failure.thread.name if failure.thread is not None else ""
-        if (thread, failure.exc_type) != ("ExecutorManagerThread", KeyError):
-            before(failure)
-
-    threading.excepthook = hook
-    # Workers that waited too long for work end while the next comes; others are started in their place.
-    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
-    try:
-        yield
-    finally:
-        threading.excepthook = before
+    together = families(units, workers_of(workers.jobs))
+    of_each = partial(_found, (work, Handed.of(subject)))
+    here = workers.backend == "processes"
+    with closing(in_processes(of_each, together, workers.jobs, here=here)) as found:
+        for rows in found:
+            yield from rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +134,6 @@ def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:
     """Units grouped so that those of a group differ only in microbatches; one per group if workers would idle."""
     found = [list(group) for _, group in groupby(units, key=lambda unit: replace(unit[0], microbatches=0))]
     return found if len(found) >= FAMILIES * workers else [[unit] for unit in units]
-
-
-def _end(backend: str) -> None:
-    """End joblib's processes at once: their results are no longer needed."""
-    if backend == "processes":
-        loky: Any = import_module("joblib.externals.loky")
-        loky.get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
 def units(plans: Iterable[Plan], sizes: Sequence[int | None], done: set[tuple[int | None, Plan]]) -> list[Unit]:

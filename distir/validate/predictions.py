@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import warnings
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from itertools import groupby
-from typing import Any
 
 from distir.analysis import Analysis, check
 from distir.cost import HardwareError
@@ -18,6 +15,7 @@ from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
 from distir.models.sizes import ModelError
 from distir.ops import Reject
+from distir.search.processes import in_processes
 from distir.simulate.simulation import BindError, Simulation
 from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
@@ -28,10 +26,6 @@ from distir.validate.runs import MeasuredRun
 
 SMALL = 8
 """The number of runs up to which starting processes takes longer than it saves."""
-
-ORPHANED_S = 30
-"""How long an idle worker waits for work before it exits."""
-
 
 REFUSALS = (UnsupportedError, MachineError, ProgramError, StepError, ModelError, HardwareError, BindError, Reject)
 """The exceptions for runs that cannot be expressed, or simulated."""
@@ -106,27 +100,9 @@ def predict_all(runs: Sequence[MeasuredRun], jobs: int = 0) -> Generator[Predict
             for run in some:
                 yield predict(run)
         return
-    joblib: Any = import_module("joblib")
-    parallel = joblib.Parallel(
-        n_jobs=jobs or -1,
-        return_as="generator_unordered",
-        pre_dispatch="3*n_jobs",
-        max_nbytes=None,
-        idle_worker_timeout=ORPHANED_S,
-        initializer=_leave_interrupts,
-    )
-    # Workers that waited too long for work, or hold much memory, end; others are started in their place.
-    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
-    with ended_on_termination():
-        found: Generator[list[Prediction]] = parallel(joblib.delayed(_predicted)(some) for some in together)
-        try:
-            for some in found:
-                yield from some
-        except BaseException:
-            found.close()
-            loky: Any = import_module("joblib.externals.loky")
-            loky.get_reusable_executor().shutdown(wait=True, kill_workers=True)
-            raise
+    with ended_on_termination(), closing(in_processes(_predicted, together, jobs)) as found:
+        for some in found:
+            yield from some
 
 
 def families(runs: Iterable[MeasuredRun]) -> list[list[MeasuredRun]]:
@@ -140,8 +116,3 @@ def _family(run: MeasuredRun) -> tuple[object, ...]:
 
 def _predicted(runs: Sequence[MeasuredRun]) -> list[Prediction]:
     return [predict(run) for run in runs]
-
-
-def _leave_interrupts() -> None:
-    """A terminal sends Ctrl-C to all processes; the parent ends its workers itself."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

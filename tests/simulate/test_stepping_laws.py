@@ -6,6 +6,7 @@ import random
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, with_hosts, with_kernels, with_streams
+from thorough import ALL
 
 from distir.analysis import check
 from distir.cost.host import Host
@@ -19,7 +20,7 @@ from distir.ide.stepping.watches import CallGraph, FunctionWatch, StatementWatch
 from distir.ir import Call, Return
 from distir.simulate import simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100")) // 5
+PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100")) // (2 if ALL else 5)
 
 MACHINES = [machine(), with_hosts(machine(), Host(4e-6), Host(1.5e-6), interference=0.1, begin=2e-6)]
 

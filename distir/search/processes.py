@@ -1,0 +1,74 @@
+"""Work on local processes, by joblib: results as they come, and workers that end with the process that started them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar
+
+ORPHANED_S = 30
+"""How long an idle worker waits for work before it exits, for instance after its parent was killed (`kill -9`)."""
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+
+def in_processes(
+    work: Callable[[Given], Found], tasks: Iterable[Given], jobs: int, *, here: bool = True
+) -> Generator[Found]:
+    """The results of `work`, a function of a module, for all tasks, in the order in which they are done.
+
+    `jobs`: processes, 0 for one per core. Closing the generator, or an exception, ends them at once. `here`: on this
+    machine; else on the backend for which joblib is configured, whose workers are not ended.
+    """
+    joblib: Any = import_module("joblib")
+    own = {"max_nbytes": None, "idle_worker_timeout": ORPHANED_S, "initializer": _leave_interrupts}
+    parallel = joblib.Parallel(
+        n_jobs=jobs or -1, return_as="generator_unordered", pre_dispatch="3*n_jobs", **(own if here else {})
+    )
+    found: Generator[Found] = parallel(joblib.delayed(work)(task) for task in tasks)
+    with _loky_races_silenced():
+        try:
+            yield from found
+        except BaseException:
+            with warnings.catch_warnings():  # closing cancels tasks, and joblib warns of that
+                warnings.simplefilter("ignore")
+                found.close()
+            if here:
+                loky: Any = import_module("joblib.externals.loky")
+                loky.get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            raise
+
+
+def workers_of(jobs: int) -> int:
+    """The number of workers of `jobs`, 0 for all of the backend for which joblib is configured."""
+    joblib: Any = import_module("joblib")
+    return joblib.effective_n_jobs(jobs or -1)
+
+
+def _leave_interrupts() -> None:
+    """A terminal sends Ctrl-C to all processes; the parent ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _loky_races_silenced() -> Generator[None]:
+    """Hide a KeyError that loky's feeder thread raises when workers are killed: it looks up tasks it has cancelled."""
+    before = threading.excepthook
+
+    def hook(failure: threading.ExceptHookArgs) -> None:
+        thread = failure.thread.name if failure.thread is not None else ""
+        if (thread, failure.exc_type) != ("ExecutorManagerThread", KeyError):
+            before(failure)
+
+    threading.excepthook = hook
+    # Workers that waited too long for work, or hold much memory, end; others are started in their place.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+    try:
+        yield
+    finally:
+        threading.excepthook = before
