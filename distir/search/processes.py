@@ -33,7 +33,8 @@ def in_processes(
     found: Generator[Found] = parallel(joblib.delayed(work)(task) for task in tasks)
     with _loky_races_silenced():
         try:
-            yield from found
+            for each in found:  # noqa: UP028 - `yield from` would close it itself, and warnings would be seen
+                yield each
         except BaseException:
             with warnings.catch_warnings():  # closing cancels tasks, and joblib warns of that
                 warnings.simplefilter("ignore")
