@@ -19,7 +19,8 @@ from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
 from distir.simulate.blocks import Block, BlockedFunction, instance_of, joined, outlined
-from distir.simulate.body import Bodies, Body, Edge, Fate
+from distir.simulate.bodies import Bodies, Fate
+from distir.simulate.body import Body, Edge
 from distir.simulate.effects import Effects
 from distir.simulate.held import NOTHING_GIVEN, Given
 from distir.simulate.leaves import Leaves

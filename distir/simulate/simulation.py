@@ -30,7 +30,8 @@ from distir.ir import (
 )
 from distir.ir.collection import paused_collection
 from distir.ops import Value, dense, type_of
-from distir.simulate.body import Bodies, Body
+from distir.simulate.bodies import Bodies
+from distir.simulate.body import Body
 from distir.simulate.effects import Effect, Effects
 from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile

@@ -39,7 +39,8 @@ from distir.ir.collection import paused_collection
 from distir.ops import Reject, Value, type_of
 from distir.ops.infer import ADDRESSABLE
 from distir.simulate.algebra.usage import Use, compose
-from distir.simulate.body import Bodies, Body, use_of_op
+from distir.simulate.bodies import Bodies
+from distir.simulate.body import Body, use_of_op
 from distir.simulate.effects import Effect, Effects, Launched, Relocation
 from distir.simulate.late import Late
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan

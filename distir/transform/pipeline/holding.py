@@ -14,7 +14,8 @@ from distir.analysis import analysed
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import DISCARD, Constant, names, types
-from distir.simulate.body import Bodies, use_of_memory
+from distir.simulate.bodies import Bodies
+from distir.simulate.body import use_of_memory
 from distir.simulate.effects import Effects
 from distir.simulate.leaves import NO_STORAGE
 from distir.simulate.simulation import BindError, arguments, cannot, place

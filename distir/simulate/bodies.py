@@ -1,0 +1,345 @@
+"""Builds the bodies of functions from their storages, each distinct call's once.
+
+A body is determined by the storages of its instance, the fate of its parameters' memory, the results that the caller
+uses, and the values with ready times of their own (`Edge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import compress
+
+from distir.analysis import Instance
+from distir.diagnostics.codes import simulation as codes
+from distir.ir.deep import Deep, finish
+from distir.ir.roles import is_donated
+from distir.ops import Reject
+from distir.simulate.body import CLOSED, Body, Edge
+from distir.simulate.effects import DataFlow, Effect
+from distir.simulate.leaves import NO_STORAGE, Leaves
+from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned
+
+
+class Fate(Enum):
+    """The fate of a parameter's memory after its last use in a body."""
+
+    KEPT = "the caller still needs it"
+    PINNED = "its value is dead, but it is not freed: parameters of the entry function"
+    FREED = "it is freed"
+
+    __hash__ = object.__hash__  # many are hashed: not by way of their names
+
+
+FATES = (Fate.KEPT, Fate.FREED)
+"""The fate of a value that is used again, and of one that is not."""
+
+NOTHING: Leaves = ()
+
+
+Key = tuple[int, tuple[Fate, ...], tuple[bool, ...], Edge]
+"""The cache key of a body: storages by identity, the fate of its parameters' memory, the results used, and the values
+with separate ready times."""
+
+
+@dataclass(slots=True)
+class Bodies:
+    """Builds bodies, each once."""
+
+    storages: StorageMap
+    sized: bool = field(default=True, kw_only=True)
+    """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
+    known: dict[Key, Body] = field(default_factory=dict["Key", Body])
+    unequal: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]], kw_only=True)
+    """Pairs of sizes: were they equal, a result would be donated memory that it is not."""
+
+    def entry(self, instance: Instance) -> Body:
+        """The body of a program's entry function: its parameters live throughout, its results to the end.
+
+        Those that are `{donated}` live until their last use. Raises Unplanned for a kernel, which takes time where it
+        is called, and for what cannot be simulated.
+        """
+        name = instance.function.name
+        if instance.function.kernel:
+            message = f"`@{name}` is a kernel: it is simulated where a function calls it"
+            raise Unplanned(name, None, Reject(codes.KERNEL_ALONE, message, help="simulate a function that calls it"))
+        found = self.storages.of(instance)
+        returned = set(found.returned)
+        donated = {s for p in instance.function.params if is_donated(p) for s in found.places[p.name]}
+
+        def fate(storage: int) -> Fate:
+            return Fate.KEPT if storage in returned else Fate.FREED if storage in donated else Fate.PINNED
+
+        return finish(self._of(found, tuple(map(fate, range(found.parameters))), (True,) * len(found.returned)))
+
+    def _of(
+        self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge = CLOSED
+    ) -> Deep[Body]:
+        key = (id(found), fates, wanted, edge)  # the storage map keeps `found`, so its id stays its own
+        known = self.known.get(key)
+        if known is not None:
+            return known
+        if found.replica is None:
+            known = self.known[key] = yield from self.build(found, fates, wanted, edge)
+        else:
+            original, there = found.replica
+            origin = yield self._of(original, fates, wanted, edge)
+            known = self.known[key] = origin.relocated(there, found.instance)
+        return known
+
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
+        """The body for one kind of call; `wanted` says which results are."""
+        return Builder(self, found, fates, wanted, edge).build()
+
+    def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
+        """The body of a call."""
+        body = yield self._of(called.callee, fates, wanted, edge)
+        if self.sized:
+            _ = body.summary  # now, callees first, as all that is found of bodies
+        return body
+
+
+class Builder:
+    """Builds one body, statement by statement."""
+
+    def __init__(
+        self, bodies: Bodies, found: Storages, fates: Sequence[Fate], wanted: Sequence[bool], edge: Edge
+    ) -> None:
+        self.bodies = bodies
+        self.found = found
+        self.last = found.last_uses
+        self.used = self.last
+        """By storage: its last use, with no regard to ops on other streams that are pending."""
+        if found.held.pendings:
+            self.last, self.used = self.last[:], found.last_used
+        self.fates = fates
+        self.wanted = wanted
+        self.live_out = {s for s, w in zip(found.returned, wanted, strict=True) if w and s >= found.parameters}
+        self.pinned = {s for s, fate in enumerate(fates) if fate is Fate.PINNED}
+        self.kept = {s for s, fate in enumerate(fates) if fate is Fate.KEPT}
+        self.moved: dict[int, tuple[tuple[int, int], ...]] = {}
+        self.arguments: dict[int, Leaves] = {}
+        self.created: dict[int, tuple[tuple[int, int], ...]] = {}
+        self.crossing = found.crossing.union(edge.made) if found.streamed or edge != CLOSED else frozenset[int]()
+        """The storages made here that ops of other streams wait for."""
+        self.edge = edge
+        self.ready: dict[int, Set[str]] = dict(zip(edge.awaited, map(frozenset, edge.behind), strict=True))
+        """The storages that are ready by a clock of their own so far, and the streams that need not wait for it.
+
+        Those are the one that has made the value, and those on which an op that uses it has waited.
+        """
+        self.flow: dict[int, DataFlow] = {}
+
+    def build(self) -> Deep[Body]:
+        """The body, statement by statement."""
+        done: list[tuple[Effect | Body | None, Leaves, Leaves]] = []
+        for index in range(len(self.found.statements)):
+            if not index % STATEMENTS_BETWEEN_PAUSES:
+                self.bodies.storages.pause()
+            done.append((yield from self.statement(index)))
+        body = self.body([d[0] for d in done], [d[1] for d in done], [d[2] for d in done])
+        _ = body.events, body.ops  # now, callees first: later a long chain of calls would be too deep
+        if self.bodies.sized:
+            _ = body.memory
+        return body
+
+    def statement(self, index: int) -> Deep[tuple[Effect | Body | None, Leaves, Leaves]]:
+        """The effect of a statement, and the storages allocated at its start and freed at its end."""
+        statement = self.found.statements[index]
+        if isinstance(statement, Called):
+            return (yield from self._call(index, statement)), NOTHING, NOTHING
+        if statement is None:
+            return None, NOTHING, NOTHING
+        created = self.found.created[index]
+        if self.found.streamed or self.ready or self.crossing:
+            self._synchronise(index, statement)
+        takes = created
+        if statement.shares:
+            pairs = zip(created, statement.shares, strict=True)
+            takes = NOTHING if statement.view else tuple([s for s, shared in pairs if shared is None])
+        gives = self._last_used(index)
+        if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
+            takes, gives = self._take_over(index, statement, created, takes, gives)
+        if NO_STORAGE in takes:
+            takes = tuple([s for s in takes if s != NO_STORAGE])
+        if self.pinned and gives:
+            gives = tuple([s for s in gives if s not in self.pinned])
+        return statement, takes, gives
+
+    def body(self, steps: list[Effect | Body | None], taken: list[Leaves], given: list[Leaves]) -> Body:
+        """The body that consists of what was found of its statements."""
+        found = self.found
+        pinned = frozenset(i for i, s in enumerate((*found.returned, *found.left)) if s in self.pinned)
+        live_out = self.live_out
+        if self.used is not self.last:
+            live_out = live_out.union(
+                s for s in range(found.parameters, len(found.sizes)) if self.last[s] == len(steps)
+            )
+        body = Body(
+            found.instance,
+            found.sizes[: found.parameters],
+            steps,
+            found.sizes,
+            taken,
+            given,
+            self.moved,
+            self.arguments,
+            self.created,
+            frozenset(live_out),
+            pinned,
+            flow=self.flow,
+            edge=self.edge._replace(made=tuple([s for s in self.edge.made if s in self.ready])),
+        )
+        body.passed_on = self._passed_on(body)
+        return body
+
+    def _synchronise(self, index: int, effect: Effect) -> None:
+        """Find what an op waits for beside its devices, and who waits for it."""
+        if not effect.devices:
+            return
+        stream = self.found.streams.get(index, "")
+        ready = self.ready
+        waits = tuple([s for s in dict.fromkeys(self.found.operands[index]) if s in ready and stream not in ready[s]])
+        ready.update([(s, ready[s] | {stream}) for s in waits])
+        made = [s for s in self.found.created[index] if s in self.crossing and s not in self.ready]
+        made = [s for s in made if s not in self.found.operands[index]]  # of a view, what is there already
+        if stream or waits or made:
+            self.flow[index] = DataFlow(stream, waits, tuple(made))
+            ready.update(dict.fromkeys(made, frozenset((stream,))))
+
+    def _last_used(self, index: int) -> Leaves:
+        """The storages that are dead after an op, in the order in which it mentions them."""
+        last = self.last
+        last_used = [s for s in self.found.operands[index] if last[s] == index]
+        last_used += [s for s in self.found.created[index] if last[s] == index]
+        last_used += [s for s in self.found.held.waited.get(index, ()) if last[s] == index]
+        if not last_used:
+            return NOTHING
+        live_out, kept = self.live_out, self.kept
+        return tuple([s for s in dict.fromkeys(last_used) if s >= 0 and s not in live_out and s not in kept])
+
+    def _passed_on(self, body: Body) -> tuple[frozenset[int], dict[int, int]]:
+        """Follow each parameter's memory through those that take it over."""
+        released: set[int] = set()
+        inherited: dict[int, int] = {}
+        ends: dict[int, tuple[Set[int], Mapping[int, int]]] = {}
+        for parameter in range(self.found.parameters):
+            held = parameter
+            while (index := self.last[held]) >= 0:
+                if index not in ends:
+                    ends[index] = self._ends(body, index) if index < len(body.steps) else (set[int](), {})
+                given, heirs = ends[index]
+                if held in given:
+                    released.add(parameter)
+                    break
+                if held not in heirs:
+                    if held >= self.found.parameters:
+                        inherited[held] = parameter
+                    break
+                held = heirs[held]
+        return frozenset(released), inherited
+
+    def _ends(self, body: Body, index: int) -> tuple[Set[int], Mapping[int, int]]:
+        """The storages that a statement frees, and by donated storage the one that it becomes."""
+        step = body.steps[index]
+        if not isinstance(step, Body):
+            return set(body.given[index]), {old: new for new, old in self.moved.get(index, ())}
+        ours, (released, inherited) = self.arguments[index], step.passed_on
+        heirs = {ours[inherited[theirs]]: mine for theirs, mine in self.created[index] if theirs in inherited}
+        return {ours[parameter] for parameter in released}, heirs
+
+    def _take_over(
+        self, index: int, effect: Effect, created: Leaves, takes: Leaves, gives: Leaves
+    ) -> tuple[Leaves, Leaves]:
+        """Donate the memory of operands that die here to results; returns what is still allocated and freed."""
+        moved: dict[int, int] = {}
+        operands, sizes = self.found.operands[index], self.found.sizes
+        free = set(gives)
+        if self.used is not self.last:
+            free = {s for s in operands if s >= 0 and self._is_free(s, index)}
+        owned = [(w, v) for w, v in effect.reuses if operands[v] not in self.pinned] if effect.reuses else []
+        for w, v in (*effect.donations, *owned):
+            old, new = operands[v], created[w]
+            if old not in free or new == NO_STORAGE or new in moved:
+                continue
+            if sizes[old] != sizes[new]:
+                (here, was), (there, will_be) = sizes[old], sizes[new]
+                if here == there:
+                    self.bodies.unequal.add((was, will_be))
+                continue
+            moved[new] = old
+            free.discard(old)
+            if self.used is not self.last:
+                self.last[old] = index  # whatever is pending now uses what it became
+            if old in self.pinned:
+                self.pinned.add(new)
+        if not moved:
+            return takes, gives
+        self.moved[index] = tuple(moved.items())
+        gone = set(moved.values())
+        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s not in gone])
+
+    def _is_free(self, storage: int, index: int) -> bool:
+        """Whether nothing needs a storage after a statement, but for ops that this one leaves pending."""
+        if self.used[storage] != index or storage in self.live_out or storage in self.kept:
+            return False
+        return self.last[storage] == index or not self.found.held.others(storage, index)
+
+    def _call(self, index: int, called: Called) -> Deep[Body]:
+        callee = called.callee
+        fates = self._fates(index, called.arguments)
+        # By leaf of the results; `NO_STORAGE` is the last entry, which nothing uses.
+        wanted = tuple(map(index.__lt__, map(self.used.__getitem__, called.results)))
+        if not self.live_out.isdisjoint(called.results):
+            wanted = tuple([w or s in self.live_out for w, s in zip(wanted, called.results, strict=True)])
+        created = tuple(zip(callee.made, self.found.created[index], strict=True)) + called.left
+        edge = CLOSED
+        if self.ready or self.crossing:
+            edge = self._edge(called, created)
+        body = yield from self.bodies.called(called, fates, wanted, edge)
+        self.arguments[index] = called.arguments
+        self.created[index] = created
+        if body.edge != CLOSED:
+            made = body.edge.made
+            self.ready.update((ours, callee.behind(theirs)) for theirs, ours in created if theirs in made)
+        for i in body.pinned:
+            self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
+        if self.used is not self.last:
+            self._taken_over(index, body)
+        return body
+
+    def _fates(self, index: int, arguments: Leaves) -> tuple[Fate, ...]:
+        """The fates of the arguments of a call, of which there are many."""
+        ends = [*map(index.__eq__, map(self.last.__getitem__, arguments))]  # used here, and then no more
+        if self.used is not self.last:
+            ends = [last or self._is_free(storage, index) for last, storage in zip(ends, arguments, strict=True)]
+        dead = {*compress(arguments, ends)}
+        if dead.isdisjoint(self.live_out) and dead.isdisjoint(self.kept) and dead.isdisjoint(self.pinned):
+            return tuple(map(FATES.__getitem__, ends))
+        alive = self.live_out | self.kept
+        return tuple(
+            Fate.KEPT if not last or s in alive else Fate.PINNED if s in self.pinned else Fate.FREED
+            for last, s in zip(ends, arguments, strict=True)
+        )
+
+    def _edge(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
+        """How values that get ready by clocks of their own come into a call, and leave it."""
+        awaited: dict[int, tuple[str, ...]] = {}
+        used_on = called.callee.used_on
+        for parameter, storage in enumerate(called.arguments):
+            behind, streams = self.ready.get(storage), used_on.get(parameter)
+            if behind is not None and streams is not None and not streams <= behind:
+                awaited[parameter] = tuple(sorted(streams & behind))
+                self.ready[storage] = behind | streams
+        made = tuple([theirs for theirs, ours in created if ours in self.crossing])
+        return Edge(tuple(awaited), tuple(awaited.values()), made)
+
+    def _taken_over(self, index: int, body: Body) -> None:
+        """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""
+        released, inherited = body.passed_on
+        for parameter in {*released, *inherited.values()}:
+            self.last[self.arguments[index][parameter]] = index
+        for theirs, ours in self.created[index]:
+            if theirs not in body.live_out and theirs not in inherited:
+                self.last[ours] = index
