@@ -5,6 +5,7 @@ Devices are *positions* from 0, each with a memory of its own.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -235,6 +236,18 @@ class Hardware:
         if numbers and numbers[-1] - base >= self.devices:
             raise HardwareError([_too_many(self, numbers, base)])
         return {number: number - base for number in numbers}
+
+    @property
+    def period(self) -> int:
+        """After how many devices the machine repeats itself: groups that are that far apart have equal shapes.
+
+        The number of all devices where it does not.
+        """
+        levels = [level for level in self.levels if level.blocks.period < self.devices]
+        regular = not self.kinds.others and not self.slow_links and all(level.torus is None for level in self.levels)
+        cards = (len(level.cards.of) for level in self.levels if level.cards is not None)
+        found = math.lcm(self.kinds.period, *(level.blocks.period for level in levels), *cards)
+        return found if regular and self.devices % found == 0 else self.devices
 
     def shape(self, positions: tuple[int, ...]) -> tuple[object, ...]:
         """What costs depend on: positions of equal shape have equal kinds and links, one by one.

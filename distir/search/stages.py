@@ -48,6 +48,9 @@ PROBES = tuple(1 << n for n in range(16, 41, 2))
 """Sizes of messages in bytes, of which the fastest per byte bounds all."""
 
 
+MEMO = 1 << 16
+"""Of how many plans at most, those last asked for, the stage is kept."""
+
 Stage = tuple[Plan, int]
 """The program of one stage, and the examples of its microbatch."""
 
@@ -217,6 +220,7 @@ def _each(subject: Subject, stage: Plan, micro_batches: Sequence[int | None]) ->
     yield from bounds.each(stage, {micro for micro in micro_batches if micro}).items()
 
 
+@lru_cache(maxsize=MEMO)
 def stage_of(plan: Plan) -> Plan:
     """The program of one stage, for as many replicas as share experts: of plans that do the same, the same."""
     return replace(
@@ -234,6 +238,7 @@ def stage_of(plan: Plan) -> Plan:
     )
 
 
+@lru_cache(maxsize=MEMO)
 def at_best(plan: Plan) -> Plan:
     """The variant of its stage that takes the least time."""
     return replace(stage_of(plan), checkpoint=False, recompute="", fuse=True)

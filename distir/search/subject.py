@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
@@ -17,7 +18,7 @@ from distir.syntax import print_module
 from distir.transform.pipeline import layer_count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what bounds of plans ask of the program is read once
 class Subject:
     """A sequential program, the machine to run it on, and the sizes of all named dimensions but the batch."""
 
@@ -42,7 +43,7 @@ class Subject:
             sizes[dimension] = batch_size
         return tokens(self.entry, [types.substitute(param.type, sizes) for param in self.entry.params])
 
-    @property
+    @cached_property
     def experts(self) -> int | None:
         """The number of experts of its layers, or the common divisor of several numbers; None for a model without."""
         counts = {
@@ -54,17 +55,17 @@ class Subject:
         }
         return math.gcd(*counts) if counts else None
 
-    @property
+    @cached_property
     def weights_bytes(self) -> int:
         """The size of all its weights."""
         return self._bytes_of("param")
 
-    @property
+    @cached_property
     def state_bytes(self) -> int:
         """The size of what an optimizer keeps of them."""
         return self._bytes_of("state")
 
-    @property
+    @cached_property
     def trains(self) -> bool:
         """Whether it is a training step: it has an optimizer's state, or gives as many weights as it takes."""
         updates = {rule.op.name for rule in OPTIMIZERS.values()}
@@ -74,7 +75,7 @@ class Subject:
             for statement in function.body
         )
 
-    @property
+    @cached_property
     def attends(self) -> bool:
         """Whether it has attention that could be split along the sequence."""
         return any(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from distir.cost import Hardware
@@ -29,6 +29,8 @@ def interchangeable(
 
     data *= context  # those that share a sequence sum gradients as replicas do
     replicas, shards, stages = range(data), range(tensor), range(pipeline)
+    unlike = {stage * data * tensor % machine.period: stage for stage in stages}.values()
+    """Stages that begin at different places of the machine's period: the others are like one of these."""
     over = [[replicas]]
     for few in (experts * context, context):
         if few > 1:
@@ -39,9 +41,12 @@ def interchangeable(
     return all(
         _alike(machine, ([at(p, d, t) for t in shards] for d in replicas))
         and all(_alike(machine, ([at(p, d, t) for d in group] for group in groups for t in shards)) for groups in over)
-        for p in stages
+        for p in unlike
     )
 
 
-def _alike(machine: Hardware, groups: Iterable[Iterable[int]]) -> bool:
-    return len({machine.shape(tuple(group)) for group in groups}) == 1
+def _alike(machine: Hardware, groups: Iterable[Sequence[int]]) -> bool:
+    period = machine.period
+    starts = ((group, min(group) // period * period) for group in groups)
+    distinct = {tuple([device - start for device in group]) for group, start in starts}
+    return len({machine.shape(group) for group in distinct}) == 1

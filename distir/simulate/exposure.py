@@ -102,7 +102,8 @@ def laid_beside(streams: Iterable[list[Piece]]) -> Laid:
 
 def hidden(stream: Iterable[Piece], others: Iterable[list[Piece]]) -> int:
     """For how many ticks of those that a stream is occupied another stream of its device computes."""
-    moments = [(at, by, 0) for a, b, _ in stream for at, by in ((a, 1), (b, -1))]
+    occupied = [piece for piece in stream if piece[2] is not StreamActivity.WAITS_FOR_HOST]
+    moments = [(at, by, 0) for a, b, _ in occupied for at, by in ((a, 1), (b, -1))]
     computing = [piece for pieces in others for piece in pieces if piece[2] is StreamActivity.COMPUTES]
     moments += [(at, by, 1) for a, b, _ in computing for at, by in ((a, 1), (b, -1))]
     moments.sort()

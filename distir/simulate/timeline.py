@@ -226,7 +226,9 @@ class Timeline:
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """The events on the streams of devices that have several."""
+        """The events on the streams of devices that have several; with waits for hosts, where these are followed."""
+        if self.has_hosts and not self.is_long:
+            return self._with_waits
         return pieces_of(self.body, [s for own in self.streams.values() if len(own) > 1 for s in own])
 
     @property
@@ -241,23 +243,26 @@ class Timeline:
 
     def exposure(self, devices: Collection[int]) -> Exposure:
         """How much of the time of the program's devices is unused, and how much goes into exposed communication."""
-        shared = [stream for own in by_device(self._busy, devices).values() if len(own) > 1 for stream in own]
-        pieces: Pieces = pieces_of(self.body, shared) if shared else {}
-        return exposure(pieces, self._busy, self._communication, self.finish, devices)
+        shared = any(len(own) > 1 for own in by_device(self._busy, devices).values())
+        return exposure(self._pieces if shared else {}, self._busy, self._communication, self.finish, devices)
 
     def host_bound(self, devices: Collection[int]) -> float | None:
         """The share of (devices × latency) in which devices wait for nothing but hosts; None if there are too many ops.
 
         `devices`: those of the program.
         """
-        if self.is_simple or not self.finish:
+        if not self.has_hosts or not self.finish:
             return 0.0
         if self.is_long:
             return None
-        pieces = pieces_of(self.body, self._busy, hosts=True)
         streams = by_device(self._busy, devices).values()
-        waits = sum(laid_beside([pieces[stream] for stream in own]).waits_for_host for own in streams)
+        waits = sum(laid_beside([self._with_waits[stream] for stream in own]).waits_for_host for own in streams)
         return waits / (self.finish * len(devices))
+
+    @cached_property
+    def _with_waits(self) -> Pieces:
+        """The events on all streams, and their waits for hosts: one walk over the program gives all shares."""
+        return pieces_of(self.body, self._busy, hosts=True)
 
     @cached_property
     def descent(self) -> Descent:

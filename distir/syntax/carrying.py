@@ -137,8 +137,8 @@ class _Places:
 
     def __init__(self, module: Module, source: Module) -> None:
         self._module, self._source = module, source
-        self._there = {f.name: definitions(f.body) for f in module}
-        self._before = {f.name: definitions(f.body) for f in source}
+        self._there = {f.name: definitions(f) for f in module}
+        self._before = {f.name: definitions(f) for f in source}
         self._owners = Counter(name for names in self._before.values() for name in names)
         self._new: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
         """By a name without its numbers: the statements that define such values, which were not there before."""

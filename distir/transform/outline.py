@@ -7,7 +7,7 @@ attributes, wired in the same way; names do not matter.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.ir import (
@@ -55,7 +55,7 @@ def extracted(function: Function, start: int, count: int, taken: FunctionBuilder
     The callee's parameters have no types yet; `taken` holds the names of all functions.
     """
     body = [s for s in function.body if not isinstance(s, Return)]
-    return _replaced(function, body, _Run(count, (start,)), uses(function.body), taken)
+    return _replaced(function, body, _Run(count, (start,)), uses(function), taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ def _outlined(function: Function, smallest: int, taken: FunctionBuilder) -> tupl
     body = [s for s in function.body if not isinstance(s, Return)]
     if len(body) < 2 * smallest or not all(isinstance(s, (Apply, Call)) for s in body):
         return None
-    used = uses(function.body)
+    used = uses(function)
     best = max(_runs(body, smallest, used), key=lambda run: (run.saved, -run.period), default=None)
     if best is None or best.saved < 1:
         return None
     return _replaced(function, body, best, used, taken)
 
 
-def _runs(body: Sequence[Statement], smallest: int, used: dict[str, list[int]]) -> Iterator[_Run]:
+def _runs(body: Sequence[Statement], smallest: int, used: Mapping[str, Sequence[int]]) -> Iterator[_Run]:
     """Repetitions, found by the distance between equal statements."""
     keys = _keys(body)
     last: dict[int, int] = {}
@@ -105,7 +105,7 @@ def _runs(body: Sequence[Statement], smallest: int, used: dict[str, list[int]]) 
 
 
 def _best_phase(
-    body: Sequence[Statement], period: int, start: int, end: int, used: dict[str, list[int]]
+    body: Sequence[Statement], period: int, start: int, end: int, used: Mapping[str, Sequence[int]]
 ) -> Iterator[_Run]:
     """The windows with equal wiring, cut where the fewest values cross; none if outlining would not pay off."""
     found: list[tuple[int, int, _Run]] = []
@@ -146,7 +146,9 @@ def _wiring(body: Sequence[Statement], start: int, period: int) -> tuple[object,
     return tuple(inside.get(name) for i in range(period) for name in names(operands(body[start + i])))
 
 
-def _outputs(body: Sequence[Statement], start: int, period: int, used: dict[str, list[int]]) -> set[tuple[int, int]]:
+def _outputs(
+    body: Sequence[Statement], start: int, period: int, used: Mapping[str, Sequence[int]]
+) -> set[tuple[int, int]]:
     """The results of a window that are used outside it."""
     return {
         (i, k)
@@ -163,12 +165,12 @@ def _inputs(body: Sequence[Statement], start: int, period: int) -> list[str]:
     return [name for name in mentioned if name not in inside and name != DISCARD]
 
 
-def _crossing(body: Sequence[Statement], start: int, period: int, used: dict[str, list[int]]) -> int:
+def _crossing(body: Sequence[Statement], start: int, period: int, used: Mapping[str, Sequence[int]]) -> int:
     return len(set(_inputs(body, start, period))) + len(_outputs(body, start, period, used))
 
 
 def _replaced(
-    function: Function, body: Sequence[Statement], run: _Run, used: dict[str, list[int]], taken: FunctionBuilder
+    function: Function, body: Sequence[Statement], run: _Run, used: Mapping[str, Sequence[int]], taken: FunctionBuilder
 ) -> tuple[Function, Function]:
     windows = [_inputs(body, start, run.period) for start in run.starts]
     # Operands that are the same value in every window are one parameter.
@@ -194,7 +196,7 @@ def _replaced(
     return replace(function, body=(*whole, *ending)), block
 
 
-def _given(statement: Statement, result: int, used: dict[str, list[int]]) -> str:
+def _given(statement: Statement, result: int, used: Mapping[str, Sequence[int]]) -> str:
     name = results(statement)[result]
     return name if name in used else DISCARD
 

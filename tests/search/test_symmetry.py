@@ -1,5 +1,7 @@
 """A search looks at one replica and one shard where all are alike: its rows are those of the whole programs."""
 
+from random import Random
+
 import pytest
 from search_samples import CALIBRATED, GPT2, MLP
 
@@ -74,6 +76,27 @@ def test_what_is_alike():
     assert not interchangeable(two, 2, 6, 1)  # the shards of the second replica are in two nodes
     assert not interchangeable(two, 3, 1, 4)  # the third stage of two replicas is in the other node
     assert not interchangeable(one, 4, 4, 2)  # too many
+
+
+@pytest.mark.parametrize("name", ["dgx2-v100", "6x-dgx-a100", "64x-dgx-h100", "4x-trainium2", "tpu-v5p"])
+def test_a_machine_repeats_itself_after_its_period(name):
+    machine, random = load(name), Random(1)
+    for _ in range(50):
+        group = random.sample(range(machine.devices), min(4, machine.devices))
+        by = machine.period * random.randrange(1, 4)
+        moved = tuple([device + by for device in group])
+        if max(moved) < machine.devices:
+            assert machine.shape(tuple(group)) == machine.shape(moved), (group, by)
+    assert machine.devices % machine.period == 0
+
+
+def test_a_machine_with_a_slow_device_does_not_repeat_itself():
+    machine = load("4x-dgx-a100")
+    assert machine.period == 8
+    slower = machine.slowed({9: 1.5})
+    assert slower.period == 32
+    assert interchangeable(machine, 4, 8, 1)
+    assert not interchangeable(slower, 4, 8, 1)
 
 
 def test_what_is_not_alike_is_simulated_as_a_whole():

@@ -103,7 +103,7 @@ def _taken(occurrences: Sequence[Sequence[Statement]]) -> list[tuple[str, ...]]:
 
 def _given(function: Function, block: OutlinedBlock) -> list[tuple[int, int]]:
     """What the block gives to the outside, in any of its occurrences: the statement and the number of the result."""
-    used = uses(function.body)
+    used = uses(function)
     found: set[tuple[int, int]] = set()
     for start in block.starts:
         for i in range(block.length):

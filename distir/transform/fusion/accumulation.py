@@ -65,7 +65,7 @@ def accumulated(module: Module, states: Mapping[str, State]) -> Module:
 
 
 def _accumulated(function: Function, state: State) -> Function:
-    used = uses(function.body)
+    used = uses(function)
     body: list[Statement | None] = list(function.body)
     for index, statement in enumerate(function.body):
         if not isinstance(statement, Apply) or statement.op != "Gemm" or not makes_a_weight_gradient(statement):

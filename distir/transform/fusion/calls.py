@@ -102,8 +102,8 @@ class _Mentions:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.uses = uses(function.body)
-        self.maker = definitions(function.body)
+        self.uses = uses(function)
+        self.maker = definitions(function)
 
 
 @dataclass
@@ -273,7 +273,7 @@ class _Ends(_Variants):
         self.domain = analysis.domain
         self.instances = {instance.function.name: instance for instance in reached}
         self.groupings: dict[str, Grouping] = {}
-        self.uses = {function.name: uses(function.body) for function in self.module}
+        self.uses = {function.name: uses(function) for function in self.module}
         self.leaving: dict[str, set[int]] = {}
         """By function: the statements of its ends."""
         self.calls: dict[str, list[tuple[Function, int]]] = {}

@@ -73,7 +73,7 @@ class Grouping:
 
     def __post_init__(self) -> None:
         self.body: Sequence[Statement] = self.function.body
-        self.maker, self.users = definitions(self.body), uses(self.body)
+        self.maker, self.users = definitions(self.function), uses(self.function)
         wanted = range(len(self.body)) if self.around is None else self._next_to(self.around)
         for index, statement in enumerate(self.body):
             found = self._part(statement) if index in wanted else None

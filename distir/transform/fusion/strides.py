@@ -49,7 +49,7 @@ def with_transposed_products(module: Module) -> Module:
 
 
 def _with_factors_in_turn(function: Function) -> Function:
-    used = uses(function.body)
+    used = uses(function)
     body: list[Statement | None] = list(function.body)
     for index, statement in enumerate(function.body):
         if not isinstance(statement, Apply) or statement.op != "Gemm" or statement.args[2:]:

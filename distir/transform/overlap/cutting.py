@@ -56,7 +56,7 @@ def sites(function: Function) -> Iterator[int]:
     sums, in between.
     """
     body = function.body
-    made, used = definitions(body), uses(body)
+    made, used = definitions(function), uses(function)
 
     def follows(name: str) -> bool:
         users = (body[i] for i in used.get(name, ()))
@@ -121,7 +121,7 @@ class _Finder:
         assert isinstance(statement, Apply)
         self.site = statement
         self._own = {at}
-        self.made, self.uses = definitions(function.body), uses(function.body)
+        self.made, self.uses = definitions(function), uses(function)
 
     def placements(self) -> Iterator[Split]:
         """The candidate splits of values on each device: along the first dimension of the rows, or later ones."""

@@ -82,7 +82,7 @@ def _of_microbatches(function: Function) -> list[int]:
 
     ZeRO's stages 2 and 3 do so with accumulated microbatches, and pass the parts on in tuples.
     """
-    used = uses(function.body)
+    used = uses(function)
 
     def users(name: str) -> list[Statement]:
         return [function.body[i] for i in used.get(name, ())]

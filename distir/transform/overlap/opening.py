@@ -20,7 +20,7 @@ class Tuples:
     """The tuples that a function packs, unpacks, and adds up."""
 
     def __init__(self, function: Function) -> None:
-        self.made = definitions(function.body)
+        self.made = definitions(function)
         self._body = function.body
 
     def maker(self, name: Arg) -> Statement | None:

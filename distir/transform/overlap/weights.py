@@ -135,7 +135,7 @@ class _Gathers:
 
     def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str]) -> None:
         self._entry, self._values, self._weights = entry, values, weights
-        self._made = definitions(entry.body)
+        self._made = definitions(entry)
         self._events: dict[tuple[int, int | None], str | None] = {}
         self._computed: dict[int | None, list[tuple[int, str]]] = {}
         self._early = _from_the_start(entry)

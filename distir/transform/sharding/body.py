@@ -134,7 +134,7 @@ class ShardedBody(Rewriting):
     def _users(self) -> Mapping[str, Sequence[Statement]]:
         """By value: the statements that use it."""
         body = self.function.body
-        return {name: [body[i] for i in places] for name, places in uses(body).items()}
+        return {name: [body[i] for i in places] for name, places in uses(self.function).items()}
 
     def run(self) -> Deep[None]:
         """Partition all statements."""

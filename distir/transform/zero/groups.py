@@ -121,7 +121,7 @@ class Uses:
 
 def uses_of(entry: Function) -> Uses:
     """The use-def chains of an entry function."""
-    return Uses(entry, uses(entry.body), definitions(entry.body), Counter(names(entry.returned)))
+    return Uses(entry, uses(entry), definitions(entry), Counter(names(entry.returned)))
 
 
 def groups_of(module: Module, entry: Function) -> list[WeightGroup]:

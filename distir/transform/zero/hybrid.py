@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Apply, Attributes, Function, Module, Site, Statement
+from distir.ir import DISCARD, Apply, Attributes, Function, Module, Site, Statement, results
 from distir.ir.builder import FunctionBuilder
-from distir.ir.dataflow import definitions
 from distir.transform.sharding.sizes import divisors
 from distir.transform.zero.groups import ReplicaGroup, WeightGroup, groups_of
 
@@ -72,7 +71,7 @@ def summed_over_groups(
         whole = hybrid.whole.get(group.weights[0])
         if whole is not None:
             by_weight.setdefault(whole.weights[0], []).append(number)
-    made = definitions(body)
+    made = {name: index for index, statement in enumerate(body) for name in results(statement) if name != DISCARD}
     after: dict[int, list[Statement]] = {}
     moved: set[int] = set()
     inner = list(groups)
