@@ -2,8 +2,9 @@
 
     bench_cluster.py [D T P K]    GPT-2 175B; as 64 replicas of 32 stages of 8 shards, for 128 microbatches, by default
 
-Transformed as a representative of its replicas and shards, and simulated with memory. Run it as a script. Nothing is
-asserted: times depend on the machine.
+Transformed as a representative of its replicas and shards, without the functions that scatter inputs and gather
+results, as a search does, and simulated with memory. Run it as a script. Nothing is asserted: times depend on the
+machine.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def main() -> None:
     print(f"{MODEL} {d}/{t}/{p}/{k}, {d * t * p:,} devices of {hardware}")
     training = timed("grad", lambda: transform(models.named(MODEL), "grad", "loss=cross_entropy", "optimizer=adam"))
     start = time.process_time()
-    steps = (f"dtp={d},{t},{p}", f"microbatches={k}", "representative=true")
+    steps = (f"dtp={d},{t},{p}", f"microbatches={k}", "representative=true", "ends=false")
     module = timed("transform", lambda: transform(training, *steps))
     found = timed("simulate", lambda: simulate(module, hardware, bind={"B": d * k}))
     peak = timed("memory", lambda: max(found.peaks.values()))

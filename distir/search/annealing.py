@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from distir.search.evaluate import evaluate
-from distir.search.plan import AXES, Plan
+from distir.search.plan import AXES, BALANCES, Plan
 from distir.search.rows import Row
 from distir.search.space import Space
 from distir.search.subject import Subject
 from distir.search.work import Work
+
+Layers = Callable[[Plan], tuple[int, ...]]
+"""How many layers each stage of a plan has; none where there are fewer layers than stages."""
 
 HOT, COLD = 0.1, 0.001
 """Temperatures at the start and the end, relative to the latency."""
@@ -41,7 +44,7 @@ def anneal(
     subject: Subject,
     space: Space,
     start: Row,
-    layers: int,
+    layers: Layers,
     settings: Annealing,
     known: dict[Plan, Row],
     likely: Callable[[Plan], bool] = lambda _: True,
@@ -49,8 +52,8 @@ def anneal(
 ) -> Generator[Row]:
     """The rows simulated on the way, each plan once.
 
-    `layers`: how many layers the program has. `known`: rows that need not be simulated again. `likely`: whether a plan
-    is worth simulating, as far as that is known without it. `work`: makes the rows of a plan.
+    `layers`: how many each stage of a plan has. `known`: rows that need not be simulated again. `likely`: whether a
+    plan is worth simulating, as far as that is known without it. `work`: makes the rows of a plan.
     """
     draw = random.Random(settings.seed)
     known = {**known, start.plan: start}
@@ -74,8 +77,8 @@ def anneal(
         temperature *= cooling
 
 
-def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
-    """The plans one step away, on the same number of devices."""
+def neighbours(plan: Plan, space: Space, layers: Layers) -> Iterator[Plan]:
+    """The plans one step away, on the same number of devices. `layers`: how many each stage of a plan has."""
     yield from _other_stages(plan, layers)
     counts = space.counts(plan.pipeline)
     for count in (plan.microbatches // 2, plan.microbatches * 2):
@@ -117,16 +120,16 @@ def equal_stages(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(b - a for a, b in pairwise(starts))
 
 
-def _other_stages(plan: Plan, layers: int) -> Iterator[Plan]:
-    count = plan.pipeline * plan.stages_per_device
-    if plan.pipeline == 1 or layers < count:
-        return
-    sizes = plan.stages or equal_stages(layers, count)
-    for i in range(count):
+def _other_stages(plan: Plan, layers: Layers) -> Iterator[Plan]:
+    """The plans of which one layer is in an adjacent stage."""
+    sizes = plan.stages or (layers(plan) if plan.pipeline > 1 else ())
+    uniform = equal_stages(sum(sizes), len(sizes)) if sizes else ()
+    for i, size in enumerate(sizes):
         for j in (i - 1, i + 1):
-            if 0 <= j < count and sizes[i] > 1:
+            if 0 <= j < len(sizes) and size > 1:
                 moved = tuple(n + (k == j) - (k == i) for k, n in enumerate(sizes))
-                yield replace(plan, stages=() if moved == equal_stages(layers, count) else moved)
+                if min(moved) > 0:  # as `balance=2,3` wants them
+                    yield replace(plan, stages=() if moved == uniform else moved, balance=BALANCES[0])
 
 
 def _allowed(plan: Plan, start: Row, space: Space) -> bool:

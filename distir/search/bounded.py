@@ -280,10 +280,10 @@ def _latency(row: Row) -> float:
 
 
 def _estimates(subject: Subject, load: Load, size: int | None, plans: Sequence[Plan]) -> Estimates | None:
-    """None where the program says too little of itself."""
+    """None where there is no plan, or the program says too little of itself."""
     from distir.search.estimate import Estimates
 
-    if size is None or not load.ops:
+    if size is None or not load.ops or not plans:
         return None
     try:
         return Estimates(sequential(subject, load, size), load, subject.hardware, size, plans)

@@ -24,7 +24,7 @@ from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.sizes import Sweep
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.checking import broken
-from distir.transform.pipeline import Steady, steady
+from distir.transform.pipeline import Steady, stage_layers, steady
 from distir.transform.steps import StepError
 
 
@@ -141,6 +141,14 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
         return None if found is None else ExtrapolatedPlan(subject, plan, found)
     except (ProgramError, StepError, Reject):
         return None
+
+
+def layers_of_stages(subject: Subject, plan: Plan) -> tuple[int, ...]:
+    """How many layers each stage of a plan has; none where there is no such pipeline."""
+    try:
+        return stage_layers(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
+    except (ProgramError, StepError, Reject):
+        return ()
 
 
 @kept_per_thread(16)  # contenders are simulated on several machines

@@ -303,7 +303,7 @@ AXES: Final = (
     Axis(
         "stages",
         "stages",
-        lambda _, plan: (plan.stages,),  # found by annealing
+        lambda _, plan: ((),) if len(plan.stages) != plan.pipeline * plan.stages_per_device else (plan.stages,),
         shown=lambda plan: f"stages={','.join(map(str, plan.stages))}" if plan.stages else "",
     ),
     Axis(

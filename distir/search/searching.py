@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from typing import Literal, NoReturn
 
@@ -14,6 +15,7 @@ from distir.ir import Constant, Module
 from distir.search.annealing import HOT, Annealing, anneal
 from distir.search.binding import evaluated
 from distir.search.bounded import Certificate, Stages, bounded, certificate, may_be, settled
+from distir.search.distributed import layers_of_stages
 from distir.search.evaluate import evaluate
 from distir.search.plan import Plan
 from distir.search.progress import watched
@@ -23,7 +25,7 @@ from distir.search.subject import Subject, batch_dimension, fixed_batch, layers_
 from distir.search.table import Table
 from distir.search.whole import UNSHARED, admitted
 from distir.search.work import Work, Workers, carry_out, units
-from distir.transform.pipeline import SCHEDULES, layer_count
+from distir.transform.pipeline import SCHEDULES
 from distir.transform.sharding.mesh import devices_of
 
 REACHED = 1 + 2 * HOT
@@ -159,7 +161,7 @@ class Search:
             known = {row.plan: row for row in found if row.batch_size == best.batch_size}
             if self.is_bounded and self._is_proven(best, list(known.values())):
                 continue
-            layers = layer_count(self.subject.module)
+            layers = partial(layers_of_stages, self.subject)
             likely = may_be(self.subject, best.batch_size, REACHED * (best.latency_s or 0.0), self.stages)
             yield from anneal(self.subject, self.grid, best, layers, self.annealing, known, likely, self._work)
 

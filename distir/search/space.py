@@ -81,10 +81,9 @@ class Space(Choices):
         """Which degree would do in the place of the stated ones, the others as they are; nothing where none would."""
         fixed = {other: held for other, held in self.fixed.items() if other != name}
         free = replace(self, fixed=fixed, context=tuple(divisors(self.devices)) if name == "CP" else self.context)
-        try:
-            at = ("D", "T", "P", "CP").index(name)
-            possible = {degrees[at] for degrees in free._degrees()}
-        except SpaceError:
+        at = ("D", "T", "P", "CP").index(name)
+        possible = {degrees[at] for degrees in free._possible()}
+        if not possible:
             return ""
         asked = self.context if name == "CP" else self.fixed[name]
         least = min(possible, key=lambda n: (min(abs(n - stated) for stated in asked), n))
@@ -96,22 +95,17 @@ class Space(Choices):
         return tuple(n for n in tried if n <= self.devices)
 
     def _degrees(self) -> Iterator[tuple[int, int, int, int]]:
-        """D, T, P and CP, whose product is the number of devices."""
+        """D, T, P and CP, whose product is the number of devices. Raises SpaceError where there are none."""
         if self.devices < 1:
             raise SpaceError(f"expected 1 device or more, found {self.devices}")
-        stated = {n for allowed in self.fixed.values() for n in allowed}
-        factors = [n for n in divisors(self.devices) if self.all_divisors or n & (n - 1) == 0 or n in stated]
         found = False
-        for context in self.context:
-            for pipeline in factors:
-                for data in reversed(factors):
-                    tensor, rest = divmod(self.devices, pipeline * data * context)
-                    if rest or tensor not in factors or not self.holds(Plan(data, tensor, pipeline)):
-                        continue
-                    found = True
-                    yield data, tensor, pipeline, context
+        for degrees in self._possible():
+            found = True
+            yield degrees
         if not found and (self.fixed or self.context != (1,)):
-            stated = {**self.fixed, **({} if self.context == (1,) else {"CP": self.context})}
+            given = {**self.fixed, **({} if self.context == (1,) else {"CP": self.context})}
+            every = {n for n in divisors(self.devices) if n & (n - 1) == 0}
+            stated = {name: values for name, values in given.items() if not every.issubset(values)} or given
             held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in stated.items())
             nearest = "".join(self._nearest(name) for name in stated)
             raise SpaceError(
@@ -121,6 +115,17 @@ class Space(Choices):
             raise SpaceError(
                 f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
             )
+
+    def _possible(self) -> Iterator[tuple[int, int, int, int]]:
+        """The same; nothing where there are none."""
+        stated = {n for allowed in self.fixed.values() for n in allowed}
+        factors = [n for n in divisors(self.devices) if self.all_divisors or n & (n - 1) == 0 or n in stated]
+        for context in self.context:
+            for pipeline in factors:
+                for data in reversed(factors):
+                    tensor, rest = divmod(self.devices, pipeline * data * context)
+                    if not rest and tensor in factors and self.holds(Plan(data, tensor, pipeline)):
+                        yield data, tensor, pipeline, context
 
 
 def check_batch_sizes(sizes: Sequence[int]) -> None:

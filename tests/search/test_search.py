@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,8 @@ from search_samples import GPT2, MLP, UNEVEN
 import distir
 from distir.cost import load
 from distir.search import Annealing, Plan, Row, Search, Space, SpaceError, Subject, Table, Workers, pareto
+from distir.search.annealing import neighbours
+from distir.search.distributed import layers_of_stages
 from distir.search.work import Handed
 
 HERE = Workers(jobs=1)
@@ -113,7 +116,7 @@ def test_the_bound_is_below_every_simulation_and_prunes():
 ANNEALED = """
 from distir.search import Plan, Space
 from distir.search.annealing import neighbours
-print(*neighbours(Plan(4, 2, 2, 8), Space(16, (64,)), 8), sep=", ")
+print(*neighbours(Plan(4, 2, 2, 8), Space(16, (64,)), lambda plan: (4, 4)), sep=", ")
 """
 
 
@@ -122,6 +125,25 @@ def test_annealing_is_the_same_for_the_same_seed():
     subject = Subject("", UNEVEN, load("dgx2-v100"))
     first, second = (Search(subject, space, "anneal", HERE, Annealing(steps=20, seed=3)).table() for _ in range(2))
     assert list(first) == list(second)
+
+
+def test_annealing_moves_layers_of_the_stages_that_a_plan_has():
+    subject = Subject("", UNEVEN, load("dgx2-v100"))
+    plan = Plan(1, 1, 3, 4, balance="cost")
+    sizes = layers_of_stages(subject, plan)
+    uniform = layers_of_stages(subject, replace(plan, balance="uniform"))
+    assert sum(sizes) == sum(uniform)
+    assert sizes != uniform
+    assert layers_of_stages(subject, replace(plan, balance="uniform", stages=sizes)) == sizes
+    space = Space(3, (64,), (4,), ("1f1b", "interleaved"), all_divisors=True, balance=("uniform", "cost"))
+    found = [*neighbours(plan, space, partial(layers_of_stages, subject))]
+    moved = [other for other in found if other.stages]
+    assert moved
+    for other in moved:
+        assert (sum(other.stages), other.balance) == (sum(sizes), "uniform")
+        assert sum(abs(a - b) for a, b in zip(other.stages, sizes, strict=True)) == 2
+    scheduled = neighbours(replace(plan, stages=sizes), space, partial(layers_of_stages, subject))
+    assert {len(o.stages) for o in scheduled if o.schedule == "interleaved"} == {0}  # it has twice as many stages
 
 
 def test_annealing_has_the_same_choices_in_every_process():

@@ -315,6 +315,14 @@ def test_a_model_by_its_name_and_nothing_else(distir):
     assert "the best is bound by: " in found.out
 
 
+def test_a_memory_that_holds_nothing(distir):
+    words = ("llama3-8b", "--layers", "2", "--seq", "128", "--hardware", "dgx-h100", "--devices", "2", "--jobs", "1")
+    found = distir("search", *words, "--global-batch", "8", "--max-memory", "1GB")
+    assert found.code == 2
+    assert "are too large: weights and optimizer state alone do not fit" in found.out
+    assert "none is feasible" in found.out
+
+
 def test_context_parallelism_in_the_words_of_its_users(distir):
     words = ("--batch-size", "8", "--apply", "grad", "--microbatches", "2", "--cp", "2", "--cp-kind", "ulysses,ring")
     document = json.loads(distir("search", *SMALL, *words, "--json", "--pareto", "time,memory").out)
@@ -334,6 +342,8 @@ def test_bad_words_are_refused_before_anything_runs(distir):
         ("--tokens", "many"): "`--tokens` expected a number of tokens",
         ("--price", "2"): "`--price`",
         ("--cp", "0"): "`--cp` expected degrees from 1",
+        ("--tp", "3"): "D·T·P with T in {3}\n  help: T = 2 would do",
+        ("--dp", "2", "--tp", "2"): "with T in {2} and D in {2}\n  help: T = 1 would do; D = 1 would do",
         ("--cp", "3"): "CP in {3}",
         ("--cp", "3", "--tp", "1"): "CP = 2 would do",
         ("--pp", "4", "--devices", "8"): "P times virtual stages of 2 or less would do",

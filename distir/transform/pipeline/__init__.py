@@ -27,6 +27,7 @@ from distir.transform.pipeline.step import (
     pipeline_of,
     pp,
     schedule_count,
+    stage_layers,
     stage_shares,
     steady,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "pipeline_of",
     "pp",
     "schedule_count",
+    "stage_layers",
     "stage_shares",
     "steady",
 ]

@@ -7,6 +7,7 @@ schedules.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,6 +42,8 @@ class Stages:
     """By statement of the backward pass: its place in the forward pass."""
     firsts: tuple[int, ...] = ()
     """The place in the forward pass where each stage begins."""
+    layers: tuple[int, ...] = ()
+    """How many layers, or other units of stages, each stage has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,8 @@ def cut(
         passes.setdefault((stage, Pass.BACKWARD), []).append(statement)
         _take_what_was_sent(reading, statement, {new: old for new, old in again.items() if made[old] != stage})
     belongs = {i: forward[place] for i, place in anchors.items()}
-    return Stages(count, passes, bool(backward), belongs, tuple(firsts))
+    own = Counter(stage_of[begin] for begin in layers.begins)
+    return Stages(count, passes, bool(backward), belongs, tuple(firsts), tuple(own[stage] for stage in range(count)))
 
 
 def layer_count(module: Module, stages: int = 2) -> int:

@@ -176,6 +176,21 @@ def stage_shares(
     return pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware).shares
 
 
+def stage_layers(
+    module: Module,
+    value: int,
+    *,
+    microbatches: int = 1,
+    schedule: str = "1f1b",
+    virtual: int = 1,
+    balance: str = "cost",
+    sums: str = SUMS[0],
+    hardware: str = "dgx-a100",
+) -> tuple[int, ...]:
+    """How many layers each stage has in the pipeline of `pp=value`. Raises ProgramError as `pp` does."""
+    return pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware, sums).layers
+
+
 def pipeline_of(
     module: Module,
     devices: int,
@@ -402,6 +417,7 @@ def _prepared(
         fitted if chosen.fitted else None,
         is_uniform,
         chosen.given is not None,
+        whole.layers,
     )
 
 
