@@ -9,12 +9,17 @@ lacks answers with an error.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import importlib
 import json
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import attrs
+from cattrs import StructureHandlerNotFoundError
+from lsprotocol import types
 
 from distir_lsp.protocol import Raw
 
@@ -26,10 +31,29 @@ if TYPE_CHECKING:
 ROOMS = ("distir.ide", "distir.simulate", "distir.transform", "distir.models", "distir_lsp", "distir_dap")
 """The packages whose modules are imported beforehand, with all that they import in turn."""
 
+_prepared: list[DistirServer] = []
+"""A server that has had no session yet: to make one takes a browser a fifth of a second."""
 
-async def rehearse(texts: Iterable[str]) -> list[str]:
-    """Import what a session may need, and have one with these programs. Returns the modules that cannot be imported."""
+
+async def rehearse(texts: Sequence[str]) -> list[str]:
+    """Import what a session may need, have one with these programs, and prepare the server of the next one.
+
+    Returns the modules that cannot be imported.
+    """
     missing = [name for room in ROOMS for name in _modules(room) if not _imported(name)]
+    _learn_to_read(types.InitializeRequest)
+    await _session(texts)
+    await _session(texts[:1])
+    _prepared.append(_new_server())
+    return missing
+
+
+async def _session(texts: Sequence[str]) -> None:
+    """One of each request.
+
+    In a second session the converter makes nothing new: whenever it makes a function for another kind of sequence, it
+    forgets which of its functions is for what.
+    """
     answers: dict[object, asyncio.Future[Any]] = {}
 
     def hear(text: str) -> None:
@@ -73,9 +97,10 @@ async def rehearse(texts: Iterable[str]) -> list[str]:
             await ask(f"textDocument/{method}", document)
         for method in ("hover", "completion"):
             await ask(f"textDocument/{method}", document | {"position": start})
+        context: dict[str, object] = {"diagnostics": [], "triggerKind": 2}
+        await ask("textDocument/codeAction", shown | {"context": context})
         tell("textDocument/didClose", document)
     await ask("shutdown", None)
-    return missing
 
 
 def serve(send: Callable[[str], object], fetch: Callable[[str], Awaitable[bool]]) -> Callable[[str], None]:
@@ -84,11 +109,9 @@ def serve(send: Callable[[str], object], fetch: Callable[[str], Awaitable[bool]]
     `fetch` puts a package, given by name, where Python finds it, and says whether there is one.
     """
     from distir.ir.registry import import_plugins
-    from distir_lsp.server import DistirServer
     from distir_lsp.serving import on_messages
 
-    server = DistirServer(_converter)
-    server.has_threads = False
+    server = _prepared.pop() if _prepared else _new_server()
     tried: dict[str, asyncio.Future[bool]] = {}
 
     async def obtain(package: str) -> bool:
@@ -102,10 +125,18 @@ def serve(send: Callable[[str], object], fetch: Callable[[str], Awaitable[bool]]
         return there
 
     server.obtain = obtain
-    _offer_stepping(server)
     importlib.invalidate_caches()  # a snapshot remembers no files
     import_plugins()
     return on_messages(server, send)
+
+
+def _new_server() -> DistirServer:
+    from distir_lsp.server import DistirServer
+
+    server = DistirServer(_converter)
+    server.has_threads = False
+    _offer_stepping(server)
+    return server
 
 
 def _offer_stepping(server: DistirServer) -> None:
@@ -146,6 +177,21 @@ def _converter() -> Converter:
     from pygls.protocol import default_converter
 
     return default_converter()
+
+
+def _learn_to_read(message: type) -> None:
+    """Make the functions that read a message, and all that may be in it.
+
+    They are most of the time that a first message takes, and clients send different ones.
+    """
+    converter = _converter()  # first: it says what the names in the kinds' annotations mean
+    kinds: list[Any] = [message]
+    for kind in kinds:
+        parts = [field.type for field in attrs.fields(kind)] if attrs.has(kind) else get_args(kind)
+        kinds += (part for part in parts if part not in kinds)
+    for kind in kinds:
+        with contextlib.suppress(StructureHandlerNotFoundError):  # there is none for a literal
+            converter.get_structure_hook(kind)
 
 
 def _modules(package: str) -> list[str]:

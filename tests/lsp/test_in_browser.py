@@ -9,7 +9,8 @@ SESSION = """
 import sys
 sys.modules["numpy"] = sys.modules["ml_dtypes"] = None  # a browser has none
 
-import asyncio, json
+import asyncio, builtins, json
+import distir_lsp.server
 from distir_lsp.in_browser import rehearse, serve
 
 URI, TEXT = "file:///playground/p.dir", {text!r}
@@ -31,7 +32,9 @@ async def main():
             come.clear()
             await asyncio.wait_for(come.wait(), 60)
         return found[-1]
-    say("initialize", {{"capabilities": {{}}, "processId": None, "rootUri": None}}, id=1)
+    hover = {{"dynamicRegistration": True, "contentFormat": ["markdown"]}}
+    capabilities = {{"workspace": {{"workspaceFolders": True}}, "textDocument": {{"hover": hover}}}}
+    say("initialize", {{"capabilities": capabilities, "processId": None, "rootUri": None}}, id=1)
     await until(lambda m: m.get("id") == 1)
     say("initialized", {{}})
     say("textDocument/didOpen", {{"textDocument": {{"uri": URI, "languageId": "distir", "version": 1, "text": TEXT}}}})
@@ -56,7 +59,11 @@ async def main():
 
 missing = asyncio.run(rehearse([TEXT.replace("@f", "@g")]))
 print(json.dumps(missing))
+distir_lsp.server.DistirServer = None  # a server is prepared
+compiled, compile = [], builtins.compile
+builtins.compile = lambda source, name, *rest, **more: (compiled.append(name), compile(source, name, *rest, **more))[1]
 asyncio.run(main())
+print(json.dumps([name for name in compiled if "cattrs" in str(name)]))
 """
 
 PLAIN = "func @f(%x: Tensor[Float32, (8, 8), 1]) {\n  %y = MatMul(%x, %x)\n  return %y\n}\n"
@@ -77,7 +84,7 @@ def session(text, fetched=False):
 
 
 def test_a_session_without_threads_and_without_numpy():
-    missing, answer = map(json.loads, session(PLAIN))
+    missing, answer, _ = map(json.loads, session(PLAIN))
     latency, messages, asked, ran, _ = answer
     assert latency > 0
     assert messages == []
@@ -86,8 +93,13 @@ def test_a_session_without_threads_and_without_numpy():
     assert not [name for name in missing if name.startswith(("distir.ide", "distir_lsp"))], "all of the editor is there"
 
 
+def test_after_the_rehearsal_messages_make_nothing_new():
+    *_, generated = map(json.loads, session(PLAIN))
+    assert generated == [], "functions that read and write messages are made by the rehearsal"
+
+
 def test_a_debug_session_takes_turns_with_the_editor():
-    _, (*_, stepped) = map(json.loads, session(PLAIN))
+    _, (*_, stepped), _ = map(json.loads, session(PLAIN))
     by_name = {
         message.get("event") or message["command"]: message for message in stepped if message.get("success", True)
     }
@@ -100,12 +112,12 @@ def test_a_debug_session_takes_turns_with_the_editor():
 
 
 def test_a_program_that_needs_numpy_is_said_to():
-    _, answer = session(HOST)
+    _, answer, _ = session(HOST)
     assert "needs the Python package `numpy`" in answer
 
 
 def test_what_can_be_fetched_is_fetched_when_it_is_needed():
-    _, answer = session(HOST, fetched=True)
+    _, answer, _ = session(HOST, fetched=True)
     latency, messages, asked, ran, _ = json.loads(answer)
     assert (latency is not None, messages, asked) == (True, [], ["numpy"])
     assert [(output["name"], output["shape"]) for output in ran["outputs"]] == [("x", [8, 4 * 2])]

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, with_hosts, with_streams
 
-from distir import models
+from distir import models, parse
 from distir.analysis import check
 from distir.cost.host import Host
 from distir.simulate import simulate
@@ -26,7 +26,7 @@ quick = settings(max_examples=20, deadline=None, suppress_health_check=list(Heal
 def expanded(table):
     """Event by event: number, start, devices, phase, microbatch, statement, the calls that lead there, its hosts."""
 
-    def block(number, event, start, devices, microbatches, path):
+    def block(number, event, start, host, devices, microbatches, path):
         found = table.blocks[number]
         hosts = found.issued
         issued = [*zip(hosts.item, hosts.device, hosts.start_s, hosts.end_s, strict=True)]
@@ -38,7 +38,7 @@ def expanded(table):
                 op = table.kinds[kind]
                 part = op.microbatch and (microbatches[op.microbatch - 1] if microbatches else op.microbatch)
                 there = [devices.get(d, d) for d in op.devices]
-                mine = [(devices.get(d, d), start + since, start + until) for i, d, since, until in issued if i == item]
+                mine = [(devices.get(d, d), host + since, host + until) for i, d, since, until in issued if i == item]
                 yield event + after, start + later, there, op.phase, part, statement.op, (*path, here), mine
                 continue
             inner, parts = devices, microbatches
@@ -46,9 +46,10 @@ def expanded(table):
                 renaming = table.renamings[name]
                 inner = devices | {theirs: devices.get(ours, ours) for theirs, ours in renaming.devices}
                 parts = [microbatches[p - 1] if microbatches else p for p in renaming.microbatches]
-            yield from block(-1 - kind, event + after, start + later, inner, parts, (*path, here))
+            begun = host + (found.host_s[item] if found.host_s else 0.0)
+            yield from block(-1 - kind, event + after, start + later, begun, inner, parts, (*path, here))
 
-    return list(block(len(table.blocks) - 1, 0, 0.0, {}, None, ()))
+    return list(block(len(table.blocks) - 1, 0, 0.0, 0.0, {}, None, ()))
 
 
 def assert_same(simulation):
@@ -114,3 +115,14 @@ def test_a_long_program_is_answered_in_blocks_where_they_are_asked_for(monkeypat
     assert list(whole.critical_path) == simulation.timeline().critical_path()
     piece = timeline_of(simulation, lambda site: None, most=10, columns=True)
     assert (piece.blocks, piece.next_event, piece.critical_path) == (None, 10, ())
+
+
+def test_calls_that_differ_in_how_far_hosts_are_ahead_share_a_block():
+    layer = "func @layer(%x) {\n  %a = MatMul(%x, %x)\n  %b = MatMul(%a, %x)\n  return %b\n}"
+    calls = "\n".join(f"  %v{i + 1} = @layer(%v{i})" for i in range(6))
+    module = parse(f"{layer}\nfunc @main(%v0: Tensor[Float32, (512, 512), 1]) {{\n{calls}\n  return %v6\n}}\n")
+    simulation = simulate(module, with_hosts(MACHINE, Host(1e-9)))
+    table = assert_same(simulation)
+    ahead = [event.start - to_seconds(next(iter(event.place.issued))[1]) for event in simulation.timeline().events()]
+    assert ahead[-1] > 2 * ahead[2] > 0, "hosts run ahead, ever further"
+    assert len(table.blocks) == 2

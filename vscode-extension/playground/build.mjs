@@ -41,11 +41,8 @@ mkdirSync(join(server, "pyodide"), { recursive: true });
 const shared = { absWorkingDir: here, bundle: true, minify: true, target: ["es2022"] };
 await build({
   ...shared,
-  entryPoints: {
-    main: "src/main.ts",
-    timeline: "src/timeline.ts",
-    editor: "node_modules/monaco-editor/esm/vs/editor/editor.worker.js",
-  },
+  entryPoints: { main: "src/main.ts", server: "src/server.ts" },
+  splitting: true, // the server is started while the editor is still being read
   outdir: out,
   format: "esm",
   legalComments: "linked",
@@ -54,6 +51,13 @@ await build({
     monaco: join(here, "node_modules/monaco-editor/esm/vs/editor/editor.api.js"),
     "lsp-client": join(here, "node_modules/monaco-editor/esm/external/monaco-lsp-client/out/index.js"),
   },
+});
+await build({
+  ...shared,
+  entryPoints: { timeline: "src/timeline.ts", editor: "node_modules/monaco-editor/esm/vs/editor/editor.worker.js" },
+  outdir: out,
+  format: "esm",
+  legalComments: "linked",
 });
 await build({ ...shared, entryPoints: ["src/worker.ts"], outdir: server, format: "iife" }); // VS Code's workers are scripts
 for (const name of ["index.html", "timeline.html", "style.css"]) cpSync(join(here, "src", name), join(out, name));
@@ -73,12 +77,11 @@ const modules = compiledOf(wheels);
 const packages = packagesIn(compiled);
 for (const [name, file] of Object.entries(packages)) {
   packages[name] = `${name}.files.gz`;
-  writeFileSync(join(server, packages[name]), gzipSync(compiledOf([join(compiled, file)])));
+  writeFileSync(join(server, packages[name]), gzipSync(packed(compiledOf([join(compiled, file)]))));
 }
 writeFileSync(join(server, "packages.json"), JSON.stringify(packages));
-writeFileSync(join(server, "python.files.gz"), gzipSync(modules));
 const python = await loadPyodide({ _makeSnapshot: true });
-place(modules, python.FS, "/site");
+place(packed(modules), python.FS, "/site");
 python.FS.writeFile("/programs.json", JSON.stringify(examples.slice(0, REHEARSED).map(({ text }) => text)));
 const missing = await python.runPythonAsync(`
 import gc, json, sys
@@ -89,6 +92,8 @@ missing = await rehearse(json.loads(Path("/programs.json").read_text()))
 gc.collect()
 ", ".join(missing)
 `);
+const imported = new Set(python.runPython(`[getattr(module, "__file__", None) for module in sys.modules.values()]`).toJs());
+writeFileSync(join(server, "python.files.gz"), gzipSync(packed(modules.filter(([name]) => !imported.has(`/site/${name}`)))));
 writeFileSync(join(server, "python.snapshot.gz"), gzipSync(python.makeMemorySnapshot(), { level: 6 }));
 if (!("numpy" in packages)) console.log("without numpy, which could not be had: programs cannot be run, nor those be analysed that compute with tensors of the host");
 if (missing) console.log(`without these modules, which need packages that browsers lack: ${missing}`);
@@ -107,7 +112,7 @@ await build({
 const total = files.reduce((sum, name) => sum + statSync(join(out, name)).size, 0);
 console.log(`${relative(process.cwd(), out)}: ${files.length} files, ${(total / 1e6).toFixed(1)} MB`);
 
-/** The files of wheels, their modules compiled, so that no import compiles anything in a browser. */
+/** The names and contents of the files of wheels, their modules compiled, so that no import compiles anything in a browser. */
 function compiledOf(archives) {
   compiler.runPython(`
 import shutil
@@ -119,7 +124,7 @@ from pathlib import Path
 compileall.compile_dir("/site", quiet=1, legacy=True, stripdir="/site", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 [str(path.relative_to("/site")) for path in sorted(Path("/site").rglob("*")) if path.is_file() and path.suffix != ".py" and path.name != "RECORD"]
 `);
-  return packed(found.toJs().map((name) => [name, compiler.FS.readFile(`/site/${name}`)]));
+  return found.toJs().map((name) => [name, compiler.FS.readFile(`/site/${name}`)]);
 }
 
 function list(folder, under = "") {

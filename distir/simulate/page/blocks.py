@@ -4,12 +4,15 @@ Two calls run alike if they run the same body, but for the devices' numbers, fro
 time: the steady state of a pipeline, the layers of a model. A block holds ops and calls of further blocks with times
 from its own beginning; a call says on which devices and microbatches. So a million ops are some thousand items, which a
 view repeats as it reads them (`vscode-extension/timeline/src/expand.ts`).
+
+Hosts run ahead of their devices, further with every op that is issued in less time than it takes. So what they do for a
+block is counted from when they begin it, and calls that differ in nothing but how far hosts are ahead share a block.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +75,7 @@ class BlockNames:
 class IssuedOps:
     """The ops of a block that take hosts time, as columns: an op's item, a device of it, and from when until when.
 
-    `start_s`, `end_s`: seconds from the beginning of the block.
+    `start_s`, `end_s`: seconds from when hosts begin the block.
     """
 
     item: array[int]
@@ -83,10 +86,12 @@ class IssuedOps:
 
 @dataclass(frozen=True, slots=True)
 class TimedBlock:
-    """The block of a call, as columns in program order. `start_s`, `event`: from the beginning of the block.
+    """The block of a call, as columns in program order. `start_s`, `event`: from its first op.
 
     `statement` counts in the statements. `kind`: of an op, counted in the kinds; of a call of block b, -1 - b. `name`:
-    of a call, counted in the renamings; -1 where nothing is renamed, and of ops. `issued`: what hosts do for its ops.
+    of a call, counted in the renamings; -1 where nothing is renamed, and of ops. `host_s`: of a call, when hosts begin
+    its block, from when they begin this one; 0 of ops; empty where no op takes a host time. `issued`: what hosts do for
+    its ops. The entry function's times are from 0.
     """
 
     function: str
@@ -96,7 +101,20 @@ class TimedBlock:
     name: array[int]
     event: array[int]
     start_s: array[float]
+    host_s: array[float]
     issued: IssuedOps
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A block by its number, and when its first op starts and hosts begin it, in ticks; None: it has no hosts."""
+
+    number: int
+    start: int
+    host: int | None
+
+    def later(self, ticks: int) -> _Known:
+        return _Known(self.number, self.start + ticks, None if self.host is None else self.host + ticks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,54 +142,90 @@ class _Blocks:
         self._kinds: dict[OpKind, int] = {}
         self._renamings: dict[BlockNames, int] = {}
         self._blocks: list[TimedBlock] = []
-        self._known: dict[Any, int] = {}
+        self._known: dict[Any, _Known] = {}
+        """By body, clocks and work, with times from the earliest of the clocks."""
+        self._numbers: dict[Any, int] = {}
+        """By all that a block holds."""
         self._roots: dict[int, tuple[Body, Mapping[int, int]]] = {}
 
     def table(self) -> BlockTable:
         root = self._timeline.descent.root
-        finish(self._block(root, 0, self._phases.entry))
+        finish(self._block(root, self._phases.entry, is_entry=True))
         return BlockTable(tuple(self._listed), tuple(self._kinds), tuple(self._renamings), tuple(self._blocks))
 
-    def _block(self, run: Run, base: int, context: Context) -> Deep[int]:
-        """The number of the block of a run, with times from `base` on."""
+    def _block(self, run: Run, context: Context, is_entry: bool = False) -> Deep[_Known]:
+        """The block of a run."""
         body = run.body
         function = body.instance.function
         names = self._root(body)[1]
         statements, kinds, renamings, events = (array("q") for _ in range(4))
-        starts = array("d")
-        issued = IssuedOps(array("q"), array("q"), array("d"), array("d"))
+        starts: list[int] = []
+        begun: list[int | None] = []
+        issued: list[tuple[int, int, int, int]] = []
         for index, step in enumerate(body.steps):
             if not run.groups[index] or step is None:
                 continue
             if isinstance(step, Effect):
                 place = EventPlace(run, index)
-                begin = place.start
                 for device, since, until in () if self._timeline.is_simple else place.issued:
-                    issued.item.append(len(starts))
-                    issued.device.append(names.get(device, device))
-                    issued.start_s.append(to_seconds(since - base))
-                    issued.end_s.append(to_seconds(until - base))
-                kind, name = self._kind(step, function, index, context, names), -1
+                    issued.append((len(starts), names.get(device, device), since, until))
+                kind, name, start, host = self._kind(step, function, index, context, names), -1, place.start, None
             else:
-                clocks = run.entering(index)
-                begin = min(clocks.values())
-                root, theirs = self._root(step)
-                called, parts = _numbered_anew(self._phases.called(context, index))
-                relative = frozenset((renamed_clock(clock, theirs), at - begin) for clock, at in clocks.items())
-                key = id(root), relative, _key(called)
-                block = self._known.get(key)
-                if block is None:
-                    block = yield self._block(run.enter(index), begin, called)
-                    self._known[key] = block
-                kind, name = -1 - block, self._renaming(theirs, names, parts, step)
+                block, name = yield self._call(run, index, context, step, names)
+                kind, start, host = -1 - block.number, block.start, block.host
             statements.append(self._statement(function, index))
             kinds.append(kind)
             renamings.append(name)
             events.append(body.first_events[index])
-            starts.append(to_seconds(begin - base))
-        columns = statements, kinds, renamings, events, starts
-        self._blocks.append(TimedBlock(function.name, body.events, *columns, issued))
-        return len(self._blocks) - 1
+            starts.append(start)
+            begun.append(host)
+        hosts = [*(since for *_, since, _ in issued), *(host for host in begun if host is not None)]
+        first = 0 if is_entry else min(starts, default=0)
+        first_host = 0 if is_entry else min(hosts, default=0)
+        content = TimedBlock(
+            function.name,
+            body.events,
+            statements,
+            kinds,
+            renamings,
+            events,
+            _seconds_from(first, starts),
+            _seconds_from(first_host, [first_host if host is None else host for host in begun] if hosts else ()),
+            IssuedOps(
+                array("q", [item for item, *_ in issued]),
+                array("q", [device for _, device, *_ in issued]),
+                _seconds_from(first_host, [since for *_, since, _ in issued]),
+                _seconds_from(first_host, [until for *_, until in issued]),
+            ),
+        )
+        return _Known(self._number(content), first, first_host if hosts else None)
+
+    def _call(
+        self, run: Run, index: int, context: Context, step: Body, names: Mapping[int, int]
+    ) -> Deep[tuple[_Known, int]]:
+        """The block of a call, and the number of its renaming."""
+        clocks = run.entering(index)
+        entered = min(clocks.values())
+        root, theirs = self._root(step)
+        called, parts = _numbered_anew(self._phases.called(context, index))
+        relative = frozenset((renamed_clock(clock, theirs), at - entered) for clock, at in clocks.items())
+        key = id(root), relative, _key(called)
+        known = self._known.get(key)
+        if known is None:
+            block = yield self._block(run.enter(index), called)
+            known = self._known[key] = block.later(-entered)
+        return known.later(entered), self._renaming(theirs, names, parts, step)
+
+    def _number(self, block: TimedBlock) -> int:
+        """The number of a block that holds this, the same for equal ones; the entry function's is the last."""
+        issued = block.issued
+        columns = block.statement, block.kind, block.name, block.event, block.start_s, block.host_s
+        hosts = issued.item, issued.device, issued.start_s, issued.end_s
+        content = block.function, block.events, *(column.tobytes() for column in (*columns, *hosts))
+        number = self._numbers.setdefault(content, len(self._blocks))
+        if number == len(self._blocks):
+            self._blocks.append(block)
+        return number
 
     def _root(self, body: Body) -> tuple[Body, Mapping[int, int]]:
         """The original body, on other devices, of which this one is renamed, and the mapping of devices."""
@@ -221,6 +275,10 @@ class _Blocks:
             known.microbatch,
         )
         return self._kinds.setdefault(kind, len(self._kinds))
+
+
+def _seconds_from(first: int, ticks: Sequence[int]) -> array[float]:
+    return array("d", [to_seconds(at - first) for at in ticks])
 
 
 def _numbered_anew(context: Context) -> tuple[Context, tuple[int, ...]]:

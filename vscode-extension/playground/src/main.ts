@@ -4,7 +4,7 @@ import { MonacoLspClient } from "lsp-client";
 import * as monaco from "monaco";
 import { bytes, seconds } from "../../src/figures";
 import { grammar } from "./grammar";
-import { Server } from "./server";
+import { server } from "./server";
 import { fromFragment, toFragment } from "./share";
 import { useThemes } from "./theme";
 import { type Run, showValues } from "./values";
@@ -28,7 +28,6 @@ const view = element<HTMLIFrameElement>("timeline");
 
 Object.assign(self, { MonacoEnvironment: { getWorker: () => new Worker(new URL("editor.js", document.baseURI), { type: "module" }) } });
 
-const server = new Server();
 useThemes();
 monaco.languages.register({ id: LANGUAGE, extensions: [".dir"] });
 monaco.languages.setLanguageConfiguration(LANGUAGE, {

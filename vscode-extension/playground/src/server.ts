@@ -1,4 +1,5 @@
-// The language server in its worker: the editor's messages and our own requests over one line.
+// The language server in its worker: the editor's messages and our own requests over one line. A script of its own, so
+// that Python starts while the browser still reads the editor's.
 
 type Message = { jsonrpc: "2.0"; id?: string | number | null; method?: string; params?: unknown; result?: unknown; error?: { message: string } };
 
@@ -10,7 +11,7 @@ interface Transport {
   toString(): string;
 }
 
-export class Server {
+class Server {
   readonly transport: Transport;
   /** Milliseconds from the worker's start to the first message that it takes. Rejects with the reason if there is none. */
   readonly ready: Promise<number>;
@@ -76,3 +77,5 @@ export class Server {
     else this.listener(message);
   }
 }
+
+export const server = new Server();

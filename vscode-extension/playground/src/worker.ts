@@ -19,30 +19,35 @@ async function bytes(address: URL): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 /** What is instantiated has as much memory as the snapshot, which is larger than that of a Python that has just begun. */
-function withMemory(size: number): () => void {
+function withMemoryOf(snapshot: Promise<Uint8Array>): () => void {
   const { instantiate, instantiateStreaming } = WebAssembly;
-  const grown = <Found extends { instance: WebAssembly.Instance }>(found: Found): Found => {
-    const { memory } = found.instance.exports;
-    if (memory instanceof WebAssembly.Memory) memory.grow(Math.max(0, Math.ceil((size - memory.buffer.byteLength) / PAGE_BYTES)));
+  const grown = async <Found extends { instance?: WebAssembly.Instance }>(instantiated: Promise<Found>): Promise<Found> => {
+    const found = await instantiated;
+    const memory = found.instance?.exports.memory; // Pyodide instantiates a small module of its own, too, by itself
+    if (memory instanceof WebAssembly.Memory) memory.grow(Math.max(0, Math.ceil(((await snapshot).byteLength - memory.buffer.byteLength) / PAGE_BYTES)));
     return found;
   };
   Object.assign(WebAssembly, {
-    instantiate: async (...given: [BufferSource, WebAssembly.Imports]) => grown(await instantiate(...given)),
-    instantiateStreaming: async (...given: Parameters<typeof instantiateStreaming>) => grown(await instantiateStreaming(...given)),
+    instantiate: (...given: [BufferSource, WebAssembly.Imports]) => grown(instantiate(...given)),
+    instantiateStreaming: (...given: Parameters<typeof instantiateStreaming>) => grown(instantiateStreaming(...given)),
   });
   return () => void Object.assign(WebAssembly, { instantiate, instantiateStreaming });
 }
 
+async function restored(pyodide: URL, snapshot: Promise<Uint8Array>): Promise<PyodideInterface> {
+  const { loadPyodide } = (await import(new URL("pyodide.mjs", pyodide).href)) as { loadPyodide: Load };
+  const done = withMemoryOf(snapshot);
+  return loadPyodide({ indexURL: pyodide.href, _loadSnapshot: snapshot }).finally(done);
+}
+
 async function start(base: string): Promise<(message: string) => void> {
   const at = (name: string): URL => new URL(name, base);
-  const [{ loadPyodide }, snapshot, modules, packages] = await Promise.all([
-    import(at("pyodide/pyodide.mjs").href) as Promise<{ loadPyodide: Load }>,
-    bytes(at("python.snapshot.gz")),
+  const snapshot = bytes(at("python.snapshot.gz")); // the largest file: Pyodide begins while it comes
+  const [python, modules, packages] = await Promise.all([
+    restored(at("pyodide/"), snapshot),
     bytes(at("python.files.gz")),
     bytes(at("packages.json")).then((text) => JSON.parse(new TextDecoder().decode(text)) as Record<string, string>),
   ]);
-  const done = withMemory(snapshot.byteLength);
-  const python = await loadPyodide({ indexURL: at("pyodide/").href, _loadSnapshot: snapshot }).finally(done);
   place(modules, python.FS as FileSystem, "/site");
   const send = (message: string): void => self.postMessage(JSON.parse(message));
   const obtain = async (name: string): Promise<boolean> => {

@@ -112,6 +112,19 @@ const tests: Record<string, () => Promise<void>> = {
     assert.equal(found.length, 3);
   },
 
+  async "hover on a device says how long it works, and lines in hovers are links"() {
+    const document = await open("mlp.dir");
+    await simulated(document);
+    const hover = async (text: string): Promise<string> => {
+      const found = await vscode.commands.executeCommand<vscode.Hover[]>("vscode.executeHoverProvider", document.uri, place(document, text));
+      return found.flatMap((each) => each.contents.map((part) => (typeof part === "string" ? part : part.value))).join("\n");
+    };
+    assert.match(await hover(" 2](%as_1)"), /busy \*\*[\d.]+ms\*\* of 12\.9ms[^]*idle [^]*peak memory/);
+    const link = /\[line (\d+)\]\(([^)]*)#L(\d+)[^)]*\)/.exec(await hover("Send[device = 2](%as_1)"));
+    assert.ok(link, "what a device waits for is a link");
+    assert.equal(link[1], link[3]);
+  },
+
   async "semantic tokens carry devices that the manifest knows"() {
     const document = await open("mlp.dir");
     const legend = await vscode.commands.executeCommand<vscode.SemanticTokensLegend>("vscode.provideDocumentSemanticTokensLegend", document.uri);

@@ -12,6 +12,8 @@ interface Frame {
   /** The entries of `issued` before this one are of items before `next`. */
   issued: number;
   start: number;
+  /** When hosts begin it. */
+  host: number;
   event: number;
   path: number;
   naming: number;
@@ -52,7 +54,7 @@ export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable & { 
     kinds: [], works: [], event, origin, call, kind, work, start_s: start, slack_s: null,
   };
   const names = new Names(table, found);
-  const frames: Frame[] = [{ block: entry, next: 0, issued: 0, start: 0, event: 0, path: 0, naming: 0 }];
+  const frames: Frame[] = [{ block: entry, next: 0, issued: 0, start: 0, host: 0, event: 0, path: 0, naming: 0 }];
   let bar = 0;
   while (frames.length > 0 && bar < count) {
     const frame = frames[frames.length - 1];
@@ -74,8 +76,8 @@ export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable & { 
         let row = hosts.get(device);
         if (row === undefined) hosts.set(device, (row = { device, event: [], start_s: [], end_s: [] }));
         row.event.push(event[bar]);
-        row.start_s.push(frame.start + issued.start_s[frame.issued]);
-        row.end_s.push(frame.start + issued.end_s[frame.issued]);
+        row.start_s.push(frame.host + issued.start_s[frame.issued]);
+        row.end_s.push(frame.host + issued.end_s[frame.issued]);
       }
       bar += 1;
     }
@@ -93,6 +95,7 @@ export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable & { 
       next: 0,
       issued: 0,
       start: frame.start + block.start_s[i],
+      host: frame.host + (block.host_s?.[i] ?? 0),
       event: frame.event + block.event[i],
       path: found.calls.length - 1,
       naming: names.inside(frame.naming, block.name[i], block.name[i] < 0 ? null : renamings[block.name[i]]),

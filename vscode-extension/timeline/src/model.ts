@@ -137,16 +137,12 @@ export class Model {
       fits: row.fits ?? row.peak_memory_bytes <= row.capacity_bytes,
       memory: side.memory?.memories.find((curve) => curve.devices.includes(row.device)) ?? null,
     }));
-    this.numberCalls();
+    const calls = this.numberCalls();
     this.depth = this.callsOf.reduce((most, calls) => Math.max(most, calls.length), 0);
     this.makeLanes(hosts);
-    const calls = new Map<string, [CallPlace, string]>();
-    this.callers.forEach((places, path) =>
-      places.forEach((place, i) => calls.set(keyOf(place), [place, this.paths[path][i + 1]])),
-    );
     this.located = [
       ...this.statements.map((found) => ({ range: found.range, statement: () => found })),
-      ...[...calls.values()].map(([place, name]) => ({ range: place.range, statement: () => this.call(place, name) })),
+      ...calls.map(([place, name]) => ({ range: place.range, statement: () => this.call(place, name) })),
     ].filter((found): found is { range: Range; statement: () => Statement } => found.range !== null);
     this.located.sort((a, b) => before(a.range.start, b.range.start));
   }
@@ -195,19 +191,32 @@ export class Model {
     return this.callsOf[this.pathOf[bar]][depth - 1] ?? 0;
   }
 
-  private numberCalls(): void {
-    const numbers = new Map<string, number>();
+  private numberCalls(): [place: CallPlace, called: string][] {
+    const found: [CallPlace, string][] = [];
+    const byKey = new Map<string, number>();
+    const known = new Map<CallPlace, number>(); // paths are many, and share their places: a key is made of each once
+    this.callers.forEach((places, path) =>
+      places.forEach((place, i) => {
+        if (known.has(place)) return;
+        const key = keyOf(place);
+        const number = byKey.get(key) ?? found.push([place, this.paths[path][i + 1]]) - 1;
+        byKey.set(key, number);
+        known.set(place, number);
+      }),
+    );
+    const numbers = new Map<number, number>();
     for (const places of this.callers) {
       let call = 0;
       this.callsOf.push(
         places.map((place) => {
-          const key = `${call} ${keyOf(place)}`;
+          const key = call * found.length + known.get(place)!;
           call = numbers.get(key) ?? numbers.size + 1;
           numbers.set(key, call);
           return call;
         }),
       );
     }
+    return found;
   }
 
   /** A call as a statement: its bars are those of all that the function does there. */

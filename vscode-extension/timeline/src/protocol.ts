@@ -85,8 +85,9 @@ export interface Renaming {
 }
 
 /**
- * What a call runs, in program order, with times and events from its beginning. `kind`: of an op; of a call of block b,
- * -1 - b. `name`: of a call its renaming, -1 for none.
+ * What a call runs, in program order, with times and events from its first op. `kind`: of an op; of a call of block b,
+ * -1 - b. `name`: of a call its renaming, -1 for none. `host_s`: of a call, when hosts begin its block, from when they
+ * begin this one; absent or empty where no op takes a host time.
  */
 export interface Block {
   function: string;
@@ -96,7 +97,11 @@ export interface Block {
   name: number[];
   event: number[];
   start_s: number[];
-  /** What hosts do for its ops: an op's item, a device of it, from when until when. Absent: nothing that takes time. */
+  host_s?: number[];
+  /**
+   * What hosts do for its ops: an op's item, a device of it, from when until when, from when they begin the block.
+   * Absent: nothing that takes time.
+   */
   issued?: { item: number[]; device: number[]; start_s: number[]; end_s: number[] };
 }
 

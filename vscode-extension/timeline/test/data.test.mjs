@@ -379,12 +379,13 @@ test("blocks become what hosts issue, and a lane that waits for its host says so
     kinds: [op],
     renamings: [{ devices: [[7, 1]], microbatches: [] }, { devices: [[7, 2]], microbatches: [] }],
     blocks: [
-      { function: "layer", events: 2, statement: [0, 0], kind: [0, 0], name: [-1, -1], event: [0, 1], start_s: [0.5, 3], issued },
-      { function: "main", events: 4, statement: [1, 2], kind: [-1, -1], name: [0, 1], event: [0, 2], start_s: [0, 5] },
+      { function: "layer", events: 2, statement: [0, 0], kind: [0, 0], name: [-1, -1], event: [0, 1], start_s: [0, 2.5], issued },
+      { function: "main", events: 4, statement: [1, 2], kind: [-1, -1], name: [0, 1], event: [0, 2], start_s: [0.5, 5.5], host_s: [0, 4] },
     ],
   };
+  assert.deepEqual([...expanded(table).start_s], [0.5, 3, 5.5, 8]);
   assert.deepEqual(expanded(table).hosts, [
-    { device: 1, event: [0, 1], start_s: [0, 2], end_s: [0.5, 3] }, { device: 2, event: [2, 3], start_s: [5, 7], end_s: [5.5, 8] },
+    { device: 1, event: [0, 1], start_s: [0, 2], end_s: [0.5, 3] }, { device: 2, event: [2, 3], start_s: [4, 6], end_s: [4.5, 7] },
   ]);
   const message = small();
   Object.assign(message.timeline[0], { bars: [], blocks: table, latency_s: 9, critical_path: [], waits: [] });
