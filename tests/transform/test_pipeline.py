@@ -475,6 +475,16 @@ def test_what_is_counted_is_called_what_it_is():
     assert "add up to the 6 statements with weights" in refused(two_layers, 3, balance="1,1,1").message
 
 
+@pytest.mark.parametrize("step", ["pp=2", "dtp=1,1,2"])
+@pytest.mark.parametrize("schedule", ["interleaved", "looped-bfs"])
+def test_interleaving_has_two_stages_per_device_unless_it_is_told(step, schedule):
+    module, words = mlp(4, 8, 8, training=True), (step, "microbatches=4", f"schedule={schedule}")
+    made = transform(module, *words)
+    assert made == transform(module, *words, "virtual=2") != transform(module, *words, "virtual=1")
+    with pytest.raises(ProgramError, match="has 3 layers, too few for 4 stages"):
+        transform(mlp(3, 8, 8, training=True), *words)
+
+
 def test_numbers_that_do_not_suit_the_schedule():
     module = mlp(8, 2, 12, training=True)
     assert refused(module, 4, 6, schedule="dualpipev").code.number == "DIR643"

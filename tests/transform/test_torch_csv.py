@@ -160,7 +160,7 @@ def test_a_bad_file_is_met_with_line_and_column(model, written, text, line, colu
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("0F0,0B0\n", "DIR645", "orders for 1 devices, expected 2"),
+        ("0F0,0B0\n", "DIR645", "orders for 1 device, expected 2"),
         ("0F0,0B0\n1F0\n", "DIR645", "never runs `B0@1`"),
         ("0F0,0I0\n1F0,1B0\n", "DIR645", "never runs `W0@0`"),
         ("0F0,0F0,0B0\n1F0,1B0\n", "DIR645", "2 times"),
@@ -177,6 +177,11 @@ def test_an_order_that_cannot_be_run_is_diagnosed_as_that_of_any_schedule(model,
     assert found.code.number == code
     assert said in found.message
     assert "order.csv" in found.message
+
+
+def test_one_stage_is_said_in_the_singular(model, written):
+    with pytest.raises(ProgramError, match="there is 1 stage and 2 microbatches"):
+        transform(model, "pp=1", f"schedule={written('1F0,1B0,1F1,1B1')}")
 
 
 def test_numbers_that_are_not_those_of_the_file_are_refused(model, written):
