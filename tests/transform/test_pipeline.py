@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_samples import assert_same_results, forget, orders, register, simulated, spending, written_out
 from sharding_samples import llama, mlp_with_tuples, small_gpt2
+from thorough import most_examples
 
 import distir
 from distir.diagnostics import ProgramError, Severity
@@ -58,7 +59,7 @@ def test_mlp_training(devices, microbatches, schedule, virtual):
     assert not distir.check(made), "no warnings either"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=most_examples(40))
 @given(orders(), st.sampled_from(["mlp", "tied", "skip"]), st.booleans())
 def test_whatever_order_a_schedule_gives_the_results_are_the_same(given, model, training):
     """Stages lie where the schedule says, several on one device in any way, its passes in any order that can be run."""
@@ -274,7 +275,7 @@ func @main({", ".join(params)}) {{
     return distir.parse(text)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=most_examples(25))
 @given(st.data())
 def test_random_models(data):
     kinds = data.draw(st.lists(st.sampled_from(KINDS), min_size=3, max_size=7))

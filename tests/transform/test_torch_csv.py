@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from pipeline_samples import orders
+from thorough import most_examples
 from torch_csv_samples import LAYERS, WAYS, pipeline, training
 
 import distir
@@ -60,7 +61,7 @@ def test_a_pipeline_is_the_same_made_of_its_own_schedule(model, way, written):
     assert torch_csv.read(comms) == torch_csv.read(text)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=most_examples(60))
 @given(orders())
 def test_any_order_that_can_be_run_comes_back(drawn):
     *_, order = drawn
