@@ -161,6 +161,7 @@ def test_a_dask_cluster_finds_the_same_rows():
     assert sorted(map(str, searched(MLP, space))) == sorted(map(str, there))
 
 
+@pytest.mark.thorough
 def test_workers_of_a_dask_cluster_may_be_killed():
     """Their tasks go to others, or to those that are started in their place."""
     distributed = pytest.importorskip("distributed")
