@@ -7,7 +7,7 @@ import sys
 import pytest
 from command_line import distir
 from hypothesis import HealthCheck, settings
-from thorough import ALL, chosen
+from thorough import ALL, chosen, most_examples
 from worker_pool import Ranks
 
 __all__ = ["distir"]  # a fixture of all tests
@@ -19,7 +19,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes to make or to run is no matter of correctness.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "unhurried", max_examples=most_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tokenize
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -74,10 +75,24 @@ def room_of(module):
     return "lsp" if parts[0] != "distir" else parts[1] if len(parts) > 1 else ""
 
 
+class Source(NamedTuple):
+    """What the laws want to know of a file, so that it is parsed once."""
+
+    documented: bool
+    imports: list[tuple[str, bool]]
+    """The modules that it imports anywhere, and whether it does so at import time."""
+    classes: list[str]
+
+
 @functools.cache
+def source(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return Source(bool(ast.get_docstring(tree)), [*imports_in(tree, path)], classes)
+
+
 def imports(path):
-    """The modules that a file imports anywhere, and whether it does so at import time."""
-    return [*imports_in(ast.parse(path.read_text()), path)]
+    return source(path).imports
 
 
 def imports_in(node, path, at_import_time=True):
@@ -203,7 +218,7 @@ def test_simulating_a_program_loads_nothing_heavy():
 def test_a_file_says_what_it_is():
     """In a docstring at its beginning; and nothing in it is left to do."""
     texts = {module_name(path): path.read_text() for path in MODULES}
-    assert not [module for module, text in texts.items() if not ast.get_docstring(ast.parse(text))]
+    assert not [module_name(path) for path in MODULES if not source(path).documented]
     assert not [module for module, text in texts.items() if re.search(r"\b(TODO|FIXME|XXX)\b", text)]
 
 
@@ -288,9 +303,9 @@ def test_each_class_has_a_name_of_its_own():
     """One name, one concept: no two classes share a name."""
     homes: dict[str, set[str]] = {}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, set()).add(module_name(path))
+        for name in source(path).classes:
+            if not name.startswith("_"):
+                homes.setdefault(name, set()).add(module_name(path))
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 

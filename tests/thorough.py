@@ -2,6 +2,7 @@
 
 `pytest.mark.thorough` leaves out a test, `*also("Llama", "Bert")` among the values of `parametrize` some of its cases.
 Where several `parametrize` multiply, `pytest.mark.each_once` leaves as many cases as have each value of each in one.
+Laws are tried with `most_examples(60)`, those over random programs with `most_programs(60)`: by default a third.
 """
 
 import os
@@ -10,6 +11,16 @@ from collections import defaultdict
 import pytest
 
 ALL = os.environ.get("DISTIR_TEST_ALL") == "1"
+
+
+def most_examples(count):
+    """How many examples a law is tried with: `count` with DISTIR_TEST_ALL=1, by default a third."""
+    return count if ALL else max(count // 3, min(count, 10))
+
+
+def most_programs(count):
+    """The same of laws over random programs; DISTIR_TEST_PROGRAMS states another number."""
+    return int(os.environ.get("DISTIR_TEST_PROGRAMS", most_examples(count)))
 
 
 def also(*values):

@@ -107,6 +107,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         precision=_precision(options),
         recompute=_recomputation(options),
         overlap=stage == 3 if overlap is None else bool(overlap),
+        node=given.node,
     )
     kind = options.get("optimizer.type")
     if kind is not None and str(kind).lower() not in ("adam", "adamw", "fusedadam"):
@@ -181,7 +182,7 @@ def write(job: Job) -> Exported:
         job.precision if job.precision in ("bf16", "fp16") else "bf16": {"enabled": True} if job.precision else None,
         "activation_checkpointing": {"partition_activations": False} if job.recompute != "none" else None,
         "distir": {
-            "start": f"deepspeed --num_gpus {job.gpus}",
+            "start": f"deepspeed --num_nodes {job.nodes} --num_gpus {job.gpus_per_node}",
             "not_carried_over": lost,
         },
     }

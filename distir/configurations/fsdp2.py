@@ -108,6 +108,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         recompute="full" if options.flag("checkpoint") else "none",
         compile=options.flag("compile"),
         overlap=True,
+        node=given.node,
     )
     return ReadJob(checked(path, job), "fsdp2", options.rest())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from distir.configurations.options import ConfigurationError, Remark
 from distir.models.decoder import Decoder
@@ -20,7 +20,7 @@ class Job:
     `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
     parts of layers (see the step `checkpoint`). `overlap`: whether gradients and weights are communicated beside
     computation. `gathers_logits`: whether, with tensor parallelism, all shards have all logits, where otherwise each
-    computes the loss of its part of the vocabulary.
+    computes the loss of its part of the vocabulary. `node`: the most devices of a node; no part of what is trained.
     """
 
     name: str = ""
@@ -48,11 +48,23 @@ class Job:
     async_tp: bool = False
     overlap: bool = False
     gathers_logits: bool = False
+    node: int = field(default=8, compare=False)
 
     @property
     def gpus(self) -> int:
         """How many devices it takes."""
         return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it takes: the fewest with equally many devices, no more than `node`."""
+        fewest = -(-self.gpus // self.node)
+        return next(nodes for nodes in range(fewest, self.gpus + 1) if self.gpus % nodes == 0)
+
+    @property
+    def gpus_per_node(self) -> int:
+        """How many devices of each node it takes."""
+        return self.gpus // self.nodes
 
     @property
     def microbatches(self) -> int | None:

@@ -161,6 +161,7 @@ def job_of(options: Options, given: Supplied) -> Job:
             recompute=_recomputation(options, model),
             async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
             overlap=options.flag("overlap_grad_reduce") | options.flag("overlap_param_gather"),
+            node=each if stated and each else given.node,
         ),
     )
 

@@ -271,9 +271,9 @@ def write_nemo(job: Job) -> Exported:
         optim |= {"overlap_grad_sync": job.overlap, "overlap_param_sync": job.overlap}
     if job.gradients == "bf16":
         optim["grad_sync_dtype"] = "bf16"
-    nodes = -(-job.gpus // 8)
     tokenizer = {"vocab_size": job.model.vocabulary} if job.model else {}
-    trainer = {"devices": job.gpus // nodes, "num_nodes": nodes, "precision": 16 if job.precision == "fp16" else "bf16"}
+    precision = 16 if job.precision == "fp16" else "bf16"
+    trainer = {"devices": job.gpus_per_node, "num_nodes": job.nodes, "precision": precision}
     model |= {"tokenizer": tokenizer, "optim": optim}
     return Exported(_yaml({"trainer": trainer, "model": model}), lost)
 

@@ -9,7 +9,8 @@ from distir.configurations.formats import FORMATS
 from distir.configurations.jobs import Exported, Job, Supplied
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError
-from distir.cost import show_seconds
+from distir.cost import HardwareError, load, show_seconds
+from distir.cost.catalogue import node_of
 from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.models.published import resized
@@ -47,7 +48,19 @@ def job_of_row(row: Row, given: Supplied) -> Job:
         precision="fp8" if " fp8=" in row.model else "bf16" if model else "",
         recompute=recompute,
         overlap=row.overlap,
+        node=_devices_of_node(row.hardware),
     )
+
+
+def _devices_of_node(hardware: str) -> int:
+    """How many devices a node of this machine has; 8 where its profile does not say, or is not found here."""
+    try:
+        node = node_of(load(hardware))
+    except HardwareError:
+        return 8
+    if node is None:
+        return 8
+    return node[1] if node[1] <= 16 else 4  # a larger one is a rack, or a pod, whose trays and hosts have 4 devices
 
 
 def _described(title: str) -> tuple[Decoder | None, int | None]:
@@ -91,7 +104,7 @@ def exported(job: Job, name: str, title: str = "") -> Exported:
     how = f"{FORMATS[name].title}, version {FORMATS[name].version}; one process per GPU: "
     head = [
         title,
-        f"{how}torchrun --nproc-per-node {job.gpus} …",
+        f"{how}torchrun --nnodes {job.nodes} --nproc-per-node {job.gpus_per_node} …",
         *(f"not carried over: {lost}" for lost in written.lost),
     ]
     return replace(written, text="".join(f"# {line}\n" for line in head if line) + written.text)

@@ -116,6 +116,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         compile=options.flag("compile.enable") and "model" in (options.get("compile.components") or ()),
         async_tp=options.flag("parallelism.enable_async_tensor_parallel") and tp > 1,
         overlap=zero > 0,
+        node=given.node,
         gathers_logits=options.flag("parallelism.disable_loss_parallel") and tp > 1,
     )
     if job.async_tp and not job.compile:

@@ -292,7 +292,7 @@ def _value_at(v: Value, sizes: Sizes) -> Value:
     match v:
         case TensorType() | TupleType():
             return types.substitute(v, sizes)
-        case Dense(dtype, shape, values) if any(isinstance(value, dimensions.SymbolicDim) for value in values):
+        case Dense(dtype, shape, values) if v.symbolic:
             known = [dimensions.substitute(x, sizes) if isinstance(x, dimensions.SymbolicDim) else x for x in values]
             return Dense(dtype, shape, tuple(_integer(x) for x in known))
         case tuple():

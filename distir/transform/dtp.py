@@ -76,7 +76,7 @@ def dtp(
     microbatches: int = 1,
     micro_batch: int = 0,
     schedule: str = "1f1b",
-    virtual: int = 1,
+    virtual: int | None = None,
     balance: str = "cost",
     shard: tuple[str, ...] = (),
     bucket_bytes: int = 0,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import programs
 from strategies import constants, modules, symbolic_dims
+from thorough import most_examples
 
 import distir
 from distir.analysis import check, execute, interpret
@@ -39,7 +40,7 @@ TEXTS = [path.read_text() for path in sorted(ROOT.glob("examples/*.dir"))]
 TEXTS += [path.read_text() for path in sorted(ROOT.glob("tests/check/*.dir"))]
 TOKEN = re.compile(r"\s+|[%@]?[\w.-]+|.")
 
-LAW = settings(max_examples=100, deadline=None)
+LAW = settings(max_examples=most_examples(100), deadline=None)
 
 
 # Any text.
@@ -70,7 +71,7 @@ def damaged(draw):
 
 
 @given(damaged())
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=most_examples(400), deadline=None, derandomize=True)
 def test_any_text_is_checked_and_every_diagnostic_lies_in_it(text):
     program = read(text)
     for diagnostic in program.diagnostics:
@@ -83,7 +84,7 @@ def test_any_text_is_checked_and_every_diagnostic_lies_in_it(text):
 
 
 @given(damaged())
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=most_examples(100), deadline=None, derandomize=True)
 def test_what_checks_can_be_asked_for_its_simulation(text):
     """Simulation says what is missing; it does not fail in ways of its own."""
     program = read(text)
@@ -112,7 +113,7 @@ def plausible(draw):
 
 
 @given(plausible())
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=most_examples(30), deadline=None, derandomize=True)
 def test_any_module_is_checked(module):
     first = check(module)
     assert check(module).diagnostics == first.diagnostics
@@ -144,7 +145,7 @@ def op_calls(draw):
 
 
 @given(op_calls())
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=most_examples(300), deadline=None, derandomize=True)
 def test_any_op_on_any_operands_is_checked(module):
     analysis = check(module)
     for found in analysis.errors:

@@ -6,13 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import host_value, inlined, programs
+from thorough import most_examples
 
 import distir
 from distir.analysis import Devices, Mixed, Types, Values, check, execute, interpret, random_inputs
 from distir.ir import Module, types
 from distir.ops import dtype_of, type_of
 
-LAW = settings(max_examples=150, deadline=None)
+LAW = settings(max_examples=most_examples(150), deadline=None)
 
 
 def arrays(value):

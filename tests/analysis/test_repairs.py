@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import programs
+from thorough import most_examples
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "ide"))
 from editing_samples import after, opened
@@ -140,7 +141,7 @@ def test_a_mistake_of_the_function_itself_keeps_no_repair_away():
     assert [d.help for d in found] == ["insert `Send[device = 2]` for `%as_1`"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(programs(), st.data())
 def test_help_and_the_preferred_fix_agree_and_mend(program, data):
     main, body = program.main, list(program.main.body)

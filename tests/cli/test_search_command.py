@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cli_samples import run_process
+from thorough import ALL
 
 import distir as api
 from distir.cost import load
@@ -217,12 +218,12 @@ def test_the_best_are_measured_beside_what_was_simulated(distir, model, tmp_path
     pytest.importorskip("torch")
     path = tmp_path / "rows.csv"
     model.write_text(api.format(api.models.mlp(4, 64, dtype="Float32", training=True)))
-    small = ("--devices", "2", "--batch-size", "8", "--microbatches", "2", *HARDWARE)
-    found = distir("search", model, *small, "--csv", path, "--measure", "2")
+    small, count = ("--devices", "2", "--batch-size", "8", "--microbatches", "2", *HARDWARE), 2 if ALL else 1
+    found = distir("search", model, *small, "--csv", path, "--measure", count)
     assert found.code == 0
     assert "measured" in found.out.split("\n")[2]
     measured = [row for row in rows(path) if row["measured_latency_s"]]
-    best = sorted(rows(path), key=lambda row: -float(row["throughput"]))[:2]
+    best = sorted(rows(path), key=lambda row: -float(row["throughput"]))[:count]
     assert sorted(row["D"] for row in measured) == sorted(row["D"] for row in best)
     assert all(float(row["measured_latency_s"]) > 0 for row in measured)
     for row in measured:  # what the ranks held is near what was simulated

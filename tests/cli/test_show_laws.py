@@ -1,6 +1,7 @@
 from hypothesis import given, settings
 from programs import programs
 from test_show_command import unannotated
+from thorough import most_examples
 
 from distir.analysis.program import read
 from distir.cost import load
@@ -9,7 +10,7 @@ from distir.simulate.show import annotated
 from distir.syntax import print_module
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=most_examples(60))
 @given(programs())
 def test_what_is_written_in_is_true_and_changes_nothing(made):
     module = getattr(made, "module", made)

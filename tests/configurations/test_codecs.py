@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import most_examples
 
 from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, program_of, read
 from distir.configurations.megatron import layout_of, layout_stages
@@ -70,7 +71,7 @@ def normal(job):
 
 @pytest.mark.parametrize("name", READ)
 @given(jobs())
-@settings(max_examples=60)
+@settings(max_examples=most_examples(60))
 def test_what_is_written_is_read_as_the_same_job(name, job):
     written = FORMATS[name].write(job)
     gpus = FORMATS["fsdp2"].write(job).lost and name == "fsdp2"

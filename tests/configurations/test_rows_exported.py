@@ -118,6 +118,34 @@ def test_a_torchtitan_configuration_in_python_runs_and_has_its_own_names(row):
     assert settings["activation_checkpoint"] == ("full" if row.checkpoint else None)
 
 
+@pytest.mark.parametrize(
+    ("hardware", "gpus", "started"),
+    [
+        ("dgx-h100x32", 256, (32, 8)),
+        ("dgx-h100x32@compiled", 4, (1, 4)),
+        ("dgx-h100x2", 12, (2, 6)),
+        ("2x-dgx2-v100", 32, (2, 16)),
+        ("gb200", 72, (18, 4)),
+        ("a machine that is not known here", 16, (2, 8)),
+    ],
+)
+def test_the_start_states_nodes_and_processes_of_each(hardware, gpus, started):
+    row = Row("m", gpus, gpus, 1, 1, 1, 0.1, 1.0, 1, True, hardware=hardware)
+    nodes, each = started
+    assert f"torchrun --nnodes {nodes} --nproc-per-node {each} …" in export(row, "megatron")
+    assert f"deepspeed --num_nodes {nodes} --num_gpus {each}" in export(row, "deepspeed")
+    assert f"  devices: {each}\n  num_nodes: {nodes}\n" in export(row, "nemo")
+
+
+def test_nodes_are_those_that_a_configuration_states(distir, tmp_path):
+    script = (
+        "torchrun --nnodes 4 --nproc_per_node 4 pretrain_gpt.py --micro-batch-size 1 --global-batch-size 16 --bf16\n"
+    )
+    (tmp_path / "train.sh").write_text(script)
+    ended = distir("export", "torchtitan", tmp_path / "train.sh", "--model", "llama3-8b")
+    assert "torchrun --nnodes 4 --nproc-per-node 4 …" in ended.out
+
+
 def test_gradients_accumulate_without_a_pipeline():
     row = Row("m", 64, 2, 1, 1, 4, 0.1, 1.0, 1, True)
     assert "local_batch_size = 8\n" in export(row, "torchtitan")

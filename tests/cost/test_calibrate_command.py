@@ -87,8 +87,12 @@ def test_a_machine_is_measured_and_simulated_with(tiny, tmp_path, capsys):
     assert " ± " in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_ranks_of_one_machine_are_measured_as_those_of_two_nodes(tiny, tmp_path, capsys):
-    """They meet over loopback, so what is shared is the machine; but what is asked, and written, is as of cards."""
+    """They meet over loopback, so what is shared is the machine; but what is asked, and written, is as of cards.
+
+    What is measured between nodes, and that cards are found in it, test_calibrate_fitting.py says without processes.
+    """
     pytest.importorskip("torch")
     out = tmp_path / "here.toml"
     words = ["calibrate", "--devices", "4", "--ranks-per-node", "2", "--quick", "--rounds", "2", "--threads", "1"]

@@ -13,6 +13,7 @@ from calibration_samples import BEGIN, CARDS, INTERFERENCE, also_warm, benchmark
 from cost_samples import communication
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import most_examples
 
 from distir.cost import parse
 from distir.cost.calibrate import Sample, as_toml, communicating, computing, fit, measuring, tables
@@ -122,7 +123,7 @@ def test_nodes_make_a_second_level():
     assert far == pytest.approx(near, rel=ROUGH)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=most_examples(20), deadline=None)
 @given(st.integers(0, 10**6))
 def test_two_runs_agree_within_what_they_state(seed):
     first, second = (fit(seen(lawful, 2, noisy(seed + n, 0.05))) for n in (0, 10**7))
@@ -168,7 +169,7 @@ def test_what_a_collective_takes_of_products_is_known_of_any_number_of_ranks():
     assert found.interference == pytest.approx(INTERFERENCE, rel=0.01)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=most_examples(20), deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.01, 0.3))
 def test_whatever_was_measured_makes_a_profile(seed, share):
     text = as_toml(fit(seen(cached, noise=noisy(seed, share))), machine())

@@ -133,8 +133,9 @@ def test_gradients_of_deep_chains(distir, write, tmp_path):
 
 
 def test_a_long_chain_of_statements(distir, write):
-    body = "".join(f"  %v{i + 1} = Relu(%v{i})\n" for i in range(30_000))
-    path = write(f"func @main(%v0: {X}) {{\n{body}  return %v30000\n}}\n")
+    length = 30_000 if ALL else 10_000
+    body = "".join(f"  %v{i + 1} = Relu(%v{i})\n" for i in range(length))
+    path = write(f"func @main(%v0: {X}) {{\n{body}  return %v{length}\n}}\n")
     for words in (("check",), ("show",), ("simulate",), ("run",), ("transform", "dce"), ("transform", "grad")):
         code, _, err = distir(*words, path)
         assert code == 0, err
@@ -162,8 +163,9 @@ def test_what_is_listed_of_a_billion_ops_says_how_many_there_are(distir, write, 
     code, out, err = distir("simulate", path)
     assert code == 0, err
     assert f"of {OPS:,} ops in all" in out
-    assert distir("simulate", path, "--html", page)[0] == 0
-    assert f'"events":{OPS}' in page.read_text()
+    if ALL:  # laying out the page takes 14 s of CPU time
+        assert distir("simulate", path, "--html", page)[0] == 0
+        assert f'"events":{OPS}' in page.read_text()
     code, out, err = distir("show", path)
     assert code == 0, err
     assert len(re.findall(r"// .* @\S+ on 1\n", out)) == 2 * LEVELS + 1, "each statement has its time"
@@ -229,7 +231,7 @@ def test_communications_without_number_are_refused(distir, write):
 
 
 def test_more_ops_than_are_counted_do_not_check(distir, write):
-    path = write(tree(20_000))
+    path = write(tree(20_000 if ALL else 2_000))
     for words in (("check",), ("simulate",), ("run",), ("show",)):
         code, _, err = distir(*words, path)
         assert code == 1

@@ -5,6 +5,7 @@ from editing_samples import after, only, opened, with_selection
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import programs
+from thorough import most_examples
 
 from distir.diagnostics import Severity, Span
 from distir.ide.actions import annotations, fixes, functions, recompute, schedule, transforms
@@ -30,7 +31,7 @@ def errors(document):
 # ---- laws
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(programs(), st.data())
 def test_refactorings_keep_the_results(program, data):
     document = opened(print_module(program.module))
@@ -44,7 +45,7 @@ def test_refactorings_keep_the_results(program, data):
             assert verify(program.module, changed.program.module).equal, action.title
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(programs(), st.data())
 def test_moves_and_recomputations_keep_the_results_whatever_they_gain(program, data):
     document = opened(print_module(program.module))
@@ -61,7 +62,7 @@ def test_moves_and_recomputations_keep_the_results_whatever_they_gain(program, d
                 assert verify(program.module, changed.program.module).equal, action.title
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(programs())
 def test_removing_everything_unused_keeps_the_results(program):
     document = opened(print_module(program.module))
@@ -73,7 +74,7 @@ def test_removing_everything_unused_keeps_the_results(program):
         assert verify(program.module, changed.program.module).equal
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(programs(), st.data())
 def test_repairs_of_devices_repair(program, data):
     """An operand is replaced by a value of another device: whatever is offered brings them together again.
@@ -105,7 +106,7 @@ def test_repairs_of_devices_repair(program, data):
             assert not {e.code.number for e in here} & {e.code.number for e in action.fixes}, action.title
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(programs(), st.data())
 def test_edits_give_the_body_that_is_wanted(program, data):
     text = (

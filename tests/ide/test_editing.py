@@ -8,6 +8,7 @@ from editing_samples import SETUP, after, at_cursor, marked, opened, with_select
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import programs
+from thorough import most_examples
 
 from distir.analysis.program import read
 from distir.diagnostics import Severity
@@ -117,7 +118,7 @@ def test_what_was_sent_before_is_used_again_and_names_are_fresh():
     assert items["%v"].text == "%v.1_1"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(programs(), st.data())
 def test_what_is_accepted_as_fitting_fits(program, data):
     """The last operand of some op is written anew: each value in scope is offered, and a fitting one fits."""
@@ -209,7 +210,7 @@ def test_ops_are_documented():
     assert documentation("Nothing") is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 12))
 def test_nothing_fails_wherever_text_is_cut(offset, cut, length):
     text = HEAD + "  %y = Gemm[transA = true](%h, [%w, %v])" + TAIL
@@ -320,7 +321,7 @@ def test_only_names_can_be_renamed():
     assert document.text[span.start : span.end] == name == "h"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(programs(), st.data())
 def test_a_renamed_program_is_the_same_but_for_the_name(program, data):
     text = print_module(program.module)
@@ -367,7 +368,7 @@ def test_a_canonical_text_needs_no_edits():
     assert format_document(opened(text)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(programs(most=6), st.data())
 def test_minimal_edits_give_the_canonical_text(program, data):
     text = print_module(program.module)
@@ -380,7 +381,7 @@ def test_minimal_edits_give_the_canonical_text(program, data):
     assert found == canonical_text(document.program.syntax)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(st.integers(0, len(MESSY)), st.integers(0, 40))
 def test_formatting_a_part_keeps_the_program(start, length):
     from distir.diagnostics import Span

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import programs
 from reading_samples import MACHINE, PIPELINE, drawn, opened, viewed
+from thorough import most_examples
 
 from distir.config import Hints
 from distir.cost import load
@@ -56,7 +57,7 @@ SHORTEST = 25
 
 
 @given(programs(), st.integers(SHORTEST, 90), st.integers(0, 120))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=most_examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_line_has_more_than_the_budget_and_nothing_is_dropped_in_silence(module, length, columns):
     text = print_module(getattr(module, "module", module))
     document = open_document(text, "random.dir", Setup(MACHINE))

@@ -8,6 +8,7 @@ from editing_samples import at_cursor, marked, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import programs
+from thorough import most_examples
 
 from distir.diagnostics import Span
 from distir.ide.calls import incoming, outgoing, prepare_calls
@@ -82,7 +83,7 @@ def test_highlights_tell_writing_from_reading():
     assert [h.writes for h in highlights(document, offset)] == [True, False]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(programs())
 def test_mentions_are_those_of_the_program(program):
     document = opened(print_module(program.module))
@@ -228,7 +229,7 @@ def test_folds_are_of_several_lines_and_nested():
         assert (27, 57) in lines or text is TWO
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(st.integers(0, len(PIPELINE)))
 def test_selections_grow_to_the_whole_text(offset):
     document = opened_pipeline()

@@ -8,6 +8,7 @@ import pytest
 from editing_samples import after, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import most_examples
 
 from distir.diagnostics import Span
 from distir.ide.actions import annotations, fixes, functions, recompute, schedule, transforms
@@ -76,7 +77,7 @@ def every_query(document, span):
         opened(after(document, edits))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(st.data())
 def test_examples_in_which_something_was_typed(data):
     text = data.draw(st.sampled_from(EXAMPLES))
@@ -89,7 +90,7 @@ def test_examples_in_which_something_was_typed(data):
     every_query(document, Span(start, min(len(text), start + data.draw(st.sampled_from([0, 0, 1, 40, 400])))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.integers(0, 100))
 def test_texts_that_are_hardly_programs(text, place):
     every_query(opened(text), Span(min(place, len(text)), min(place, len(text))))

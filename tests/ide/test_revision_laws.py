@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same
 from revision_samples import CALLS, KINDS, PROGRAMS, SHAPES, edited, flat
+from thorough import most_examples
 
 from distir.analysis.revision import change
 from distir.cost import load
@@ -67,7 +68,7 @@ def assert_same(document, fresh):
 
 
 @pytest.mark.parametrize("program", range(len(PROGRAMS)))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=most_examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edits)
 def test_every_version_is_as_if_read_again(program, steps):
     text = good = PROGRAMS[program]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from programs import programs
 from reading_samples import MACHINE
+from thorough import most_examples
 
 from distir.ide.document import Setup, open_document
 from distir.ide.instances import View
@@ -13,7 +14,7 @@ from distir.syntax import print_module
 
 
 @given(programs())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=most_examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_moments_waits_and_slack_are_those_of_the_timeline(module):
     document = open_document(print_module(getattr(module, "module", module)), "random.dir", Setup(MACHINE))
     simulation = document.simulation

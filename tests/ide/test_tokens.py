@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading_samples import PIPELINE, opened, viewed
+from thorough import most_examples
 
 from distir.ide.instances import View
 from distir.ide.tokens import MODIFIERS, TYPES, pieces
@@ -101,7 +102,7 @@ EDITS = st.lists(
 
 
 @given(EDITS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 def test_after_edits_tokens_are_those_of_the_text_afresh(edits):
     document = opened(PIPELINE)
     for number, (at, length, new) in enumerate(edits):

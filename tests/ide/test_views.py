@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reading_samples import PIPELINE, opened
+from thorough import ALL
 
 from distir.cost import HardwareError, load, profiles
 from distir.ide.compare import compare, in_words
@@ -71,6 +72,8 @@ TOGETHER = ("correction", "fabric", "products", "experts", "attention")
 
 
 def test_each_figure_of_each_machine_can_be_changed():
+    """By default a figure that several machines have, of the first of them."""
+    tried = set()
     for name in profiles():
         machine = load(name)
         names = {figure.figure for figure in figures(machine)}
@@ -78,6 +81,9 @@ def test_each_figure_of_each_machine_can_be_changed():
             words = figure.figure.split()
             if not figure.unit or words[-1] == "blocks" or (words[1:2] and words[1] in TOGETHER):
                 continue
+            if not ALL and tuple(words[1:]) in tried:
+                continue
+            tried.add(tuple(words[1:]))
             through_a_card = words[-1] == "bandwidth" and f"{words[0]} cards bandwidth" in names - {figure.figure}
             factor = 0.5 if "achieved" in words or through_a_card else 2  # never above the peak, or what a card has
             other = changed(name, {figure.figure: f"{float(figure.value) * factor}{figure.unit}"}, "other")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from _pytest.monkeypatch import MonkeyPatch
+from thorough import also_together
 
 import distir
 from distir.analysis import execute
@@ -121,11 +122,9 @@ class Attending(nn.Module):
 @pytest.mark.parametrize(
     ("options", "stated"),
     [
-        ({}, {}),
-        ({"is_causal": True}, {"is_causal": True}),
         ({"is_causal": True, "scale": 0.3}, {"is_causal": True, "scale": 0.3}),
         ({"heads": 2, "enable_gqa": True, "is_causal": True}, {"is_causal": True}),
-        ({"heads": 1}, {}),
+        *also_together(({}, {}), ({"is_causal": True}, {"is_causal": True}), ({"heads": 1}, {})),
         ({"attn_mask": torch.ones(6, 6).tril().bool()}, {"is_causal": True}),
         ({"attn_mask": torch.linspace(-1, 1, 36).view(6, 6)}, {}),
     ],

@@ -8,6 +8,7 @@ pytest.importorskip("onnx")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_models import FLOAT, assert_agrees, imported, model, node, weight
+from thorough import most_examples
 
 import distir
 
@@ -126,7 +127,7 @@ def test_what_an_export_has_fixed_fits_any_batch(tmp_path, make, fixed):
         assert_agrees(module, proto, {"x": weight(*shape, seed=size)})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=most_examples(30), deadline=None)
 @given(fixed=st.integers(1, 4), places=st.lists(st.integers(0, 3), min_size=1, max_size=3), other=st.integers(1, 6))
 def test_rows_are_looked_up_in_any_batch(tmp_path_factory, fixed, places, other):
     def make(batch):

@@ -91,7 +91,7 @@ def ops(module, name):
     return [s for function in module for s in function.body if isinstance(s, Apply) and s.op == name]
 
 
-@pytest.mark.parametrize("name", ["Llama", "Gemma2", "Mixtral", "GptOss", "DeepseekV3", *also("Mistral", "Qwen3")])
+@pytest.mark.parametrize("name", ["Llama", "Mixtral", "DeepseekV3", *also("Gemma2", "GptOss", "Mistral", "Qwen3")])
 def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(name):
     model, imported = with_any_batch(name)
     with torch.no_grad():
@@ -251,17 +251,9 @@ def test_groups_are_ranked_by_their_best_one():
 @pytest.mark.parametrize(
     "gate",
     [
-        negative_weights,
-        other_groups,
-        biased_after_groups,
-        least,
-        other_scores,
-        other_sum,
-        bounded_sum,
-        other_axis,
-        of_others,
-    ]
-    + [weights_of_logits],
+        *(negative_weights, other_groups, least, bounded_sum, weights_of_logits),
+        *also(biased_after_groups, other_scores, other_sum, other_axis, of_others),
+    ],
 )
 def test_what_is_no_router_stays(gate):
     assert routed(gate) == ({"TopK"}, pytest.approx(0, abs=2e-6))
@@ -346,7 +338,7 @@ TRAINED = {
 
 
 STEPS = [(name, dynamic) for name in TRAINED for dynamic in (False, True)]
-OFTEN = [("Mixtral", True), ("GptOss", False)]
+OFTEN = [("Mixtral", True)]
 
 
 @pytest.mark.parametrize(("name", "dynamic"), [*OFTEN, *also_together(*(step for step in STEPS if step not in OFTEN))])
@@ -397,7 +389,7 @@ def test_the_model_is_afterwards_as_it_was():
 @pytest.mark.parametrize("name", ["Bert", *also("Llama", "Gemma2", "DeepseekV3")])
 def test_many_layers_come_in_by_the_first_ones_of_each_kind(name, monkeypatch):
     """The same program, in values and in its parameters, as with all layers exported."""
-    model, ids = made(name, {**DECODERS.get(name, COMMON)}, layers=9), tokens()
+    model, ids = made(name, {**DECODERS.get(name, COMMON)}, layers=9 if ALL else 5), tokens()
     few = import_torch(model, (ids,), dynamic_batch=True)
     monkeypatch.setattr(pytorch, "_of_few_layers", lambda *_: None)
     all_layers = import_torch(model, (ids,), dynamic_batch=True)
@@ -455,9 +447,9 @@ def test_an_input_that_the_module_lacks():
         ("bart", {"encoder_layers": 2, "decoder_layers": 2}, "BartEncoderLayer"),  # both halves of it
         ("resnet", {"depths": [2, 2, 2, 2]}, "ResNetStage"),  # images of a size that it does not say
         ("wav2vec2", {"num_hidden_layers": 2}, "Wav2Vec2EncoderLayer"),  # samples of sound
-        ("deit", {"num_hidden_layers": 2}, "DeiTLayer"),  # of two models for the task
-        ("patchtst", {"num_hidden_layers": 2}, "PatchTSTEncoderLayer"),  # numbers in the course of time
         *also_together(
+            ("deit", {"num_hidden_layers": 2}, "DeiTLayer"),  # of two models for the task
+            ("patchtst", {"num_hidden_layers": 2}, "PatchTSTEncoderLayer"),  # numbers in the course of time
             ("whisper", {"encoder_layers": 2, "decoder_layers": 2}, "WhisperEncoderLayer"),
             ("falcon", {"num_hidden_layers": 2}, "FalconDecoderLayer"),  # one head of keys for all
             ("gpt_oss", {**DECODERS["GptOss"], "num_hidden_layers": 2}, "GptOssDecoderLayer"),  # biases of experts

@@ -1,5 +1,6 @@
 """What depends on the batch's size alone is computed once, or broadcast: so the batch can be cut into microbatches."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -99,6 +100,7 @@ class Between(nn.Module):
         return self.down(self.pattern(torch.tanh(self.up(self.embedding(ids))), ids))
 
 
+@cache
 def exported(name):
     torch.manual_seed(0)
     net = Between(PATTERNS[name]).eval()

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import constants, functions, modules, symbolic_dims, tensor_types
 from strategies import types as any_types
+from thorough import most_examples
 
 from distir.ir import (
     UNKNOWN,
@@ -181,7 +182,7 @@ def test_a_dense_tensor_is_filled():
 
 
 @given(modules)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=most_examples(50), deadline=None)
 def test_programs_are_values(module):
     again = Module(Function(f.name, f.params, f.body, f.result_types, f.kernel) for f in module)
     assert again == module
@@ -191,7 +192,7 @@ def test_programs_are_values(module):
 
 
 @given(functions())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=most_examples(50), deadline=None)
 def test_a_program_cannot_be_changed(function):
     with pytest.raises((AttributeError, TypeError)):
         function.name = "other"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lowering_samples import assert_close, entry, from_torch, lowered_program, reference, to_torch
+from thorough import most_examples
 
 import distir
 from distir.diagnostics import ProgramError
@@ -217,7 +218,7 @@ def aliased_programs(draw):
     )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=most_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(module=aliased_programs())
 def test_overwriting_changes_no_result(module, tmp_path_factory):
     pytest.importorskip("torch")

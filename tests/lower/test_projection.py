@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from programs import programs
+from thorough import most_examples
 
 import distir
 from distir.analysis import check
@@ -13,7 +14,7 @@ from distir.ops import OPS, type_of
 from distir.simulate import arguments
 from distir.syntax import print_module
 
-LAWS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+LAWS = settings(max_examples=most_examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ranks(module):

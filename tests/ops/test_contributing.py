@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from thorough import also
 
 import distir
 
@@ -23,11 +24,14 @@ TESTS = {
         "test_a_definition_is_complete",
     ),
     "tests/transform/test_gradient_rules.py": ("test_a_rule_agrees_with_central_differences",),
-    "tests/transform/test_gradients_torch.py": ("test_torch_finds_the_same_gradient",),
     "tests/transform/test_sharding_ops.py": ("test_an_op_split_along_a_letter_gives_the_same",),
-    "tests/lower/test_torch_forms.py": ("test_a_form_is_what_the_reference_says",),
 }
 """The tests over all ops, which no one edits for a new one."""
+
+WITH_TORCH = {
+    "tests/transform/test_gradients_torch.py": ("test_torch_finds_the_same_gradient",),
+    "tests/lower/test_torch_forms.py": ("test_a_form_is_what_the_reference_says",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +49,15 @@ def installed(tmp_path_factory):
     return python
 
 
-def test_the_tests_over_all_ops_take_it_up(installed):
-    pytest.importorskip("torch")
+@pytest.mark.parametrize("files", [TESTS, *also(WITH_TORCH)], ids=["reference", "torch"])
+def test_the_tests_over_all_ops_take_it_up(installed, files):
+    if files is WITH_TORCH:
+        pytest.importorskip("torch")
     options = ("-c", f"{ROOT}/pyproject.toml", "-p", "no:xdist", "-p", "no:cacheprovider", "-rp")
-    ran = installed("-m", "pytest", *options, "-k", "Glu", *(str(ROOT / file) for file in TESTS))
+    ran = installed("-m", "pytest", *options, "-k", "Glu", *(str(ROOT / file) for file in files))
     assert ran.returncode == 0, ran.stdout
     passed = set(re.findall(r"^PASSED .*::(\w+)\[", ran.stdout, re.MULTILINE))
-    assert passed >= {test for tests in TESTS.values() for test in tests}
+    assert passed >= {test for tests in files.values() for test in tests}
 
 
 def test_it_is_in_the_reference(installed):

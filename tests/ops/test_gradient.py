@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_samples import apply, broadcastable, close, filled_shapes, numerical_gradient, random_array, rejects, seeds
+from thorough import most_examples
 
 import distir.ops.gradient
 import distir.ops.norm  # noqa: F401 - both register ops
@@ -12,7 +13,7 @@ from distir.ir.dims import named
 from distir.ops import OPS, Reject, infer_types, run
 from distir.ops.attributes import bind
 
-few = settings(max_examples=20, deadline=None)  # central differences run an op twice per element
+few = settings(max_examples=most_examples(20), deadline=None)  # central differences run an op twice per element
 
 
 def forward(name, *operands, **attrs):

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_samples import FLOATS, apply, close, filled_shapes, numerical_gradient, random_array, rejects, seeds
+from thorough import most_examples
 
 import distir.ops.loss  # noqa: F401 - registers the ops
 from distir.diagnostics.codes import names as name_codes
@@ -12,7 +13,7 @@ from distir.ir.dims import named
 from distir.ops import OPS, Reject, infer_types, run
 from distir.ops.attributes import bind
 
-few = settings(max_examples=25, deadline=None)  # central differences run an op twice per element
+few = settings(max_examples=most_examples(25), deadline=None)  # central differences run an op twice per element
 REDUCTIONS = ("mean", "sum", "none")
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_samples import apply, close, is_instance, random_array, random_value, rejects, seeds
 from test_all_ops import OURS, parsed, values_of
+from thorough import most_examples
 
 import distir
 from distir.diagnostics.codes import devices as device_codes
@@ -313,7 +314,7 @@ def test_a_recurrent_network_multiplies_with_both_weights_at_every_step():
     assert done.flops == 5 * 2 * (2 * 16 * 3 + 2 * 16 * 4 + 18 * 4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(
     sizes=st.lists(st.integers(3, 5), min_size=1, max_size=3),
     window=st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(0, 1)),

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_samples import FLOATS, NUMBERS, apply, close, filled_shapes, random_array, rejects, seeds, shapes
+from thorough import most_examples
 
 import distir.ops.reduce  # noqa: F401 - registers the ops
 from distir.diagnostics.codes import types as codes
@@ -33,7 +34,7 @@ def reductions(draw):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-@settings(max_examples=40)
+@settings(max_examples=most_examples(40))
 @given(reductions())
 def test_reductions(name, case):
     x, axes, keepdims = case
@@ -43,7 +44,7 @@ def test_reductions(name, case):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-@settings(max_examples=40)
+@settings(max_examples=most_examples(40))
 @given(reductions())
 def test_without_axes(name, case):
     x, _, keepdims = case

@@ -185,7 +185,7 @@ def slots_changed(function, random, module):
 
 MISTAKES = (*OF_REPRESENTATIVES, *(maximum_replaced, slots_changed) * 6)
 CASES = [("mlp", "dtp=2,2,2 microbatches=2 representative=true"), ("mlp", "tp=2"), ("mlp", "dtp=2,2,1")]
-COUNT = 1000 if ALL else 25
+COUNT = 1000 if ALL else 12
 
 
 def test_no_wrong_program_is_proved():

@@ -3,17 +3,16 @@
 `DISTIR_TEST_PROGRAMS` is how many; a few dozen ordinarily.
 """
 
-import os
-
 from chain_samples import SIZES, chains, models
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
+from thorough import most_programs
 
 from distir.diagnostics import ProgramError
 from distir.prove import prove
 from distir.transform import reference, transform
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "30"))
+PROGRAMS = most_programs(30)
 
 
 def taken(module, steps):

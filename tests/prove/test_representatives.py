@@ -35,7 +35,7 @@ STRATEGIES = {
         "dtp=2,2,1 experts=2 etp=1 sequence=true representative=true",
     ),
 }
-COUNT = 2000 if ALL else 60
+COUNT = 2000 if ALL else 20
 """How many mutants that check are tried."""
 
 CASES = [(name, words) for name, strategies in STRATEGIES.items() for words in strategies]

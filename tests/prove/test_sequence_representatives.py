@@ -139,7 +139,7 @@ def part_of_the_first(function, random, module):
 
 MISTAKES = (*OF_REPRESENTATIVES, *(places_changed, parts_changed, shift_changed, part_of_the_first) * 5)
 WRONG = [("llama", "cp=4 cp_kind=ring"), ("llama", "cp=2"), ("gpt", "cp=2 cp_kind=ring"), ("llama", "cp=2 cp_kind=a2a")]
-COUNT = 1000 if ALL else 25
+COUNT = 1000 if ALL else 12
 
 
 def test_no_wrong_program_is_proved():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from search_samples import CALIBRATED, GPT2, MLP, UNEVEN, UNUSED
+from thorough import ALL
 
 from distir.api import parse, simulate
 from distir.cost import load, profiles
@@ -39,7 +40,11 @@ def searches(draw, machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda name: Path(name).stem)
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=3 if ALL else 1,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(st.data())
 def test_bounded_finds_the_best_of_the_grid(machine, data):
     search = data.draw(searches(machine))
@@ -118,7 +123,7 @@ def test_rows_of_other_searches_bound_nothing():
     assert small.asked_for(small.table()) == list(small.table())
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4 if ALL else 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(["mlp", "gpt2", "uneven"]), st.integers(0, 99), st.sampled_from([2, 4]))
 def test_annealing_is_at_least_as_good_as_the_grid(model, seed, devices):
     subject = Subject(model, MODELS[model], MACHINES["dgx2-v100"])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_samples import GPT2, MLP, UNEVEN
+from thorough import most_examples
 
 import distir
 from distir.cost import load
@@ -182,6 +183,7 @@ def test_a_dask_cluster_finds_the_same_rows():
     assert sorted(map(str, searched(MLP, space))) == sorted(map(str, there))
 
 
+@pytest.mark.thorough
 def test_workers_of_a_dask_cluster_may_be_killed():
     """Their tasks go to others, or to those that are started in their place."""
     distributed = pytest.importorskip("distributed")
@@ -197,7 +199,7 @@ def test_workers_of_a_dask_cluster_may_be_killed():
     assert sorted(map(str, found)) == sorted(map(str, replace(search, workers=HERE).rows()))
 
 
-@settings(max_examples=50)
+@settings(max_examples=most_examples(50))
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.booleans()), max_size=12))
 def test_the_front_has_what_nothing_else_dominates(points):
     rows = [_row(memory, speed, fits, i) for i, (memory, speed, fits) in enumerate(points)]

@@ -164,7 +164,7 @@ BACKENDS = [
     pytest.param(
         ["--backend", "dask"],
         id="dask",
-        marks=pytest.mark.skipif(find_spec("distributed") is None, reason="needs dask"),
+        marks=[pytest.mark.skipif(find_spec("distributed") is None, reason="needs dask"), pytest.mark.thorough],
     ),
     pytest.param(
         ["--backend", "ray"], id="ray", marks=pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")

@@ -69,7 +69,7 @@ def test_all_that_a_model_admits_is_tried():
 def test_bounds_hold_on_plans_drawn_from_everything(model, machine):
     it, size = subject(model, machine), 32
     plans, _ = admitted(it, whole(it, 8, (size,)).for_experts(None), size, True)
-    drawn = random.Random(7).sample(plans, 60 if ALL else 8)
+    drawn = random.Random(7).sample(plans, 60 if ALL else 4)
     heavy, stages = load_at(it, size), StageBounds(it, size)
     stages.expect(drawn)
     found = [row for plan in drawn for row in evaluate(it, plan, [size])]
@@ -218,7 +218,7 @@ SPACES = [
 ][:20]
 
 
-@pytest.mark.parametrize(("model", "devices", "size", "machine"), SPACES if ALL else SPACES[:1])
+@pytest.mark.parametrize(("model", "devices", "size", "machine"), SPACES if ALL else [("gpt2", 2, 16, "dgx-h100")])
 def test_best_first_is_within_a_percent_of_all(model, devices, size, machine):
     it = subject(model, machine)
     space = replace(whole(it, devices, (size,)), micro_batches=(1, 4), kinds=("ring",), overlap=(False,), fuse=False)

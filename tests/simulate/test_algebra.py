@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import most_examples
 
 from distir.cost import Cost
 from distir.ops import Work
@@ -40,7 +41,7 @@ def clocks_of(flat, draw):
     return {device: to_ticks(draw(st.floats(0, 1e4, allow_subnormal=False))) for device in devices}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=most_examples(300), deadline=None)
 @given(bodies(), st.data())
 def test_a_summary_moves_clocks_as_the_ops_do(body, data):
     summary, flat = body
@@ -56,7 +57,7 @@ def test_a_summary_moves_clocks_as_the_ops_do(body, data):
     assert summary.last == {d: max(i for i, op in enumerate(flat) if d in op.devices) for d in begun}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=most_examples(100), deadline=None)
 @given(st.lists(effects, min_size=1, max_size=12))
 def test_a_summary_holds_the_longest_chain_between_any_two_devices(flat):
     summary = compose(flat)
@@ -106,7 +107,7 @@ def means(summary):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=most_examples(200), deadline=None)
 @given(blocks, blocks, blocks)
 def test_composition_is_associative(a, b, c):
     expected = means(compose([a, b, c]))
@@ -114,13 +115,13 @@ def test_composition_is_associative(a, b, c):
     assert means(compose([a, compose([b, c])])) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=most_examples(200), deadline=None)
 @given(blocks, st.integers(1, 20))
 def test_a_power_is_the_block_repeated(block, times):
     assert means(power(block, times)) == means(compose([block] * times))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=most_examples(200), deadline=None)
 @given(st.lists(bodies(depth=1), min_size=1, max_size=3), st.integers(1, 5), st.data())
 def test_renaming_commutes_with_composition_and_powers(parts, times, data):
     parts = [summary for summary, _ in parts]

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same
 from simulate_samples import machine, random_module, with_hosts, with_streams
+from thorough import most_examples
 
 from distir.analysis import check
 from distir.cost import parse
@@ -18,7 +19,7 @@ from distir.simulate.body import Body
 from distir.simulate.revision import replan
 
 MACHINE = machine()
-law = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+law = settings(max_examples=most_examples(30), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def simulated(module, earlier, hardware=MACHINE):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import inlined, machine, random_module, with_kernels, with_streams
+from thorough import most_examples
 
 import distir
 from distir.analysis import check
@@ -21,7 +22,9 @@ from distir.simulate import chakra, simulate
 from distir.syntax import parse
 
 MACHINE = machine()
-quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+quick = settings(
+    max_examples=most_examples(40), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
 """NodeType in schema/protobuf/et_def.proto of mlcommons/chakra; the numbers below are from there too."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module
+from thorough import most_examples
 
 import distir
 from distir.analysis import check
@@ -18,7 +19,9 @@ from distir.simulate import simulate
 from distir.syntax import parse, print_statement
 
 MACHINE = machine()
-quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+quick = settings(
+    max_examples=most_examples(40), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
 
 PIPELINE = """
 func @stage(%x, %w) {

@@ -6,6 +6,7 @@ from collections import defaultdict
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, with_hosts, with_streams
+from thorough import most_examples
 
 from distir import models
 from distir.analysis import check
@@ -18,7 +19,7 @@ from distir.simulate.page.answers import memory_of
 from distir.transform import transform
 
 MACHINE = machine()
-law = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+law = settings(max_examples=most_examples(40), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @st.composite

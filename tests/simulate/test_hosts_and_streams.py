@@ -1,7 +1,6 @@
 """The rule of hosts and streams: what is composed is what the oracle says, event by event, and what follows from it."""
 
 import json
-import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -20,6 +19,7 @@ from simulate_samples import (
     with_representatives,
     with_streams,
 )
+from thorough import most_programs
 
 from distir import parse
 from distir.analysis import check
@@ -29,7 +29,7 @@ from distir.simulate import simulate
 from distir.simulate.effects import to_seconds
 from distir.simulate.page.answers import timeline_of
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+PROGRAMS = most_programs(100)
 """Random programs per law."""
 
 MACHINE = machine(more=4)

@@ -1,6 +1,5 @@
 """All that is fast says what the oracle says, to the last bit, of random programs as transforms make them."""
 
-import os
 import random
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from oracle import oracle, same, seconds
 from simulate_samples import machine
+from thorough import most_programs
 
 from distir.analysis import check
 from distir.cost import load
@@ -21,7 +21,7 @@ from distir.transform import transform
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.steps import StepError
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "30"))
+PROGRAMS = most_programs(30)
 
 
 CALIBRATED = str(Path(__file__).parents[2] / "examples" / "accuracy" / "two_cores" / "two_ranks.toml")

@@ -1,11 +1,10 @@
 """Calls that differ in their devices alone follow from one of them, and mean what they mean each by itself."""
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from simulate_samples import inlined, machine
+from thorough import most_programs
 
 import distir
 from distir import op
@@ -14,7 +13,7 @@ from distir.ir import Call
 from distir.ops import OPS
 from distir.simulate import simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+PROGRAMS = most_programs(100)
 MACHINE = machine()
 DEVICES = (1, 2, 3, 4, 5)
 

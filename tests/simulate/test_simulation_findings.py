@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine
+from thorough import most_examples
 
 from distir.analysis import check
 from distir.diagnostics import ProgramError
@@ -172,7 +173,7 @@ def test_calls_may_be_deep():
     assert sum(1 for _ in simulation.memory().points()) > 0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=most_examples(20), deadline=None)
 @given(st.integers(0, 12), st.integers(1, 3))
 def test_calls_count_as_if_inlined(depth, width):
     """A tower of functions, each of which calls the one below several times."""

@@ -1,6 +1,5 @@
 """Simulating a program, the program inlined, and a plainly right simulator all say the same."""
 
-import os
 import random
 from contextlib import contextmanager
 from itertools import pairwise
@@ -10,11 +9,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same
 from simulate_samples import inlined, machine, random_module, with_kernels
+from thorough import most_programs
 
 from distir.analysis import check
 from distir.simulate import simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+PROGRAMS = most_programs(100)
 """Random programs per law; three laws."""
 
 MACHINE = machine()

@@ -1,6 +1,5 @@
 """One plan for many sizes says of each what simulating for that size alone does."""
 
-import os
 import random
 from dataclasses import replace
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, tensor
+from thorough import most_programs
 
 from distir import models, transform
 from distir.analysis import check
@@ -18,7 +18,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, op
 from distir.simulate import BindError, Sweep, simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+PROGRAMS = most_programs(100)
 MACHINE = machine()
 DGX = load("dgx2-v100")
 

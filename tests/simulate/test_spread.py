@@ -1,6 +1,5 @@
 """Steps on devices and links that are late by chance: each draw is an ordinary simulation of a machine that is so."""
 
-import os
 import random
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, with_hosts, with_kernels, with_streams
+from thorough import most_programs
 
 import distir
 from distir import ProgramError, parse
@@ -19,7 +19,7 @@ from distir.simulate.spread.lateness import DISTRIBUTIONS, Lateness, SpreadError
 from distir.simulate.spread.lateness import parse as late
 from distir.simulate.spread.steps import spread
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "60"))
+PROGRAMS = most_programs(60)
 CLOSE = 1e-9
 
 MACHINE = machine()

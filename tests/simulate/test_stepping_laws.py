@@ -1,12 +1,11 @@
 """Stepping through simulated time gives what going through all events one by one gives, on random programs."""
 
-import os
 import random
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, with_hosts, with_kernels, with_streams
-from thorough import ALL
+from thorough import most_programs
 
 from distir.analysis import check
 from distir.cost.host import Host
@@ -20,7 +19,7 @@ from distir.ide.stepping.watches import CallGraph, FunctionWatch, StatementWatch
 from distir.ir import Call, Return
 from distir.simulate import simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100")) // (2 if ALL else 5)
+PROGRAMS = most_programs(50)
 
 MACHINES = [machine(), with_hosts(machine(), Host(4e-6), Host(1.5e-6), interference=0.1, begin=2e-6)]
 

@@ -1,19 +1,19 @@
 """Calls that are summarised, looked into, and inlined give the same numbers to the last bit."""
 
-import os
 import random
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import inlined, machine, random_module, tensor
+from thorough import most_programs
 
 from distir.analysis import check
 from distir.ir import Module
 from distir.ir.builder import FunctionBuilder
 from distir.simulate import simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+PROGRAMS = most_programs(100)
 MACHINE = machine()
 
 quick = settings(max_examples=PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

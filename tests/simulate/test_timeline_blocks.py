@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, with_hosts, with_streams
+from thorough import most_examples
 
 from distir import models, parse
 from distir.analysis import check
@@ -20,7 +21,9 @@ from distir.simulate.trace import Placing
 from distir.transform import transform
 
 MACHINE = machine()
-quick = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+quick = settings(
+    max_examples=most_examples(20), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
 
 
 def expanded(table):

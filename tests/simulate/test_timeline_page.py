@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module, with_hosts
+from thorough import most_examples
 
 from distir.analysis import check
 from distir.analysis.program import read
@@ -24,7 +25,9 @@ from distir.simulate.page import Shown, timeline_page
 from distir.syntax import print_statement
 
 MACHINE = machine()
-quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+quick = settings(
+    max_examples=most_examples(25), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
 
 TEXT = """// Two devices.
 func @half(%x) {

@@ -1,6 +1,5 @@
 """On machines that say what caches hold, all simulators choose alike."""
 
-import os
 import random
 import re
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import MACHINE, inlined, random_module
+from thorough import most_programs
 
 import distir
 from distir.analysis import check
@@ -15,7 +15,7 @@ from distir.cost import parse
 from distir.ide.document import Setup, open_document
 from distir.simulate import Sweep, simulate
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+PROGRAMS = most_programs(100)
 
 FIGURES = """
 [kinds.@KIND@.ops.@OP@.other]

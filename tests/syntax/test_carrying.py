@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_formatter import comments, untidy
-from thorough import ALL
+from thorough import most_examples
 
 from distir.analysis.program import read
 from distir.ir import Module
@@ -88,7 +88,7 @@ def test_a_value_that_has_the_name_of_another_ones_copy_is_not_taken_for_it():
     assert "Relu(" in next(line for line in lines if "// behind %b" in line)
 
 
-@settings(max_examples=100 if ALL else 40, deadline=None)
+@settings(max_examples=most_examples(100), deadline=None)
 @given(untidy())
 def test_what_did_not_change_has_its_canonical_text(text):
     syntax = parse(text)
@@ -105,7 +105,7 @@ def test_of_two_parameters_of_one_name_one_has_the_comments():
     assert carried(made, syntax).text.count("// one") == 1
 
 
-@settings(max_examples=100 if ALL else 40, deadline=None)
+@settings(max_examples=most_examples(100), deadline=None)
 @given(untidy(), st.data())
 def test_no_comment_is_lost_or_invented_whatever_is_left_of_a_program(text, data):
     syntax = parse(text)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import modules
+from thorough import most_examples
 
 from distir.diagnostics import ProgramError
 from distir.syntax import format, parse, print_module  # noqa: A004
@@ -40,7 +41,7 @@ def comments(text):
 
 
 @given(untidy())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 def test_formatting_keeps_meaning_and_comments_and_is_stable(text):
     syntax = parse(text)
     assert syntax.diagnostics == ()
@@ -53,7 +54,7 @@ def test_formatting_keeps_meaning_and_comments_and_is_stable(text):
 
 
 @given(untidy(), st.sampled_from(["\r\n", "\r"]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=most_examples(20), deadline=None)
 def test_line_ends_do_not_matter_and_are_kept(text, end):
     other = "\ufeff" + text.replace("\n", end)
     assert parse(other).module == parse(text).module

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Transformer
 from strategies import constants, long_lists, modules, types
+from thorough import most_examples
 
 from distir.ir import Function, Module, Return, identity
 from distir.syntax import parse, parse_literal, parse_type, print_literal, print_module, print_statement
@@ -15,7 +16,7 @@ from distir.syntax.reading import RULES, WrittenStatement
 from distir.syntax.statements import canonical
 from distir.syntax.tokens import TOKEN, kinds
 
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=most_examples(40), deadline=None)
 
 
 @given(modules)

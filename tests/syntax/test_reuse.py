@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import modules
+from thorough import most_examples
 
 from distir.syntax import parse, print_module, reuse
 
@@ -67,7 +68,7 @@ def edited(draw, text):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=most_examples(300), deadline=None)
 def test_a_text_read_after_another_is_read_as_if_alone(data):
     text = PROGRAM
     syntax = parse(text)
@@ -78,7 +79,7 @@ def test_a_text_read_after_another_is_read_as_if_alone(data):
 
 
 @given(modules, st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=most_examples(30), deadline=None)
 def test_so_are_random_programs(module, data):
     text = print_module(module)
     other = data.draw(edited(data.draw(edited(text))))
@@ -97,7 +98,7 @@ LONG = long(60)
 
 
 @given(st.data(), st.sampled_from([1, 2, 7]), st.sampled_from([5, 60, 5_000]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=most_examples(150), deadline=None)
 def test_so_it_is_after_several_edits_at_once(data, lines, near):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reuse, "_LINES", lines)

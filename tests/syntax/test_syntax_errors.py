@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import modules
+from thorough import most_examples
 
 from distir.ir import UNKNOWN, Apply, Broken, Call, Param, Return
 from distir.syntax import SyntaxProblem, decode, format, parse, parse_example, parse_literal, parse_type, print_module  # noqa: A004
@@ -184,7 +185,7 @@ def test_any_text_is_read(text):
 
 
 @given(st.text('%@"[](){}<>=:,.?+-*/ \t\r\nabDfuncretTensor_0123456789e\\', max_size=200))
-@settings(max_examples=300)
+@settings(max_examples=most_examples(300))
 def test_any_text_of_the_right_letters_is_read(text):
     for d in parse("func @f(%a) {\n" + text).diagnostics:
         assert d.site is not None
@@ -192,7 +193,7 @@ def test_any_text_of_the_right_letters_is_read(text):
 
 
 @given(modules, st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 def test_a_program_with_a_hole_is_read_and_its_places_exist(module, data):
     text = print_module(module)
     start = data.draw(st.integers(0, len(text)))

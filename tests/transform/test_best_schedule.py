@@ -9,7 +9,7 @@ import pytest
 from dtp_samples import MODELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import ALL
+from thorough import ALL, most_examples
 
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
@@ -52,7 +52,7 @@ def named(problem):
             yield order if schedule.splits else with_weights(order)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=most_examples(60))
 @given(problems())
 def test_an_order_that_fits_no_longer_than_any_schedule_by_name(problem):
     others = list(named(problem))
@@ -63,7 +63,7 @@ def test_an_order_that_fits_no_longer_than_any_schedule_by_name(problem):
     assert all(found.span <= problem.span(order) for order in others if problem.fits(order))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=most_examples(60))
 @given(problems())
 def test_no_order_is_shorter_than_the_bound_where_messages_keep_both_ends_busy(problem):
     """Messages are placed as in the program, where a device waits until the other one has come to it.

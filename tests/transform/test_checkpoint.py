@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sharding_samples import EXAMPLES, VIT, assert_same, llama, mlp_with_tuples, small_gpt2
+from thorough import most_examples
 
 import distir
 from distir.diagnostics import ProgramError
@@ -87,7 +88,7 @@ def test_results_stay_on_many_devices(name, after):
     assert_same(module, steps(module, "checkpoint=2", *after))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=most_examples(25), deadline=None)
 @given(
     widths=st.lists(st.integers(1, 5), min_size=3, max_size=6),
     activation=st.sampled_from(["Relu", "Gelu", "Tanh"]),

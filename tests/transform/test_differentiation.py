@@ -10,6 +10,7 @@ from gradient_programs import BLOCK, MLP, NESTED, PROGRAMS, TIED, check, check_g
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import programs
+from thorough import most_examples
 
 import distir
 from distir.analysis import random_inputs
@@ -34,7 +35,7 @@ def test_gradients_of_gpt2_are_slopes_of_the_loss(batch):
 
 
 @given(programs(most=8), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 def test_gradients_of_random_programs_are_slopes_of_the_loss(program, seed):
     first = program.main.returned[0]
     assume(isinstance(first, str) and isinstance(program.env[first], TensorType))

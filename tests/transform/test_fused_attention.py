@@ -8,6 +8,7 @@ import pytest
 from dtp_samples import LLAMA, LLAMA_WEIGHTS, layered
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import most_examples
 
 import distir
 from distir.analysis import check, random_inputs
@@ -63,7 +64,7 @@ def results(module, inputs):
     return list(distir.run(module, inputs).values())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=most_examples(60))
 @given(attentions(), st.integers(0, 100))
 def test_values_and_gradients_are_those_of_attention_written_out(text, seed):
     module = distir.parse(text)

@@ -8,6 +8,7 @@ from gradient_programs import NESTED, PROGRAMS, check, parsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import programs
+from thorough import most_examples
 
 import distir
 from distir.analysis import random_inputs
@@ -16,7 +17,7 @@ from distir.models import gpt2
 from distir.transform import StepError
 
 STEPS = ("dce", "cse", "fold", "inline", "outline=2")
-LAW = settings(max_examples=60, deadline=None)
+LAW = settings(max_examples=most_examples(60), deadline=None)
 
 
 def outputs(module, inputs):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_samples import MACHINE, assert_same_results, forget, register, spending
+from thorough import most_examples
 
 import distir
 from distir.analysis import check
@@ -45,7 +46,7 @@ func @dense(%w, %x) {
 }
 """
 
-laws = settings(deadline=None, max_examples=25)
+laws = settings(deadline=None, max_examples=most_examples(25))
 seconds = st.integers(1, 9)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_samples import assert_same_results, forget, orders, register, simulated, spending, written_out
 from sharding_samples import llama, mlp_with_tuples, small_gpt2
+from thorough import most_examples
 
 import distir
 from distir.diagnostics import ProgramError, Severity
@@ -58,7 +59,7 @@ def test_mlp_training(devices, microbatches, schedule, virtual):
     assert not distir.check(made), "no warnings either"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=most_examples(40))
 @given(orders(), st.sampled_from(["mlp", "tied", "skip"]), st.booleans())
 def test_whatever_order_a_schedule_gives_the_results_are_the_same(given, model, training):
     """Stages lie where the schedule says, several on one device in any way, its passes in any order that can be run."""
@@ -274,7 +275,7 @@ func @main({", ".join(params)}) {{
     return distir.parse(text)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=most_examples(25))
 @given(st.data())
 def test_random_models(data):
     kinds = data.draw(st.lists(st.sampled_from(KINDS), min_size=3, max_size=7))
@@ -473,6 +474,16 @@ def test_what_is_counted_is_called_what_it_is():
     assert too_few.help == "use at most 6 stages"
     assert "add up to the 2 layers of `@main`, found 1,2" in refused(two_layers, 2, balance="1,2").message
     assert "add up to the 6 statements with weights" in refused(two_layers, 3, balance="1,1,1").message
+
+
+@pytest.mark.parametrize("step", ["pp=2", "dtp=1,1,2"])
+@pytest.mark.parametrize("schedule", ["interleaved", "looped-bfs"])
+def test_interleaving_has_two_stages_per_device_unless_it_is_told(step, schedule):
+    module, words = mlp(4, 8, 8, training=True), (step, "microbatches=4", f"schedule={schedule}")
+    made = transform(module, *words)
+    assert made == transform(module, *words, "virtual=2") != transform(module, *words, "virtual=1")
+    with pytest.raises(ProgramError, match="has 3 layers, too few for 4 stages"):
+        transform(mlp(3, 8, 8, training=True), *words)
 
 
 def test_numbers_that_do_not_suit_the_schedule():

@@ -3,19 +3,18 @@
 `DISTIR_TEST_PROGRAMS` is how many; a few dozen ordinarily.
 """
 
-import os
-
 import numpy as np
 from chain_samples import SIZES, chains, models
 from hypothesis import HealthCheck, Phase, assume, event, given, note, settings
 from hypothesis import strategies as st
+from thorough import most_programs
 
 import distir
 from distir.analysis import random_inputs
 from distir.diagnostics import ProgramError, Severity
 from distir.transform import reference, transform, verify
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "30"))
+PROGRAMS = most_programs(30)
 
 REFUSALS = {
     "grad": {"DIR603", "DIR605"},  # no weights; distributed already

@@ -3,12 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_samples import merged, messages
+from thorough import most_examples
 
 from distir.transform.pipeline.order import Message
 from distir.transform.pipeline.passes import Pass, Task, stage_devices
 from distir.transform.pipeline.repetition import folded, stretched, unfolded
 
-quick = settings(deadline=None, max_examples=40)
+quick = settings(deadline=None, max_examples=most_examples(40))
 schedules = st.sampled_from(
     [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("interleaved", 3), ("zb-h1", 1), ("zb-v", 1)]
 )

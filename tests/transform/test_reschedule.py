@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sharding_samples import assert_same, mlp_with_tuples, small_gpt2
+from thorough import most_examples
 
 import distir
 from distir.cli import main
@@ -157,7 +158,7 @@ def programs(draw, most=14, size=300):
     return distir.parse(f"func @main({params}) {{\n" + "\n".join(body) + f"\nreturn {returned}\n}}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=most_examples(60), deadline=None)
 @given(programs())
 def test_random_programs_are_never_slower_and_hold_the_same_statements(module):
     found = transform(module, "reschedule", attempts=40)
@@ -168,13 +169,13 @@ def test_random_programs_are_never_slower_and_hold_the_same_statements(module):
     assert transform(module, "reschedule", attempts=40) == found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=most_examples(25), deadline=None)
 @given(programs(size=20))
 def test_random_programs_keep_their_results(module):
     assert_same(module, transform(module, "reschedule", attempts=40))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=most_examples(40), deadline=None)
 @given(programs(most=6))
 def test_no_order_beats_the_bound(module):
     tasks = tasks_of(simulate(module))
@@ -257,7 +258,7 @@ def test_it_orders_what_is_on_a_stream_by_itself():
     assert [statement.results for statement in found.entry().body[:-1]].index(("t",)) < 2
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=most_examples(40))
 @given(programs(), st.randoms(use_true_random=False))
 def test_tasks_on_streams_take_as_long_as_the_simulator_says(module, dice):
     entry = module.entry()

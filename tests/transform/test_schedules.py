@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_samples import forget, merged, messages, orders, register, simulated, span, spending, without_blocking
+from thorough import most_examples
 
 from distir.transform import transform
 from distir.transform.pipeline.filling import filled_orders
@@ -19,7 +20,7 @@ CLOSE = 1e-5
 sizes = st.integers(1, 8)
 counts = st.integers(1, 24)
 seconds = st.integers(1, 9)
-quick = settings(deadline=None, max_examples=60)
+quick = settings(deadline=None, max_examples=most_examples(60))
 simulations = settings(deadline=None, max_examples=12)
 
 

@@ -17,6 +17,7 @@ from sharding_samples import (
     small_gpt2,
     statements,
 )
+from thorough import most_examples
 
 import distir
 from distir.analysis import check
@@ -68,7 +69,7 @@ def test_one_device_is_the_module_itself():
     assert split(module, "dp=1", "tp=1") == module
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=most_examples(25), deadline=None)
 @given(
     widths=st.lists(st.sampled_from([2, 4, 6, 8]), min_size=2, max_size=5),
     batch=st.sampled_from([2, 4, 6]),

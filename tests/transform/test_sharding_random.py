@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import programs
 from sharding_samples import assert_same
+from thorough import most_examples
 
 from distir.ir import TensorType, TupleType, types
 from distir.transform.sharding import split
@@ -21,7 +22,7 @@ def states(type, size):
     return [WHOLE, *(Split(axis) for axis, dim in enumerate(type.shape) if dim % size == 0)]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=most_examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(program=programs(), place=st.sampled_from(["innermost", "outermost"]), data=st.data())
 def test_results_stay_however_parameters_are_split(program, place, data):
     module = program.module

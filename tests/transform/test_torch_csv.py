@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from pipeline_samples import orders
+from thorough import most_examples
 from torch_csv_samples import LAYERS, WAYS, pipeline, training
 
 import distir
@@ -60,7 +61,7 @@ def test_a_pipeline_is_the_same_made_of_its_own_schedule(model, way, written):
     assert torch_csv.read(comms) == torch_csv.read(text)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=most_examples(60))
 @given(orders())
 def test_any_order_that_can_be_run_comes_back(drawn):
     *_, order = drawn
@@ -160,7 +161,7 @@ def test_a_bad_file_is_met_with_line_and_column(model, written, text, line, colu
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("0F0,0B0\n", "DIR645", "orders for 1 devices, expected 2"),
+        ("0F0,0B0\n", "DIR645", "orders for 1 device, expected 2"),
         ("0F0,0B0\n1F0\n", "DIR645", "never runs `B0@1`"),
         ("0F0,0I0\n1F0,1B0\n", "DIR645", "never runs `W0@0`"),
         ("0F0,0F0,0B0\n1F0,1B0\n", "DIR645", "2 times"),
@@ -177,6 +178,11 @@ def test_an_order_that_cannot_be_run_is_diagnosed_as_that_of_any_schedule(model,
     assert found.code.number == code
     assert said in found.message
     assert "order.csv" in found.message
+
+
+def test_one_stage_is_said_in_the_singular(model, written):
+    with pytest.raises(ProgramError, match="there is 1 stage and 2 microbatches"):
+        transform(model, "pp=1", f"schedule={written('1F0,1B0,1F1,1B1')}")
 
 
 def test_numbers_that_are_not_those_of_the_file_are_refused(model, written):

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import ALL
 
 from distir.diagnostics import ProgramError
 from distir.ir import Call
@@ -13,7 +14,7 @@ from distir.simulate import simulate
 from distir.transform import StepError, transform, verify
 from distir.transform.pipeline.balance import Cuttable, bytes_held, least_bytes, within
 
-pipelines = settings(deadline=None, max_examples=12)
+pipelines = settings(deadline=None, max_examples=12 if ALL else 5)
 
 
 @st.composite

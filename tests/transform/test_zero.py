@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sharding_samples import EXAMPLES, VIT, assert_same, llama, mlp_with_tuples, small_gpt2, statements
+from thorough import most_examples
 
 import distir
 from distir.diagnostics import ProgramError
@@ -60,7 +61,7 @@ def test_results_stay_on_meshes(before, stage, partition):
     assert_same(module, steps(module, *before, f"zero={stage} partition={partition}"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=most_examples(25), deadline=None)
 @given(
     widths=st.lists(st.integers(1, 6), min_size=2, max_size=4),
     optimizer=st.sampled_from(["sgd", "momentum", "adam"]),

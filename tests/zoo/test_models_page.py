@@ -20,7 +20,7 @@ import distir
 from distir.diagnostics.explain import all_codes
 from distir.transform import transform
 
-QUICK = ("llama", "mixtral", "bert", "vit", "resnet", "lstm")
+QUICK = ("llama", "mixtral", "resnet", "lstm")
 LAUNCHED = ("resnet", "training", "launch dp")
 """Of the cells that start processes, which are many seconds each, the one that updates running statistics."""
 

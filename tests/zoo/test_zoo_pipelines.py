@@ -7,6 +7,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("onnxscript")
 
 from families import example  # noqa: E402
+from thorough import also  # noqa: E402
 
 from distir.analysis import random_inputs  # noqa: E402
 from distir.diagnostics import ProgramError  # noqa: E402
@@ -35,7 +36,7 @@ def test_these_are_all_schedules():
     assert set(SCHEDULES) >= set(SCHEDULES_OF_OURS)
 
 
-@pytest.mark.parametrize("family", ["llama", "mixtral", "t5", "vit", "resnet"])
+@pytest.mark.parametrize("family", ["llama", "resnet", *also("mixtral", "t5", "vit")])
 def test_a_training_step_goes_through_every_schedule(family):
     module, inputs = example(family)
     step = transform(import_torch(module, kwargs=inputs, dynamic_batch=True), "grad")
@@ -74,7 +75,7 @@ INSIDE = (
 )
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("wrapped", [False, *also(True)])
 def test_a_loss_inside_the_model_is_that_of_the_whole_batch(wrapped):
     """Labels that are ignored are more in some microbatches than in others."""
     model, inputs = example("llama")
@@ -129,6 +130,7 @@ class Pooled(torch.nn.Module):
         return self.head(self.pool(torch.relu(self.second(x))).mean((2, 3)))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("size", "padding"), [(2, 0), (3, 1)])
 @pytest.mark.parametrize("options", [{"dynamic_batch": True}, {"batch": {"x": 0}}])
 def test_a_network_that_pools_is_trained_by_microbatches(size, padding, options):
@@ -138,7 +140,7 @@ def test_a_network_that_pools_is_trained_by_microbatches(size, padding, options)
     assert_same(step, "pp=2 microbatches=2", "pp=2 microbatches=2 dp=2", "dtp=2,1,2 microbatches=2")
 
 
-@pytest.mark.parametrize("options", [{"dynamic_batch": True}, {"batch": {"pixel_values": 0}}])
+@pytest.mark.parametrize("options", [{"batch": {"pixel_values": 0}}, *also({"dynamic_batch": True})])
 def test_a_vision_transformer_in_replicas_of_pipelines(options):
     module, inputs = example("vit")
     program = import_torch(module, kwargs=inputs, **options)

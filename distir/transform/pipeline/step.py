@@ -73,7 +73,7 @@ def pp(
     microbatches: int = 1,
     micro_batch: int = 0,
     schedule: str = "1f1b",
-    virtual: int = 1,
+    virtual: int | None = None,
     balance: str = "cost",
     hardware: str = "dgx-a100",
     sums: str = SUMS[0],
@@ -85,9 +85,9 @@ def pp(
     """Pipeline parallelism over `value` devices.
 
     Splits the layers of the entry function into stages; the schedule determines their number per device (`virtual`, if
-    it supports any number). Splits the batch into `microbatches`, or into microbatches of `micro_batch` examples each;
-    their gradients are accumulated, and the weights are updated once, at the end. A program without a backward pass has
-    only forward passes, with any schedule.
+    it supports any number: `interleaved` and `looped-bfs` have 2 unless it is given). Splits the batch into
+    `microbatches`, or into microbatches of `micro_batch` examples each; their gradients are accumulated, and the
+    weights are updated once, at the end. A program without a backward pass has only forward passes, with any schedule.
 
     With many microbatches the steady state is a function, `round`, that is called repeatedly, and `rounds` calls it
     several times. The step `inline=rounds,round` inlines them.
@@ -129,15 +129,18 @@ def pp(
     return made.written
 
 
-def per_device(schedule: str, virtual: int, chunks: int) -> int:
-    """The number of an order's stages per device: `virtual`, or one for each chunk of sequences.
+def per_device(schedule: str, virtual: int | None = None, chunks: int = 1) -> int:
+    """The number of stages per device to ask the schedule for: `virtual`, or one for each chunk of sequences.
 
-    Raises StepError for chunks with a schedule that has none.
+    Without `virtual` it is the schedule's own, so that `interleaved` interleaves. Raises StepError for chunks with a
+    schedule that has none.
     """
     chosen = schedule_of(schedule)
     if chunks < 1 or (chunks > 1 and not chosen.cuts):
         such = " or ".join(f"`schedule={name}`" for name, other in SCHEDULES.items() if other.cuts)
         raise StepError(f"`chunks` expected 1 or more with {such}, found {chunks} with `{schedule}`")
+    if virtual is None:
+        virtual = chosen.stages if chosen.virtual else 1
     if chosen.cuts and virtual > 1:
         raise StepError(f"`{schedule}` has one stage per device, found `virtual={virtual}`; did you mean `chunks`?")
     return chunks if chosen.cuts else virtual
@@ -168,12 +171,12 @@ def stage_shares(
     *,
     microbatches: int = 1,
     schedule: str = "1f1b",
-    virtual: int = 1,
+    virtual: int | None = None,
     balance: str = "cost",
     hardware: str = "dgx-a100",
 ) -> StageShares:
     """Each stage's share of time, FLOPs and weights in the pipeline of `pp=value`. Raises ProgramError as `pp` does."""
-    return pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware).shares
+    return pipeline_of(module, value, microbatches, schedule, per_device(schedule, virtual), balance, hardware).shares
 
 
 def stage_layers(
@@ -291,7 +294,7 @@ def steady(
     *,
     microbatches: int = 1,
     schedule: str = "1f1b",
-    virtual: int = 1,
+    virtual: int | None = None,
     balance: str = "cost",
     hardware: str = "dgx-a100",
     sums: str = SUMS[0],
@@ -305,7 +308,7 @@ def steady(
         return None  # the batch is not cut
     if balance == "memory":
         return None  # stages depend on the number of microbatches in flight
-    chosen = schedule_of(schedule)
+    chosen, virtual = schedule_of(schedule), per_device(schedule, virtual)
     if chosen.given is not None:
         return None  # the schedule is for one number of microbatches
     try:

@@ -40,7 +40,7 @@ def validate(
     `splits`: whether backward passes are split; `trains`: whether there are any; `chunks`: as in `needs`.
     """
     if len(order) != devices:
-        message = f"`{name}` gave orders for {len(order)} devices, expected {devices}"
+        message = f"`{name}` gave orders for {_counted(len(order), 'device')}, expected {devices}"
         raise ScheduleError(message, codes.SCHEDULE_PASSES)
     _check_passes(name, order, stages, microbatches, tuple(Pass)[: 1 if not trains else 3 if splits else 2])
     _check_stages(name, order)
@@ -53,7 +53,8 @@ def _check_passes(name: str, order: Order, stages: int, microbatches: int, kinds
     known = set(expected)
     unknown = next((task for task in found if task not in known), None)
     if unknown is not None:
-        reason = f"there are {stages} stages and {microbatches} microbatches"
+        be = "is" if stages == 1 else "are"
+        reason = f"there {be} {_counted(stages, 'stage')} and {_counted(microbatches, 'microbatch', 'es')}"
         if unknown.kind not in kinds:
             reason = "it is registered without `splits=True`"
         raise ScheduleError(f"`{name}` runs {_said(unknown)}, but {reason}", codes.SCHEDULE_PASSES)
@@ -107,6 +108,10 @@ def _deadlock(name: str, order: Order, stuck: dict[int, Task], done: set[Task], 
         return f"`{name}` runs {_said(task)}, on device {device} before {_said(missing)}, which it needs"
     waits = [f"device {d} waits before {_named(task)} for {_named(missing)}" for d, task, missing in circle]
     return f"`{name}` lets devices wait for each other: {_joined(waits)}"
+
+
+def _counted(count: int, noun: str, plural: str = "s") -> str:
+    return f"{count} {noun}{'' if count == 1 else plural}"
 
 
 def _joined(parts: Sequence[str]) -> str:
