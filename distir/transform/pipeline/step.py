@@ -185,13 +185,14 @@ def stage_layers(
     *,
     microbatches: int = 1,
     schedule: str = "1f1b",
-    virtual: int = 1,
+    virtual: int | None = None,
     balance: str = "cost",
-    sums: str = SUMS[0],
     hardware: str = "dgx-a100",
+    sums: str = SUMS[0],
 ) -> tuple[int, ...]:
     """How many layers each stage has in the pipeline of `pp=value`. Raises ProgramError as `pp` does."""
-    return pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware, sums).layers
+    stages = per_device(schedule, virtual)
+    return pipeline_of(module, value, microbatches, schedule, stages, balance, hardware, sums).layers
 
 
 def pipeline_of(
