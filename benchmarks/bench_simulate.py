@@ -1,5 +1,8 @@
 """How fast flat programs are simulated: ops per second of CPU time in each pass, and bytes kept per op.
 
+Then, for programs of 10,000 ops, what hosts that take time and named streams add: each pass, over that of the same
+program without either. The goal for what is simulated end to end is 1.5.
+
 Run it as a script: `bench_simulate.py [OPS …] [--profile]`. Parsing is left out. Nothing is asserted: times depend on
 the machine, how time per op grows with the program does less so.
 """
@@ -13,11 +16,12 @@ import pstats
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from distir.analysis import Analysis, check
 from distir.cost import load
-from distir.ir import DTYPES, Function, Module, TensorType
+from distir.ir import DTYPES, Apply, Function, Module, TensorType
 from distir.ir.builder import FunctionBuilder
 from distir.simulate import Timeline, plan, simulate
 
@@ -26,9 +30,12 @@ LAYERS = 4
 """Layers that each stage of the pipeline has."""
 
 HARDWARE = "dgx-a100"
+WITH_HOSTS = f"{HARDWARE}@eager"
 SIZES = (1_000, 10_000, 100_000, 500_000)
 BASELINE = 10_000
 """The size whose time per op the others are compared with."""
+RUNS = 5
+"""How often programs with hosts and streams, and without, are simulated."""
 
 
 def flat(ops: int) -> Module:
@@ -63,6 +70,14 @@ def flat(ops: int) -> Module:
     return Module([_closed(f, [*weights.values(), *done])])
 
 
+def streamed(module: Module) -> Module:
+    """The same with sends between stages, and reductions, on streams of their own."""
+    streams = {"Send": "copy", "MPIAllreduce": "reduce"}
+    (f,) = module
+    body = [replace(s, stream=streams.get(s.op, "")) if isinstance(s, Apply) else s for s in f.body]
+    return Module([replace(f, body=tuple(body))])
+
+
 def _closed(f: FunctionBuilder, wanted: list[str]) -> Function:
     """Return what is wanted of what the statements that are left define."""
     defined = {p.name for p in f.params} | {name for s in f.body for name in getattr(s, "results", ())}
@@ -79,14 +94,11 @@ def cpu(run: Callable[[], Any]) -> tuple[float, Any]:
 
 def measure(ops: int) -> dict[str, float]:
     """Seconds of CPU time by pass, and end to end."""
-    module = flat(ops)
-    seconds = _passes(module)
-    seconds["end to end"], _ = cpu(lambda: _whole(module))
-    return seconds
+    return _passes(flat(ops))
 
 
-def _passes(module: Module) -> dict[str, float]:
-    machine = load(HARDWARE)
+def _passes(module: Module, hardware: str = HARDWARE) -> dict[str, float]:
+    machine = load(hardware)
     (entry,) = module
     seconds: dict[str, float] = {}
     analysis: Analysis
@@ -102,11 +114,12 @@ def _passes(module: Module) -> dict[str, float]:
     seconds["waits"], _ = cpu(lambda: timeline.waits)
     seconds["path"], _ = cpu(timeline.critical_path)
     seconds["points"], _ = cpu(lambda: sum(1 for _ in planned.memory().points()))
+    seconds["end to end"], _ = cpu(lambda: _whole(module, hardware))
     return seconds
 
 
-def _whole(module: Module) -> Any:
-    simulation = simulate(module, HARDWARE)
+def _whole(module: Module, hardware: str = HARDWARE) -> Any:
+    simulation = simulate(module, hardware)
     assert simulation.devices
     return simulation
 
@@ -123,6 +136,26 @@ def kept_bytes(ops: int) -> float:
     tracemalloc.stop()
     del kept
     return (after - before) / ops
+
+
+def compare(ops: int) -> None:
+    """Print what hosts and streams add to each pass: the least of some runs, in turns, over that without either."""
+    plain, with_streams = flat(ops), streamed(flat(ops))
+    cases = {
+        "plain": (plain, HARDWARE),
+        "hosts": (plain, WITH_HOSTS),
+        "streams": (with_streams, HARDWARE),
+        "both": (with_streams, WITH_HOSTS),
+    }
+    least: dict[str, dict[str, float]] = {name: {} for name in cases}
+    for _ in range(RUNS):
+        for name, case in cases.items():
+            for step, s in _passes(*case).items():
+                least[name][step] = min(s, least[name].get(step, s))
+    print(f"hosts and streams, {ops:,} ops, over the same program without:")
+    print(f"  {'':12} " + "".join(f"{name:>10}" for name in cases if name != "plain"))
+    for step, s in least["plain"].items():
+        print(f"  {step:12} " + "".join(f"{least[name][step] / s:10.2f}" for name in cases if name != "plain"))
 
 
 def profile(ops: int) -> None:
@@ -154,6 +187,7 @@ def main() -> None:
         print(f"time per op at {largest:,} ops over that at {BASELINE:,}:")
         for name, s in per_op[BASELINE].items():
             print(f"  {name:12} {per_op[largest][name] / s if s else float('nan'):.2f}")
+    compare(BASELINE)
 
 
 if __name__ == "__main__":

@@ -244,8 +244,10 @@ def _streams(module: Module, function: Function) -> Iterator[Diagnostic]:
     for index, statement in enumerate(function.body):
         if isinstance(statement, (Return, Broken)) or not statement.stream:
             continue
-        site = Site(function.name, index, Part("stream"))
         callee = module.functions.get(statement.function) if isinstance(statement, Call) else None
+        if callee is None and not function.kernel:
+            continue
+        site = Site(function.name, index, Part("stream"))
         if function.kernel:
             message = f"`@{function.name}` is one kernel: what is in it has no stream of its own"
             yield Diagnostic(device_codes.BAD_STREAM, site, message, help="name the stream where the kernel is called")

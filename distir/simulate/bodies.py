@@ -19,7 +19,7 @@ from distir.ops import Reject
 from distir.simulate.body import CLOSED, Body, Edge
 from distir.simulate.effects import DataFlow, Effect
 from distir.simulate.leaves import NO_STORAGE, Leaves
-from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned
+from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned, own_of
 
 
 class Fate(Enum):
@@ -152,12 +152,11 @@ class Builder:
         if statement is None:
             return None, NOTHING, NOTHING
         created = self.found.created[index]
-        if self.found.streamed or self.ready or self.crossing:
-            self._synchronise(index, statement)
-        takes = created
-        if statement.shares:
-            pairs = zip(created, statement.shares, strict=True)
-            takes = NOTHING if statement.view else tuple([s for s, shared in pairs if shared is None])
+        if statement.devices:
+            waits = not self.ready.keys().isdisjoint(self.found.operands[index])
+            if waits or index in self.found.streams or not self.crossing.isdisjoint(created):
+                self._synchronise(index)
+        takes = own_of(statement, created)
         gives = self._last_used(index)
         if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
             takes, gives = self._take_over(index, statement, created, takes, gives)
@@ -173,9 +172,8 @@ class Builder:
         pinned = frozenset(i for i, s in enumerate((*found.returned, *found.left)) if s in self.pinned)
         live_out = self.live_out
         if self.used is not self.last:
-            live_out = live_out.union(
-                s for s in range(found.parameters, len(found.sizes)) if self.last[s] == len(steps)
-            )
+            pending = {s for op in found.held.pendings for s in op.uses if s >= found.parameters}
+            live_out = live_out.union([s for s in pending if self.last[s] == len(steps)])
         body = Body(
             found.instance,
             found.sizes[: found.parameters],
@@ -194,26 +192,28 @@ class Builder:
         body.passed_on = self._passed_on(body)
         return body
 
-    def _synchronise(self, index: int, effect: Effect) -> None:
+    def _synchronise(self, index: int) -> None:
         """Find what an op waits for beside its devices, and who waits for it."""
-        if not effect.devices:
-            return
-        stream = self.found.streams.get(index, "")
-        ready = self.ready
-        waits = tuple([s for s in dict.fromkeys(self.found.operands[index]) if s in ready and stream not in ready[s]])
-        ready.update([(s, ready[s] | {stream}) for s in waits])
-        made = [s for s in self.found.created[index] if s in self.crossing and s not in self.ready]
-        made = [s for s in made if s not in self.found.operands[index]]  # of a view, what is there already
+        stream, ready = self.found.streams.get(index, ""), self.ready
+        operands, created = self.found.operands[index], self.found.created[index]
+        waits = tuple([s for s in dict.fromkeys(operands) if s in ready and stream not in ready[s]])
+        for storage in waits:
+            ready[storage] = ready[storage] | {stream}
+        # Of a view, what is there already is not made.
+        made = tuple([s for s in created if s in self.crossing and s not in ready and s not in operands])
+        for storage in made:
+            ready[storage] = frozenset((stream,))
         if stream or waits or made:
-            self.flow[index] = DataFlow(stream, waits, tuple(made))
-            ready.update(dict.fromkeys(made, frozenset((stream,))))
+            self.flow[index] = DataFlow(stream, waits, made)
 
     def _last_used(self, index: int) -> Leaves:
         """The storages that are dead after an op, in the order in which it mentions them."""
         last = self.last
         last_used = [s for s in self.found.operands[index] if last[s] == index]
         last_used += [s for s in self.found.created[index] if last[s] == index]
-        last_used += [s for s in self.found.held.waited.get(index, ()) if last[s] == index]
+        waited = self.found.held.waited
+        if index in waited:
+            last_used += [s for s in waited[index] if last[s] == index]
         if not last_used:
             return NOTHING
         live_out, kept = self.live_out, self.kept
@@ -313,7 +313,9 @@ class Builder:
         """The fates of the arguments of a call, of which there are many."""
         ends = [*map(index.__eq__, map(self.last.__getitem__, arguments))]  # used here, and then no more
         if self.used is not self.last:
-            ends = [last or self._is_free(storage, index) for last, storage in zip(ends, arguments, strict=True)]
+            used = map(index.__eq__, map(self.used.__getitem__, arguments))
+            each = zip(ends, used, arguments, strict=True)
+            ends = [last or (here and self._is_free(storage, index)) for last, here, storage in each]
         dead = {*compress(arguments, ends)}
         if dead.isdisjoint(self.live_out) and dead.isdisjoint(self.kept) and dead.isdisjoint(self.pinned):
             return tuple(map(FATES.__getitem__, ends))
@@ -326,13 +328,14 @@ class Builder:
     def _edge(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
         """How values that get ready by clocks of their own come into a call, and leave it."""
         awaited: dict[int, tuple[str, ...]] = {}
-        used_on = called.callee.used_on
-        for parameter, storage in enumerate(called.arguments):
-            behind, streams = self.ready.get(storage), used_on.get(parameter)
-            if behind is not None and streams is not None and not streams <= behind:
+        ready = self.ready
+        for parameter in [p for p, storage in enumerate(called.arguments) if storage in ready]:
+            storage = called.arguments[parameter]
+            behind, streams = ready[storage], called.callee.used_on(parameter)
+            if not streams <= behind:
                 awaited[parameter] = tuple(sorted(streams & behind))
-                self.ready[storage] = behind | streams
-        made = tuple([theirs for theirs, ours in created if ours in self.crossing])
+                ready[storage] = behind | streams
+        made = tuple([theirs for theirs, ours in created if ours in self.crossing]) if self.crossing else NOTHING
         return Edge(tuple(awaited), tuple(awaited.values()), made)
 
     def _taken_over(self, index: int, body: Body) -> None:

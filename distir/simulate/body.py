@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from distir.analysis import Instance, Replica
 from distir.ir.deep import Deep, finish
 from distir.ops.devices import renamed
 from distir.simulate.algebra import clocks, usage
-from distir.simulate.algebra.clocks import Clock, Step, Summary, awaited, of_device, rebind
-from distir.simulate.algebra.lanes import ready
+from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, awaited, of_device, rebind
+from distir.simulate.algebra.lanes import ready, synchronised
 from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.effects import DataFlow, Effect, Relocation
 from distir.simulate.late import Late
@@ -142,14 +142,36 @@ class Body:
     @cached_property
     def moves(self) -> list[Step | None]:
         """By statement: its effect on clocks; None if it has none."""
-        return [self._move(index, step) for index, step in enumerate(self.steps)]
+        found = self._alone(self.steps)
+        known: dict[tuple[int, str], Summary] = {}  # few are distinct, but for the values that they wait for
+        for index, flow in self.flow.items():
+            step = self.steps[index]
+            key = id(step), flow.stream
+            if key not in known:
+                known[key] = cast("Summary", cast("Effect", step).move(flow.stream))
+            found[index] = synchronised(known[key], flow.awaited, flow.made)
+        for index in self.arguments:
+            step = self.steps[index]
+            if isinstance(step, Body) and step.edge != CLOSED and step.events:
+                found[index] = rebind(step.summary, self.outside(index))
+        return found
+
+    def _alone(self, steps: Sequence[Effect | Body | None]) -> list[Step | None]:
+        """The effects of steps on clocks, where these are synchronised by their devices and hosts alone."""
+        moves: dict[int, Step | None] = {}
+        for key, step in {id(step): step for step in steps}.items():
+            if step is None or not events_of(step):
+                moves[key] = None
+            else:
+                moves[key] = step.summary if isinstance(step, Body) else step.move()
+        return [moves[id(step)] for step in steps]
 
     @cached_property
     def summaries(self) -> list[Step]:
         """The same of the steps that occupy devices."""
         if self.flow or self.streamed:
             return [move for move in self.moves if move is not None]
-        return [step.summary if isinstance(step, Body) else step.move(None) for step in self.timed]
+        return [move for move in self._alone(self.timed) if move is not None]
 
     @cached_property
     def summary(self) -> Summary:
@@ -183,13 +205,6 @@ class Body:
         outer = {ready(storage) for storage in (*self.edge.awaited, *self.edge.made)}
         return {lane for lane in awaited(self.clocks) if lane not in outer}
 
-    def _move(self, index: int, step: Effect | Body | None) -> Step | None:
-        if step is None or not events_of(step):
-            return None
-        if isinstance(step, Effect):
-            return step.move(self.flow.get(index))
-        return step.summary if step.edge == CLOSED else rebind(step.summary, self.outside(index))
-
     def outside(self, index: int) -> dict[int, int]:
         """By storage of a callee that gets ready by a clock of its own: ours."""
         step = self.steps[index]
@@ -197,6 +212,14 @@ class Body:
         ours = self.arguments[index]
         made = dict(self.created[index])
         return {s: ours[s] for s in step.edge.awaited} | {s: made[s] for s in step.edge.made}
+
+    def inside(self, index: int, clocks: Clocks) -> Clocks:
+        """The clocks of a calling statement as the callee knows them."""
+        step = self.steps[index]
+        if not isinstance(step, Body) or step.edge == CLOSED:
+            return clocks
+        names: dict[Clock, Clock] = {ready(ours): ready(own) for own, ours in self.outside(index).items()}
+        return {names.get(clock, clock): moment for clock, moment in clocks.items()}
 
     @cached_property
     def events(self) -> int:

@@ -27,7 +27,7 @@ from distir.simulate.algebra.clocks import (
     run,
     start_of,
 )
-from distir.simulate.algebra.lanes import ready
+from distir.simulate.algebra.lanes import allowed, is_host, ready
 from distir.simulate.body import CLOSED, Body
 from distir.simulate.effects import Effect
 
@@ -145,15 +145,7 @@ class Run:
 
     def entering(self, statement: int) -> Clocks:
         """The clocks with which a call begins, as it knows them."""
-        return self._inside(statement, self.clocks(statement))
-
-    def _inside(self, statement: int, clocks: Clocks) -> Clocks:
-        """Clocks as a call knows them."""
-        step = self.body.steps[statement]
-        if not isinstance(step, Body) or step.edge == CLOSED:
-            return clocks
-        names: dict[Clock, Clock] = {ready(ours): ready(own) for own, ours in self.body.outside(statement).items()}
-        return {names.get(clock, clock): moment for clock, moment in clocks.items()}
+        return self.body.inside(statement, self.clocks(statement))
 
     def outside(self, clocks: AbstractSet[Clock]) -> AbstractSet[Clock]:
         """Clocks as the caller knows them."""
@@ -190,7 +182,7 @@ class Run:
         latest: Clocks = defaultdict(lambda: finish)
         if self.caller is not None:
             outer, calling = self.caller
-            latest.update(outer._inside(calling, outer.due(calling)))
+            latest.update(outer.body.inside(calling, outer.due(calling)))
         found: list[tuple[int, ...]] = []
         for step in reversed(self.body.moves):
             found.append(tuple([latest[device] for device in step.devices]) if step is not None else ())
@@ -232,16 +224,13 @@ class EventPlace:
     @property
     def allowed(self) -> int:
         """When its streams and its operands would let it start: later, it waits for a host."""
-        move, clocks = self.move, self.run.clocks(self.statement)
-        if not isinstance(move, Summary):
-            return self.start
-        return max([clocks[clock] for clock, _ in move.rows[0] if clock in move.last or not _is_host(clock)])
+        return allowed(self.move, self.run.clocks(self.statement))
 
     @property
     def issued(self) -> Iterator[tuple[int, int, int]]:
         """Devices whose hosts take time to issue it, and from when until when; until its end, of a host that waits."""
         move, clocks = self.move, self.run.clocks(self.statement)
-        hosts = [clock for clock in move.devices if _is_host(clock)]
+        hosts = [clock for clock in move.devices if is_host(clock)]
         if hosts:
             after = defaultdict(int, clocks)
             run((move,), after)
@@ -341,7 +330,8 @@ class Descent:
 
     def _blocker(self, place: EventPlace) -> EventPlace | None:
         start = place.start
-        return self._before(place.run, place.statement, _awaited(place, start)) if start else None
+        awaited = _awaited(place, start) if start else None
+        return self._before(place.run, place.statement, awaited) if awaited else None
 
     def _before(self, current: Run, statement: int, devices: AbstractSet[Clock]) -> EventPlace | None:
         """The last event before a statement that ends on one of the devices, in the callers too."""
@@ -410,11 +400,7 @@ def _awaited(place: EventPlace, start: int) -> set[Clock]:
     if not isinstance(move, Summary):
         return {device for device in move.devices if clocks[device] == start}
     tight = [clock for clock, ticks in move.rows[0] if clocks[clock] + ticks == start]
-    return {clock for clock in tight if not _is_host(clock) or clock in move.last}
-
-
-def _is_host(clock: Clock) -> bool:
-    return isinstance(clock, Lane) and clock.kind == "host"
+    return {clock for clock in tight if not is_host(clock) or clock in move.last}
 
 
 def _tuple(begins: int | tuple[int, ...]) -> tuple[int, ...]:

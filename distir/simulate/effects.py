@@ -92,22 +92,12 @@ class Effect:
             self.taxes,
         )
 
-    def move(self, flow: DataFlow | None) -> Step:
-        """Its effect on clocks: itself, if only its devices matter."""
-        if flow is None:
-            if not self.issue:
-                return self
-            return occupation(self.devices, self.ticks, self.communicates, issue=self.issue)
-        return occupation(
-            self.devices,
-            self.ticks,
-            self.communicates,
-            on=flow.stream,
-            issue=self.issue,
-            taxes=self.taxes,
-            awaited=flow.awaited,
-            made=flow.made,
-        )
+    def move(self, on: str | None = None) -> Step:
+        """Its effect on clocks: itself, if only its devices matter. `on`: its stream, if values synchronise it."""
+        if on is None and not self.issue:
+            return self
+        taxes = self.taxes if on else ()
+        return occupation(self.devices, self.ticks, self.communicates, on or "", self.issue, taxes)
 
 
 @dataclass(frozen=True, slots=True)

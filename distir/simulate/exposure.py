@@ -16,26 +16,35 @@ summarised and inlined calls give the same shares to the last bit.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 
-from distir.simulate.algebra.clocks import Clock, Clocks, of_device
+from distir.simulate.algebra.clocks import Clock, Summary, run, run_op
+from distir.simulate.algebra.lanes import allowed
 from distir.simulate.body import Body
-from distir.simulate.descent import EventPlace, Run
+
+Interval = tuple[int, int]
+"""From when and until when, in ticks."""
 
 
-class StreamActivity(IntEnum):
-    """The activities of a device; of simultaneous ones, the first counts."""
+@dataclass(slots=True)
+class StreamIntervals:
+    """When a stream computes, communicates, and waits for a host, in order. Intervals without a gap are one."""
 
-    COMPUTES, COMMUNICATES, WAITS_FOR_HOST = range(3)
+    computes: list[Interval] = field(default_factory=list[Interval])
+    communicates: list[Interval] = field(default_factory=list[Interval])
+    waits_for_host: list[Interval] = field(default_factory=list[Interval])
 
-
-Piece = tuple[int, int, StreamActivity]
-"""From when and until when a stream is occupied, or waits for a host, in ticks."""
-
-Pieces = Mapping[Clock, list[Piece]]
-"""By stream, in order. What follows without a gap and is of one kind is one piece."""
+    def add(self, start: int, end: int, communicates: bool, since: int | None = None) -> None:
+        """Add what runs next; `since`: from when on it would, were its host done."""
+        if since is not None and since < start:
+            self.waits_for_host.append((since, start))
+        own = self.communicates if communicates else self.computes
+        if own and own[-1][1] == start:
+            own[-1] = own[-1][0], end
+        elif end > start:
+            own.append((start, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,128 +56,97 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
-    """For how many ticks a device computes, communicates without computing, and does neither but wait for a host."""
+class DeviceActivity:
+    """For how many ticks a device computes, communicates, and does either of these."""
 
     computes: int
-    exposed: int
-    waits_for_host: int
+    communicates: int
+    busy: int
+
+    @classmethod
+    def of(cls, streams: Collection[StreamIntervals]) -> DeviceActivity:
+        """That of a device with several streams."""
+        computes = [*chain.from_iterable(stream.computes for stream in streams)]
+        communicates = [*chain.from_iterable(stream.communicates for stream in streams)]
+        return cls(covered(computes), covered(communicates), covered(computes + communicates))
 
 
-def exposure(pieces: Pieces, busy: Clocks, communication: Clocks, latency: int, devices: Collection[int]) -> Exposure:
-    """The shares for one run of a body.
+IDLE = DeviceActivity(0, 0, 0)
 
-    `busy`, `communication` and `latency` are in ticks, the first two by stream; `pieces`: what occupies the streams of
-    devices that have several; `devices`: those of the program.
-    """
-    idle = exposed = 0
-    for own in by_device(busy, devices).values():
-        if len(own) <= 1:
-            computes = sum(busy.get(stream, 0) - communication.get(stream, 0) for stream in own)
-            communicates = sum(communication.get(stream, 0) for stream in own)
-        else:
-            laid = laid_beside([pieces[stream] for stream in own])
-            computes, communicates = laid.computes, laid.exposed
-        idle += latency - computes - communicates
-        exposed += communicates
+
+def exposure(devices: Collection[DeviceActivity], latency: int) -> Exposure:
+    """The shares of the program's devices, for one run of a body that takes `latency` ticks."""
     whole = latency * len(devices)
-    return Exposure(idle / whole, exposed / whole) if whole else Exposure(0.0, 0.0)
+    if not whole:
+        return Exposure(0.0, 0.0)
+    busy, exposed = sum(each.busy for each in devices), sum(each.busy - each.computes for each in devices)
+    return Exposure((whole - busy) / whole, exposed / whole)
 
 
-def by_device(busy: Collection[Clock], devices: Collection[int]) -> dict[int, list[Clock]]:
-    """By device: those of its streams that are used."""
-    found: dict[int, list[Clock]] = {device: [] for device in devices}
-    for stream in busy:
-        device = of_device(stream)
-        if device in found:
-            found[device].append(stream)
-    return found
+def waits_for_host(streams: Collection[StreamIntervals]) -> int:
+    """For how many ticks a device does nothing but wait for its host, given its streams."""
+    busy = [*chain.from_iterable(stream.computes + stream.communicates for stream in streams)]
+    return covered([*busy, *chain.from_iterable(stream.waits_for_host for stream in streams)]) - covered(busy)
 
 
-def laid_beside(streams: Iterable[list[Piece]]) -> Laid:
-    """The activity of a device, given those of its streams."""
-    moments = [(at, by, kind) for pieces in streams for a, b, kind in pieces for at, by in ((a, 1), (b, -1))]
-    moments.sort()
-    doing, total, before = [0] * len(StreamActivity), [0] * len(StreamActivity), 0
-    for moment, by, kind in moments:
-        for at in StreamActivity:
-            if doing[at]:
-                total[at] += moment - before
-                break
-        doing[kind] += by
-        before = moment
-    return Laid(*total)
-
-
-def hidden(stream: Iterable[Piece], others: Iterable[list[Piece]]) -> int:
+def hidden(stream: StreamIntervals, others: Iterable[StreamIntervals]) -> int:
     """For how many ticks of those that a stream is occupied another stream of its device computes."""
-    occupied = [piece for piece in stream if piece[2] is not StreamActivity.WAITS_FOR_HOST]
-    moments = [(at, by, 0) for a, b, _ in occupied for at, by in ((a, 1), (b, -1))]
-    computing = [piece for pieces in others for piece in pieces if piece[2] is StreamActivity.COMPUTES]
-    moments += [(at, by, 1) for a, b, _ in computing for at, by in ((a, 1), (b, -1))]
-    moments.sort()
-    open_now, total, before = [0, 0], 0, 0
-    for moment, by, which in moments:
-        total += moment - before if all(open_now) else 0
-        open_now[which] += by
-        before = moment
+    occupied = stream.computes + stream.communicates
+    computing = [*chain.from_iterable(other.computes for other in others)]
+    return covered(occupied) + covered(computing) - covered(occupied + computing)
+
+
+def covered(intervals: Collection[Interval]) -> int:
+    """How many ticks lie in any of the intervals."""
+    total = until = 0
+    for start, end in sorted(intervals):
+        if end > until:
+            total += end - max(start, until)
+            until = end
     return total
 
 
-def pieces_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Pieces:
-    """The events that occupy these streams, and with `hosts` those that wait for hosts."""
-    found: dict[Clock, list[Piece]] = {stream: [] for stream in streams}
-    for stream, start, end, kind in _occupied(body, streams, hosts):
-        own = found[stream]
-        if own and own[-1][1:] == (start, kind):
-            own[-1] = own[-1][0], end, kind
+def intervals_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Mapping[Clock, StreamIntervals]:
+    """When these streams are occupied, and with `hosts` when they wait for one. Calls of one kind are passed over."""
+    found = {stream: StreamIntervals() for stream in streams}
+    wanted = found.keys()
+    ways = [(body, defaultdict[Clock, int](int), iter(range(len(body.steps))))]
+    while ways:
+        current, clocks, statements = ways[-1]
+        steps, moves = current.steps, current.moves
+        for index in statements:
+            step, move = steps[index], moves[index]
+            if step is None or move is None:
+                continue
+            if not isinstance(step, Body):
+                since = allowed(move, clocks) if hosts else None
+                start = run_op(move, clocks)
+                for stream in move.busy if isinstance(move, Summary) else move.devices:
+                    if stream in wanted:
+                        found[stream].add(start, start + step.ticks, step.communicates, since)
+                continue
+            if wanted.isdisjoint(move.devices):
+                run((move,), clocks)
+                continue
+            communicates = _communicates(step)
+            if communicates is None:
+                inside = current.inside(index, {clock: clocks[clock] for clock in move.devices})
+                run((move,), clocks)
+                ways.append((step, defaultdict(int, inside), iter(range(len(step.steps)))))
+                break
+            start = clocks[move.devices[0]]
+            run((move,), clocks)
+            found[move.devices[0]].add(start, start + move.ticks, communicates)
         else:
-            own.append((start, end, kind))
+            ways.pop()
     return found
 
 
-def _occupied(body: Body, streams: Collection[Clock], hosts: bool) -> Iterator[tuple[Clock, int, int, StreamActivity]]:
-    """All that takes time on streams, in program order. Calls of one kind are passed over."""
-    wanted = set(streams)
-    root = Run(body, defaultdict(int))
-    ways = [(root, iter(range(len(root.begins))))]
-    while ways:
-        current, statements = ways[-1]
-        for statement in statements:
-            group, step = current.groups[statement], current.body.steps[statement]
-            if wanted.isdisjoint(group):
-                continue
-            if isinstance(step, Body):
-                kind = _kind(step)
-                if kind is None:
-                    entered = current.enter(statement)
-                    ways.append((entered, iter(range(len(entered.begins)))))
-                    break
-                (start,) = current.clocks(statement).values()
-                for stream in group:  # one
-                    yield stream, start, start + step.summary.ticks, kind
-                continue
-            place = EventPlace(current, statement)
-            start, effect = place.start, place.effect
-            kind = StreamActivity.COMMUNICATES if effect.communicates else StreamActivity.COMPUTES
-            since = place.allowed if hosts else start
-            for stream in place.streams:
-                if stream in wanted:
-                    if since < start:
-                        yield stream, since, start, StreamActivity.WAITS_FOR_HOST
-                    if effect.ticks:
-                        yield stream, start, start + effect.ticks, kind
-        else:
-            ways.pop()
-
-
-def _kind(body: Body) -> StreamActivity | None:
-    """The single kind of all ops of a body; None if there are several kinds, or waits."""
+def _communicates(body: Body) -> bool | None:
+    """Whether all ops of a body on one device communicate; None if some do, if there are several devices, or waits."""
     summary = body.summary
     if len(summary.devices) != 1:
         return None
     device = summary.devices[0]
     communicates = summary.communication.get(device, 0)
-    if communicates not in (0, summary.busy[device]):
-        return None
-    return StreamActivity.COMMUNICATES if communicates else StreamActivity.COMPUTES
+    return None if communicates not in (0, summary.busy[device]) else bool(communicates)

@@ -67,7 +67,7 @@ class PendingOps:
         if not depends:
             return []
         known = [depends[s] for s in storages if s in depends]
-        return sorted({number for own in known for number in own if number not in self.settled}) if known else []
+        return sorted(frozenset[int]().union(*known).difference(self.settled)) if known else []
 
     def settle(self, index: int, storages: Iterable[int]) -> None:
         """A statement waits for all that these depend on."""
@@ -121,10 +121,10 @@ class PendingOps:
         for number in callee.left:
             place[number] = len(self.pendings)
             self.pendings.append(Pending(index, tuple([ours[s] for s in callee.pendings[number].uses])))
-        for storage, mine in ours.items():
-            found = callee.unsettled((storage,)) if storage in callee.depends else []
+        for storage in callee.depends.keys() & ours.keys():
+            found = callee.unsettled((storage,))
             if found:
-                self.depends[mine] = frozenset([place[number] for number in found])
+                self.depends[ours[storage]] = frozenset([place[number] for number in found])
 
     @property
     def left(self) -> list[int]:

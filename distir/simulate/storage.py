@@ -7,6 +7,7 @@ means the same as its inlined body, so only ops use storages, in callees too; a 
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,8 +24,6 @@ from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 
 STATEMENTS_BETWEEN_PAUSES = 1_000
-
-NONE = frozenset[str]()
 
 
 def go_on() -> None:
@@ -86,7 +85,7 @@ class Storages:
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
         same = ("last_uses", "last_used", "widths", "used_parameters", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
-        vars(found).update({name: vars(self)[name] for name in ("used_on", "crossing") if name in vars(self)})
+        vars(found).update({name: vars(self)[name] for name in ("by_stream", "crossing") if name in vars(self)})
         return found
 
     @cached_property
@@ -126,60 +125,64 @@ class Storages:
         returned = set(self.returned)
         return tuple([s for s in dict.fromkeys(uses) if s >= self.parameters and s not in returned])
 
-    @cached_property
-    def used_on(self) -> Mapping[int, Set[str]]:
-        """By storage: the streams of the ops that use it and occupy a device, in calls too."""
-        found: dict[int, Set[str]] = {}
-        for index, statement in enumerate(self.statements):
-            if isinstance(statement, Called):
-                used = statement.callee.used_on
-                for parameter, ours in enumerate(statement.arguments):
-                    if parameter in used:
-                        found[ours] = found.get(ours, NONE) | used[parameter]
-            elif statement is not None and statement.devices:
-                stream = frozenset((self.streams.get(index, ""),))
-                for storage in self.operands[index]:
-                    found[storage] = found.get(storage, NONE) | stream
-        return found
+    @property
+    def users(self) -> Mapping[str, Set[int]]:
+        """By stream: the storages that ops on it use which occupy a device, in calls too."""
+        return self.by_stream[0]
+
+    @property
+    def makers(self) -> Mapping[str, Set[int]]:
+        """By stream: the storages, made here or in a call, that an op on it makes."""
+        return self.by_stream[1]
 
     @cached_property
-    def made_on(self) -> Mapping[int, str]:
-        """By storage that is made here or in a call: the stream of the op that makes it."""
-        found: dict[int, str] = {}
-        for index, statement in enumerate(self.statements):
+    def by_stream(self) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+        """`users` and `makers`."""
+        users, makers = defaultdict[str, set[int]](set), defaultdict[str, set[int]](set)
+        on = self.streams
+        used, made = users[""], makers[""]  # of the compute stream, which most ops are on
+        for index, (statement, created) in enumerate(zip(self.statements, self.created, strict=True)):
+            if statement is None:
+                continue
             if isinstance(statement, Called):
-                callee = statement.callee
-                made: Mapping[int, str] = callee.made_on if callee.streamed else {}
-                found.update((ours, made.get(s, "")) for s, ours in zip(callee.made, self.created[index], strict=True))
-            elif statement is not None:
-                stream = self.streams.get(index, "")
-                for storage in self.created[index]:
-                    if storage >= self.parameters:
-                        found.setdefault(storage, stream)
-        return found
+                callee, arguments = statement.callee, statement.arguments
+                for stream, storages in callee.users.items():
+                    users[stream].update([arguments[s] for s in storages if s < len(arguments)])
+                ours = dict(zip(callee.made, created, strict=True))
+                for stream, storages in callee.makers.items() if callee.streamed else ():
+                    makers[stream].update([ours.pop(s) for s in storages if s in ours])
+                made.update(ours.values())
+                continue
+            if statement.devices:
+                (users[on[index]] if index in on else used).update(self.operands[index])
+            (makers[on[index]] if index in on else made).update(own_of(statement, created))
+        for storages in (*users.values(), *makers.values()):
+            storages.discard(NO_STORAGE)
+        return dict(users), dict(makers)
 
     @cached_property
     def crossing(self) -> frozenset[int]:
         """The storages made here, or in a call, that are used here on streams which have not waited for them there."""
         if not self.streamed:
             return frozenset()
-        behind = {ours: callee.behind(theirs) for callee, theirs, ours in self._created_in_calls()}
-        made = self.made_on
-        return frozenset(
-            s for s, streams in self.used_on.items() if s in made and not streams <= behind.get(s, {made[s]})
-        )
-
-    def _created_in_calls(self) -> Iterator[tuple[Storages, int, int]]:
+        behind = {stream: set(made) for stream, made in self.makers.items()}
+        made = set[int]().union(*behind.values())
         for index, statement in enumerate(self.statements):
             if isinstance(statement, Called) and self.created[index]:
                 callee = statement.callee
-                yield from (
-                    (callee, theirs, ours) for theirs, ours in zip(callee.made, self.created[index], strict=True)
-                )
+                ours = dict(zip(callee.made, self.created[index], strict=True))
+                for stream, used in callee.users.items():
+                    behind.setdefault(stream, set()).update([ours[s] for s in used if s in ours])
+        return frozenset[int]().union(*(used & made - behind.get(stream, set()) for stream, used in self.users.items()))
 
     def behind(self, storage: int) -> Set[str]:
         """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
-        return {self.made_on.get(storage, "")} | self.used_on.get(storage, NONE)
+        made = [stream for stream, storages in self.makers.items() if storage in storages]
+        return {*(made or ("",)), *self.used_on(storage)}
+
+    def used_on(self, storage: int) -> Set[str]:
+        """The streams of the ops that use a storage and occupy a device, in calls too."""
+        return {stream for stream, storages in self.users.items() if storage in storages}
 
     @cached_property
     def widths(self) -> list[int]:
@@ -284,7 +287,7 @@ class StorageMap:
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         if self.has_streams:
-            _ = known.used_on, known.crossing
+            _ = known.by_stream, known.crossing
         return known
 
     @cached_property
@@ -329,7 +332,7 @@ class StorageMap:
                     found.streamed = True
                 first = len(found.sizes)
                 created = create(found, done, operands)
-                if found.streamed or found.held.depends:
+                if statement.stream or not found.held.depends.keys().isdisjoint(operands):
                     _hold(found, index, done, operands, [s for s in created if s >= first])
                 if done.shares:
                     found.viewed.update(_viewed(found, done, created))
@@ -396,6 +399,13 @@ def _hold(found: Storages, index: int, effect: Effect, operands: Leaves, made: l
         found.held.start(index, operands, made)
     else:
         found.held.settle(index, operands)
+
+
+def own_of(effect: Effect, created: Leaves) -> Leaves:
+    """Of the leaves of an op's results those with memory of their own; `NO_STORAGE` is that of host values."""
+    if not effect.shares:
+        return created
+    return tuple([s for s, shared in zip(created, effect.shares, strict=True) if shared is None])
 
 
 def create(found: Storages, effect: Effect, operands: Leaves) -> Leaves:

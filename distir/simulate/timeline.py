@@ -31,21 +31,21 @@ from distir.simulate.algebra.clocks import (
     rebind,
     retreat,
     run,
-    start_of,
+    run_op,
     totals,
 )
 from distir.simulate.body import Body
 from distir.simulate.descent import Descent, EventPlace, Path
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.exposure import (
+    IDLE,
+    DeviceActivity,
     Exposure,
-    Pieces,
-    StreamActivity,
-    by_device,
+    StreamIntervals,
     exposure,
     hidden,
-    laid_beside,
-    pieces_of,
+    intervals_of,
+    waits_for_host,
 )
 
 
@@ -190,23 +190,23 @@ class Timeline:
     @cached_property
     def busy(self) -> dict[int, float]:
         """By device: seconds that ops occupy it, on whichever stream."""
-        return {device: to_seconds(ticks) for device, ticks in self._occupied(self._busy).items()}
+        return {device: to_seconds(found.busy) for device, found in self._activities.items()}
 
     @cached_property
     def communication(self) -> dict[int, float]:
         """By device: seconds in which communication occupies it, whatever else does."""
-        found = self._occupied(self._communication, [StreamActivity.COMMUNICATES])
-        return {device: to_seconds(ticks) for device, ticks in found.items()}
+        return {device: to_seconds(found.communicates) for device, found in self._activities.items()}
 
-    def _occupied(self, sums: Clocks, kinds: Collection[StreamActivity] = tuple(StreamActivity)) -> dict[int, int]:
-        """By device: for how long it does what is of these kinds, of which `sums` has the total by stream."""
-        found: dict[int, int] = {}
+    @cached_property
+    def _activities(self) -> dict[int, DeviceActivity]:
+        """By device: what it does. For a device with one stream the sums in call summaries suffice."""
+        found: dict[int, DeviceActivity] = {}
         for device, streams in self.streams.items():
             if len(streams) == 1:
-                found[device] = sums.get(streams[0], 0)
-                continue
-            laid = laid_beside([[p for p in self._pieces[stream] if p[2] in kinds] for stream in streams])
-            found[device] = laid.computes + laid.exposed
+                busy, communicates = self._busy.get(streams[0], 0), self._communication.get(streams[0], 0)
+                found[device] = DeviceActivity(busy - communicates, communicates, busy)
+            else:
+                found[device] = DeviceActivity.of([self._intervals[stream] for stream in streams])
         return found
 
     @cached_property
@@ -216,8 +216,8 @@ class Timeline:
         for own in self.streams.values():
             for stream in own:
                 if isinstance(stream, Lane):
-                    others = [self._pieces[other] for other in own if other != stream] if len(own) > 1 else []
-                    aside = hidden(self._pieces[stream], others) if others else 0
+                    others = [self._intervals[other] for other in own if other != stream]
+                    aside = hidden(self._intervals[stream], others) if others else 0
                     found.setdefault(stream.stream, []).append((self._busy[stream], aside))
         return {
             name: NamedStream(len(pairs), *(to_seconds(sum(ticks)) for ticks in zip(*pairs, strict=True)))
@@ -225,11 +225,11 @@ class Timeline:
         }
 
     @cached_property
-    def _pieces(self) -> Pieces:
-        """The events on the streams of devices that have several; with waits for hosts, where these are followed."""
+    def _intervals(self) -> Mapping[Clock, StreamIntervals]:
+        """The streams of devices that have several; with waits for hosts, where these are followed."""
         if self.has_hosts and not self.is_long:
             return self._with_waits
-        return pieces_of(self.body, [s for own in self.streams.values() if len(own) > 1 for s in own])
+        return intervals_of(self.body, [s for own in self.streams.values() if len(own) > 1 for s in own])
 
     @property
     def latency(self) -> float:
@@ -243,8 +243,7 @@ class Timeline:
 
     def exposure(self, devices: Collection[int]) -> Exposure:
         """How much of the time of the program's devices is unused, and how much goes into exposed communication."""
-        shared = any(len(own) > 1 for own in by_device(self._busy, devices).values())
-        return exposure(self._pieces if shared else {}, self._busy, self._communication, self.finish, devices)
+        return exposure([self._activities.get(device, IDLE) for device in devices], self.finish)
 
     def host_bound(self, devices: Collection[int]) -> float | None:
         """The share of (devices × latency) in which devices wait for nothing but hosts; None if there are too many ops.
@@ -255,14 +254,13 @@ class Timeline:
             return 0.0
         if self.is_long:
             return None
-        streams = by_device(self._busy, devices).values()
-        waits = sum(laid_beside([self._with_waits[stream] for stream in own]).waits_for_host for own in streams)
-        return waits / (self.finish * len(devices))
+        own = [[self._with_waits[stream] for stream in self.streams.get(device, ())] for device in devices]
+        return sum(map(waits_for_host, own)) / (self.finish * len(devices))
 
     @cached_property
-    def _with_waits(self) -> Pieces:
-        """The events on all streams, and their waits for hosts: one walk over the program gives all shares."""
-        return pieces_of(self.body, self._busy, hosts=True)
+    def _with_waits(self) -> Mapping[Clock, StreamIntervals]:
+        """All streams, with their waits for hosts: one walk over the program gives all shares."""
+        return intervals_of(self.body, self._busy, hosts=True)
 
     @cached_property
     def descent(self) -> Descent:
@@ -354,23 +352,7 @@ class Timeline:
     def _starts(self) -> list[int]:
         """By event: when it starts, in ticks."""
         clocks: Clocks = defaultdict(int)
-        starts: list[int] = []
-        for move in self._moves:
-            if isinstance(move, Summary):
-                starts.append(start_of(move, clocks))
-                run((move,), clocks)
-                continue
-            group = move.devices
-            if len(group) == 1:
-                start = clocks[group[0]]
-                clocks[group[0]] = start + move.ticks
-            else:
-                start = max([clocks[device] for device in group])
-                end = start + move.ticks
-                for device in group:
-                    clocks[device] = end
-            starts.append(start)
-        return starts
+        return [run_op(move, clocks) for move in self._moves]
 
 
 def _flatten(body: Body) -> list[Effect]:

@@ -68,6 +68,7 @@ def test_a_summary_holds_the_longest_chain_between_any_two_devices(flat):
         delays = {start: summary.ticks} if len(summary.devices) == 1 else {}
         for device, row, ticks in summary.ends:
             delays.update((device, delay + ticks) for source, delay in summary.rows[row] if source == start)
+        delays.update((device, ticks) for device, ticks in summary.shifts if device == start)
         assert delays == {device: end - far for device, end in chains.items() if end >= far}
 
 

@@ -81,6 +81,8 @@ class Summary:
     """With several: moments of the body, each by what it waits for."""
     ends: tuple[tuple[Clock, int, int], ...]
     """With several: by device, the row that it ends after, and how many ticks after that; not of those unchanged."""
+    shifts: tuple[tuple[Clock, int], ...]
+    """With several: devices that end so many ticks after they begin, whatever the others do."""
     busy: Clocks
     communication: Clocks
     """By device: ticks that communication ops occupy it."""
@@ -112,13 +114,13 @@ def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
                 last[device] = events
             events += 1
     if len(devices) == 1:
-        return Summary(devices, busy[devices[0]], (), (), busy, communication, last, events, None)
-    rows, ends = _rows(steps, devices, inner)
+        return Summary(devices, busy[devices[0]], (), (), (), busy, communication, last, events, None)
+    rows, ends, shifts = _rows(steps, devices, inner)
     if inner:
         devices = tuple([device for device in devices if device not in inner])
         last = {device: number for device, number in last.items() if device not in inner}
     inline = _inline(steps, len(devices) + sum(map(len, rows)))
-    return Summary(devices, 0, rows, ends, busy, communication, last, events, inline)
+    return Summary(devices, 0, rows, ends, shifts, busy, communication, last, events, inline)
 
 
 def power(summary: Summary, times: int) -> Summary:
@@ -181,6 +183,7 @@ def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
         summary.ticks,
         tuple([tuple([(names[device], ticks) for device, ticks in row]) for row in summary.rows]),
         tuple([(names[device], row, ticks) for device, row, ticks in summary.ends]),
+        tuple([(names[device], ticks) for device, ticks in summary.shifts]),
         by_device(summary.busy),
         by_device(summary.communication),
         by_device(summary.last),
@@ -244,6 +247,23 @@ def start_of(event: Step, clocks: Mapping[Clock, int]) -> int:
     return max([clocks[device] for device in event.devices])
 
 
+def run_op(event: Step, clocks: Clocks) -> int:
+    """Run one op, alone or as `lanes.occupation` gives it: move the clocks on, and say when it starts."""
+    if isinstance(event, Summary):
+        moments = [max([clocks[clock] + ticks for clock, ticks in row]) for row in event.rows]
+        for clock, row, ticks in event.ends:
+            clocks[clock] = moments[row] + ticks
+        for clock, ticks in event.shifts:
+            clocks[clock] += ticks
+        return moments[0]
+    group = event.devices
+    start = clocks[group[0]] if len(group) == 1 else max([clocks[device] for device in group])
+    end = start + event.ticks
+    for device in group:
+        clocks[device] = end
+    return start
+
+
 def ends_on(step: Step) -> Collection[Clock]:
     """The clocks that some event of a step ends on."""
     return step.last if isinstance(step, Summary) else step.devices
@@ -257,6 +277,8 @@ def advance(summary: Summary, clocks: Clocks) -> None:
     moments = [max([clocks[device] + ticks for device, ticks in row]) for row in summary.rows]
     for device, row, ticks in summary.ends:
         clocks[device] = moments[row] + ticks
+    for device, ticks in summary.shifts:
+        clocks[device] += ticks
 
 
 def retreat(steps: Iterable[Step], latest: Clocks) -> None:
@@ -283,6 +305,7 @@ def _retreat(summary: Summary, latest: Clocks) -> None:
     # A device that is waited for, and stays as it was, must be done for those who wait for it later, too.
     unchanged = set(summary.devices).difference([device for device, _, _ in summary.ends])
     begins: Clocks = {device: latest[device] for device in unchanged}
+    begins.update([(device, latest[device] - ticks) for device, ticks in summary.shifts])
     for row, moment in moments.items():
         for device, ticks in summary.rows[row]:
             begin = moment - ticks
@@ -317,9 +340,10 @@ def _inline(steps: Sequence[Step], cost: int) -> tuple[ClockEvent, ...] | None:
 
 def _rows(
     steps: Iterable[Step], devices: Sequence[Clock], inner: Collection[Clock]
-) -> tuple[tuple[Row, ...], tuple[tuple[Clock, int, int], ...]]:
-    """Run a body on clocks that are not known, each a row and an offset; gives the rows and the ends of devices."""
-    clocks: dict[Clock, tuple[Row, int]] = {device: (((device, 0),), 0) for device in devices}
+) -> tuple[tuple[Row, ...], tuple[tuple[Clock, int, int], ...], tuple[tuple[Clock, int], ...]]:
+    """Run a body on clocks that are not known, each a row and an offset; gives the rows, ends and shifts of devices."""
+    own: dict[Clock, Row] = {device: ((device, 0),) for device in devices}
+    clocks: dict[Clock, tuple[Row, int]] = {device: (row, 0) for device, row in own.items()}
     for step in steps:
         group = step.devices
         if len(group) == 1:
@@ -330,6 +354,9 @@ def _rows(
             for device, number, ticks in step.ends:
                 row, offset = moments[number]
                 clocks[device] = (row, offset + ticks)
+            for device, ticks in step.shifts:
+                row, offset = clocks[device]
+                clocks[device] = (row, offset + ticks)
         else:
             row, offset = _join([(*clocks[device], step.ticks) for device in group])
             for device in group:
@@ -338,11 +365,17 @@ def _rows(
     rows: list[Row] = []
     for device in inner:
         clocks.pop(device, None)
-    for row, _ in clocks.values():
+    ends: list[tuple[Clock, int, int]] = []
+    shifts: list[tuple[Clock, int]] = []
+    for device, (row, offset) in clocks.items():
+        if row is own[device]:
+            shifts.append((device, offset))
+            continue
         if id(row) not in numbers:
             numbers[id(row)] = len(rows)
             rows.append(row)
-    return tuple(rows), tuple((device, numbers[id(row)], offset) for device, (row, offset) in clocks.items())
+        ends.append((device, numbers[id(row)], offset))
+    return tuple(rows), tuple(ends), tuple(shifts)
 
 
 def _join(clocks: Sequence[tuple[Row, int, int]]) -> tuple[Row, int]:

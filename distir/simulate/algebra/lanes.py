@@ -12,19 +12,22 @@ is never ready later than its own stream. Knows no ops and no functions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
-from distir.simulate.algebra.clocks import Clock, Lane, Row, Summary
+from distir.simulate.algebra.clocks import Clock, Lane, Step, Summary, start_of
 
 BLOCKING = -1
 """In place of the ticks that issuing takes: the host waits until the op has ended."""
 
 
+@lru_cache(maxsize=1 << 12)
 def host(device: int) -> Lane:
     """The host of a device: when it has issued what came so far."""
     return Lane("host", device)
 
 
+@lru_cache(maxsize=1 << 16)
 def ready(storage: int) -> Lane:
     """When the value in a storage is there."""
     return Lane("ready", storage)
@@ -35,47 +38,70 @@ def stream(device: int, name: str) -> Clock:
     return Lane("stream", device, name) if name else device
 
 
+def is_host(clock: Clock) -> bool:
+    """Whether a clock is a host's."""
+    return isinstance(clock, Lane) and clock.kind == "host"
+
+
 @lru_cache(maxsize=1 << 16)
 def occupation(
     devices: tuple[int, ...],
     ticks: int,
     communicates: bool,
-    *,
     on: str = "",
     issue: tuple[int, ...] = (),
     taxes: tuple[int, ...] = (),
-    awaited: tuple[int, ...] = (),
-    made: tuple[int, ...] = (),
 ) -> Summary:
-    """An op on a stream. Its first row is when it starts; what ends with it ends so many ticks after that row.
+    """An op on a stream. Its row is when it starts; what ends with it ends so many ticks after that row.
 
     `issue`: by device, how long its host takes to issue it, or `BLOCKING`; `taxes`: by device, how much later its
-    compute stream gets on if this runs beside it; `awaited` and `made`: the storages whose values it waits for, and
-    those of its results that others wait for.
+    compute stream gets on if this runs beside it.
     """
     lanes = [stream(device, on) for device in devices]
     start = [(lane, 0) for lane in lanes]
     start += [(host(device), max(spent, 0)) for device, spent in zip(devices, issue, strict=False)]
-    start += [(ready(storage), 0) for storage in awaited]
-    outputs = [*lanes, *map(ready, made)]
+    outputs = [*lanes]
     outputs += [host(device) for device, spent in zip(devices, issue, strict=False) if spent == BLOCKING]
-    rows: list[Row] = [tuple(start)]
     ends = [(lane, 0, ticks) for lane in outputs]
     delayed = [(host(device), spent) for device, spent in zip(devices, issue, strict=False) if spent != BLOCKING]
-    delayed += [(device, tax) for device, tax in zip(devices, taxes if on else (), strict=False) if tax]
-    for lane, delay in delayed:
-        ends.append((lane, len(rows), delay))
-        rows.append(((lane, 0),))
-    touched = dict.fromkeys([*[lane for row in rows for lane, _ in row], *[lane for lane, _, _ in ends]])
+    delayed += [(device, tax) for device, tax in zip(devices, taxes, strict=False) if tax]
+    touched = dict.fromkeys([*[lane for lane, _ in start], *outputs, *[lane for lane, _ in delayed]])
     busy = dict.fromkeys(lanes, ticks)
     return Summary(
         tuple(touched),
         ticks,
-        tuple(rows),
+        (tuple(start),),
         tuple(ends),
+        tuple(delayed),
         busy,
         busy if communicates else {},
         dict.fromkeys(outputs, 0),
         1,
         None,
     )
+
+
+def synchronised(op: Summary, awaited: tuple[int, ...], made: tuple[int, ...]) -> Summary:
+    """The same where the op also waits for the values in some storages, and others wait for what it makes in some."""
+    if not awaited and not made:
+        return op
+    waits, makes = [*map(ready, awaited)], [*map(ready, made)]
+    return Summary(
+        (*op.devices, *waits, *makes),
+        op.ticks,
+        ((*op.rows[0], *[(lane, 0) for lane in waits]),),
+        (*op.ends, *[(lane, 0, op.ticks) for lane in makes]),
+        op.shifts,
+        op.busy,
+        op.communication,
+        {**op.last, **dict.fromkeys(makes, 0)},
+        1,
+        None,
+    )
+
+
+def allowed(op: Step, clocks: Mapping[Clock, int]) -> int:
+    """When its streams and its operands would let an op start: where it starts later, it waits for a host."""
+    if not isinstance(op, Summary):
+        return start_of(op, clocks)
+    return max([clocks[clock] for clock, _ in op.rows[0] if clock in op.last or not is_host(clock)])

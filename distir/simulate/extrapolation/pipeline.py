@@ -336,11 +336,11 @@ def _with_powers(
 
 
 def _alone(step: Effect | Body) -> Step:
-    return step.summary if isinstance(step, Body) else step.move(None)
+    return step.summary if isinstance(step, Body) else step.move()
 
 
 def _block(step: Effect, taken: usage.Sized, given: usage.Sized) -> StatementBlock:
-    return StatementBlock(step, use_of_op(step, taken, given), step.move(None) if step.devices else None)
+    return StatementBlock(step, use_of_op(step, taken, given), step.move() if step.devices else None)
 
 
 def _parameters(known: Simulation, arguments: Sequence[Value]) -> list[tuple[int, int]]:

@@ -82,4 +82,4 @@ def _renaming(following: Mapping[int, int]) -> list[Step]:
     lanes = dict.fromkeys(ready(storage) for pair in following.items() for storage in pair)
     rows = tuple([((ready(later), 0),) for later in following.values()])
     ends = tuple([(ready(storage), row, 0) for row, storage in enumerate(following)])
-    return [Summary(tuple(lanes), 0, rows, ends, {}, {}, {}, 0, None)]
+    return [Summary(tuple(lanes), 0, rows, ends, (), {}, {}, {}, 0, None)]
