@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from distir.ir import Attributes, Dense, DimensionError, Literal, TensorType
@@ -104,8 +105,8 @@ def _made(
     algebra: Algebra, op: Op, lifted: Lifted, operands: Sequence[TermPiece | None], results: Sequence[Value]
 ) -> list[TermPiece]:
     """The pieces of the op's results. Raises Unproved for a partial sum where the sum is needed."""
-    values = [None if piece is None else piece.value for piece in operands]
-    linear = _linear(op, values)
+    values = tuple([None if piece is None else piece.value for piece in operands])
+    linear, dtypes, key = _of_values(op, lifted.attrs, values)
     partial = [i for i, piece in enumerate(lifted.operands) if piece is not None and piece.is_partial]
     if len(partial) > 1 or (partial and partial[0] not in linear):
         raise Unproved(_needs_sum(algebra, op, partial))
@@ -122,9 +123,7 @@ def _made(
                 algebra.laws[FACTORS] = None
             scale *= c
         forms.append(form)
-    dtypes = tuple([None if v is None else _dtype(v) for v in values])
     shapes = tuple([None if piece is None else piece.whole for piece in lifted.operands])
-    key = tuple(sorted((name, identity(value)) for name, value in lifted.attrs.items()))
     groups: dict[Addends, list[Term]] = {(): []}
     if partial:
         groups = {}
@@ -154,6 +153,15 @@ def _made(
         made = TermPiece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms))
         found.append(greatest_over(algebra, made, lifted.greatest[j]) if lifted.greatest[j] else made)
     return found
+
+
+@lru_cache(maxsize=1 << 12)  # shards, replicas and microbatches repeat
+def _of_values(
+    op: Op, attrs: Attributes, values: tuple[Value, ...]
+) -> tuple[frozenset[int], tuple[str | None, ...], tuple[tuple[str, object], ...]]:
+    """The operands in each of which an op is linear, their element types, and what tells its attributes apart."""
+    dtypes = tuple([None if v is None else _dtype(v) for v in values])
+    return _linear(op, values), dtypes, tuple(sorted((name, identity(value)) for name, value in attrs.items()))
 
 
 def _lifted(
