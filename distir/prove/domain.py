@@ -173,9 +173,18 @@ class Relations(Domain):
         return self.of_op(definition, op.attrs, vs, count)
 
     def of_op(
-        self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int, has_rule: bool = True
+        self,
+        op: Op,
+        attrs: Attributes,
+        vs: tuple[TermPiece | None, ...],
+        count: int,
+        has_rule: bool = True,
+        linear: frozenset[int] = frozenset(),
     ) -> tuple[TermPiece, ...]:
-        """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
+        """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one.
+
+        `linear`: operands in which it is linear, besides those that the op names.
+        """
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
         if op.family == "group" or represented(op.name, attrs) is not None:  # what is known is so of the first device
@@ -194,7 +203,7 @@ class Relations(Domain):
             )
             if by_rows is not None:
                 return tuple([valued(piece, w) for piece, w in zip(by_rows, results, strict=True)])
-            return tuple(lift(self.algebra, op, attrs, vs, results))
+            return tuple(lift(self.algebra, op, attrs, vs, results, linear))
         except Unproved as reason:
             return self._unknown(op, attrs, vs, results, str(reason))
         except Reject as reject:  # of an op that a rule wrote

@@ -50,9 +50,17 @@ class Lifted:
 
 
 def lift(
-    algebra: Algebra, op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], results: Sequence[Value]
+    algebra: Algebra,
+    op: Op,
+    attrs: Attributes,
+    operands: Sequence[TermPiece | None],
+    results: Sequence[Value],
+    linear: frozenset[int] = frozenset(),
 ) -> list[TermPiece]:
-    """The results of an op on pieces; `results` are their types or values. Raises Unproved."""
+    """The results of an op on pieces; `results` are their types or values. Raises Unproved.
+
+    `linear`: operands in each of which it is linear by itself, besides those that the op names.
+    """
     bound = bind(op, attrs)
     if algebra.sequential:
         algebra.attributes.setdefault(op.name, {})[bound] = None
@@ -64,7 +72,7 @@ def lift(
         lifted = Lifted(bound, shapes, full, none, none, 1.0, tuple(operands), {})
     else:
         lifted = _lifted(algebra, op, bound, operands, results, is_located)
-    return _made(algebra, op, lifted, operands, results)
+    return _made(algebra, op, lifted, operands, results, linear)
 
 
 def _located(
@@ -102,11 +110,17 @@ def _located(
 
 
 def _made(
-    algebra: Algebra, op: Op, lifted: Lifted, operands: Sequence[TermPiece | None], results: Sequence[Value]
+    algebra: Algebra,
+    op: Op,
+    lifted: Lifted,
+    operands: Sequence[TermPiece | None],
+    results: Sequence[Value],
+    more: frozenset[int],
 ) -> list[TermPiece]:
     """The pieces of the op's results. Raises Unproved for a partial sum where the sum is needed."""
     values = tuple([None if piece is None else piece.value for piece in operands])
     linear, dtypes, key = _of_values(op, lifted.attrs, values)
+    linear |= more
     partial = [i for i, piece in enumerate(lifted.operands) if piece is not None and piece.is_partial]
     if len(partial) > 1 or (partial and partial[0] not in linear):
         raise Unproved(_needs_sum(algebra, op, partial))
@@ -313,9 +327,14 @@ def _whole_attributes(
             if piece is None or letter not in own:
                 continue
             axis = own.index(letter)
-            part = places.part(piece.runs[axis], piece.whole[axis])
+            size, length = piece.whole[axis], places.length(piece.runs[axis])
+            part = places.part(piece.runs[axis], size)
             if part is not None:
                 changed.update({name: bound[name] * part[1] for name in names})  # type: ignore[operator]
+                break
+            counted = [(name, count) for name in names if isinstance(count := bound[name], int)]
+            if length and all(not count * size % length for _, count in counted):
+                changed.update({name: count * size // length for name, count in counted})
                 break
     first = Attributes(changed)
     return [first, *(seen for seen in algebra.attributes.get(op.name, ()) if seen != first)]
@@ -408,10 +427,20 @@ def _check(op: Op, found: Layout, split: Mapping[str, tuple[int, Runs]], bound: 
         if found.divided_operands.get(letter):
             raise Unproved(f"`{op.name}` states a size that depends on the part")
         for name in found.divided.get(letter, ()):
-            part = places.part(at, size)
             whole, own = attrs[name], bound[name]
-            if part is None or not isinstance(whole, int) or not isinstance(own, int) or own * part[1] != whole:
+            if not isinstance(whole, int) or not isinstance(own, int) or not _counts(at, size, own, whole):
                 raise Unproved(f"`{name}` of `{op.name}` does not fit the part {places.shown(at)} of {size}")
+
+
+def _counts(at: Runs, size: int, own: int, whole: int) -> bool:
+    """Whether places have `own` of the `whole` equal parts, one after the other, that a dimension consists of."""
+    part = places.part(at, size)
+    if part is not None:
+        return own * part[1] == whole
+    each, rest = divmod(size, whole) if whole else (0, 0)
+    if not each or rest or any(end % each for run in at for end in run):
+        return False
+    return own * each == places.length(at)
 
 
 def _dimension(op: Op, n: int, at: tuple[int, Runs] | None) -> tuple[int, Runs]:
