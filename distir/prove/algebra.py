@@ -123,6 +123,7 @@ class Algebra:
             found = self.sums[name] = len(self.sizes)
             self.sizes.append(size)
             self.names.append(name)
+        assert self.sizes[found] == size
         return found
 
     def added(self, value: Value, pieces: Sequence[tuple[float, TermPiece]]) -> TermPiece:

@@ -244,7 +244,9 @@ class Substitution:
             if not isinstance(name, Through) and name[0] == "formal":
                 found = self.sums[int(name[1])]
             else:
-                found = self.algebra.sum_number(self._named(name), self.algebra.sizes[number])
+                named = self._named(name)
+                of = named.number if isinstance(named, Through) else number  # a formal sum has cells, no addends
+                found = self.algebra.sum_number(named, self.algebra.sizes[of])
             self._numbers[number] = found
         return found
 

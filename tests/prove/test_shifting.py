@@ -128,3 +128,45 @@ def test_what_depends_on_where_places_begin_is_not_looked_for_anywhere_twice(mon
     )
     prove(parse(PARTS), parse(SEQUENTIAL))
     assert tried.count(True) == 1
+
+
+SUMMED = """
+func @main(%x: Tensor[Float32, (8, 4), 1], %d: Tensor[Float32, (8, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
+  %t = Transpose[perm = [1, 0]](%x)
+  %g = MatMul(%t, %d)
+  %y = MatMul(%g, %w)
+  return %y
+}
+"""
+
+ADDENDS = """
+func @times(%g: Tensor[Float32, (4, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
+  %y = MatMul(%g, %w)
+  return %y
+}
+
+func @main(%x: Tensor[Float32, (8, 4), 1], %d: Tensor[Float32, (8, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
+  %x_1, %x_2, %x_3 = Split[axis = 0](%x, [A, B, C])
+  %d_1, %d_2, %d_3 = Split[axis = 0](%d, [A, B, C])
+  %t_1 = Transpose[perm = [1, 0]](%x_1)
+  %t_2 = Transpose[perm = [1, 0]](%x_2)
+  %t_3 = Transpose[perm = [1, 0]](%x_3)
+  %g_1 = MatMul(%t_1, %d_1)
+  %g_2 = MatMul(%t_2, %d_2)
+  %g_3 = MatMul(%t_3, %d_3)
+  %y_1 = @times(%g_1, %w)
+  %y_2 = @times(%g_2, %w)
+  %y_3 = @times(%g_3, %w)
+  %y = Sum(OF)
+  return %y
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", ["1, 1, 6", "2, 2, 4", "2, 1, 5", "1, 2, 5", "3, 3, 2", "4, 2, 2"])
+@pytest.mark.parametrize("of", ["1", "2", "3", "1, 2", "2, 3", "1, 3", "1, 1, 2, 3", "1, 2, 3"])
+def test_a_function_of_some_addends_gives_no_more_of_them(sizes, of):
+    """Whatever a function is given, it counts cells; outside of it, addends are counted as they are."""
+    names = ", ".join(f"%y_{k}" for k in of.split(", "))
+    module = parse(ADDENDS.replace("A, B, C", sizes).replace("OF", names))
+    assert prove(module, parse(SUMMED)).proved == (of == "1, 2, 3")
