@@ -24,6 +24,7 @@ from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -313,6 +314,12 @@ def _(dy: TensorType, indices: Operand, shape: Operand, *, results: Sequence[Sha
     length = None if isinstance(indices, Dense) else "n"  # an operand indexed by constants must be replicated
     positions = tuple(f"s{k}" for k in range(depth))
     return Layout(((*before, *positions, *behind), positions, ()), ((*before, length, *behind),), stated=2)
+
+
+@GatherGrad.pieces
+def _(p: Pieces, dy: Piece, indices: Piece, shape: Piece, *, axis: int) -> list[Piece]:
+    # Partitioning adds up `dy`, of which there are as a rule fewer rows than of the table.
+    return p.linear(0, "GatherGrad", dy, indices, shape, axis=axis)
 
 
 @GatherGrad.torch(fresh=True)

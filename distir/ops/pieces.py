@@ -207,6 +207,13 @@ class Pieces(Protocol):
         """The results of an op by its layout, as if it had no rule; without what is None."""
         ...
 
+    def linear(self, place: int, op: str, *operands: Piece | None, **attrs: Constant | None) -> list[Piece]:
+        """The one result of an op by its layout, which is linear in the operand at `place`.
+
+        For ops of which partitioning is not to know it, as it would add up their results instead.
+        """
+        ...
+
     def places(self, x: Piece, axis: int) -> tuple[tuple[int, int], ...]:
         """Which places `x` has along an axis, in its order: from a first one to before a last one."""
         ...

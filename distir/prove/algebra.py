@@ -7,7 +7,7 @@ each one is checked by arithmetic on places.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -123,6 +123,7 @@ class Algebra:
             found = self.sums[name] = len(self.sizes)
             self.sizes.append(size)
             self.names.append(name)
+        assert self.sizes[found] == size
         return found
 
     def added(self, value: Value, pieces: Sequence[tuple[float, TermPiece]]) -> TermPiece:
@@ -199,8 +200,11 @@ class Algebra:
                 return candidate
         return None
 
-    def totalled(self, terms: Iterable[Term]) -> tuple[Term, ...]:
+    def totalled(self, terms: Sequence[Term]) -> tuple[Term, ...]:
         """Terms added up: of equal atoms, and of parts of one sum."""
+        if len(terms) == 1 and not terms[0][2]:
+            ((atom, c, _),) = terms
+            return ((atom, factor(c), ()),) if factor(c) else ()
         totals: dict[tuple[Atom, Addends], float] = {}
         for atom, c, addends in terms:
             if all(at for _, at in addends):  # else there are none

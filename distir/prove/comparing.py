@@ -15,7 +15,7 @@ from distir.prove import reasons
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches
-from distir.prove.domain import Frame, MadeBy, Related, Relations, Step
+from distir.prove.domain import FoundResults, Frame, MadeBy, Related, Relations
 from distir.prove.pieces import TermPiece
 from distir.prove.terms import Atom, scaled_out
 from distir.prove.words import Wording
@@ -82,7 +82,7 @@ class Reference:
     """Its results."""
     domains: list[Relations]
     """The domain that interprets now is the last one."""
-    steps: dict[Any, Step] = field(default_factory=dict[Any, Step])
+    steps: dict[Any, FoundResults] = field(default_factory=dict[Any, FoundResults])
     """What ops of distributed programs make of operands: one version of a program after another costs what changed."""
     batches: Batches = field(default_factory=Batches)
     """The rows of the batch that the devices of the distributed program are given."""

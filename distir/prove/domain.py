@@ -11,15 +11,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from distir.analysis.domains import Mixed, Types
 from distir.analysis.interpreter import Domain, algorithm_1
 from distir.analysis.known_ops import lookup
 from distir.analysis.parameters import parameters
+from distir.analysis.replicas import Replicas
 from distir.ir import Apply, Arg, Attributes, Call, Dense, Literal, Module, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Reject, Value, bind, type_of
+from distir.ops.devices import Devices, Renaming, canonical_devices, devices_of, renaming
 from distir.ops.group import represented
 from distir.prove import owned
 from distir.prove import runs as places
@@ -28,7 +30,7 @@ from distir.prove.groups import Groups
 from distir.prove.lifting import lift
 from distir.prove.pieces import TermPiece, shape_of
 from distir.prove.ranks import MeshAxis
-from distir.prove.renaming import Formals, NotRenamedError, Substitution
+from distir.prove.renaming import Formals, NotRenamedError, Renamed, Substitution
 from distir.prove.terms import Atom, Unproved
 from distir.prove.writer import PieceWriter
 
@@ -53,8 +55,14 @@ class MadeBy:
     """The calls that lead to it, the outermost first."""
 
 
-Step = tuple[tuple[Related, ...], int, int]
-"""The results of an op, and which atoms were new then: from a number to before another one."""
+class FoundResults(NamedTuple):
+    """What an op makes of operands on some devices, as on others."""
+
+    found: tuple[Related, ...]
+    devices: Devices
+    first: int
+    """The first of the atoms that were new then; before `stop`."""
+    stop: int
 
 
 @dataclass
@@ -68,7 +76,7 @@ class Relations(Domain):
     """The statement that is being interpreted."""
     pause: Callable[[], None] = lambda: None
     """Called at each statement; may raise to give up."""
-    steps: dict[Any, Step] = field(default_factory=dict[Any, "Step"])
+    steps: dict[Any, FoundResults] = field(default_factory=dict[Any, "FoundResults"])
     """What ops make of operands; of all versions of a program."""
     made: dict[int, tuple[int, MadeBy]] = field(default_factory=dict[int, "tuple[int, MadeBy]"])
     """Which statements of this version make which atoms: from a number to before another one."""
@@ -80,11 +88,14 @@ class Relations(Domain):
     """Whether calls that differ in their operands' terms alone are interpreted once."""
     _calls: dict[Any, tuple[Related, ...]] = field(default_factory=dict[Any, "tuple[Related, ...]"])
     _renamings: dict[Any, Substitution] = field(default_factory=dict[Any, Substitution])
+    _located: set[str] = field(default_factory=set[str])
+    """Functions of which something depends on where their operands' places begin."""
 
     def __post_init__(self) -> None:
         self.mixed: Types = Mixed(self.module)
         self.algebra.operand = self._operand
         self.groups = Groups(self.algebra, self.mesh)
+        self._replicas = Replicas(self.module)
 
     def _operand(self, op: Op, index: int) -> str:
         """What the statement calls an operand of its op; that of another op, in a rule, has the op's name for it."""
@@ -118,19 +129,26 @@ class Relations(Domain):
     def apply(self, op: Apply, vs: tuple[Related, ...]) -> Sequence[Related]:
         """The pieces that an op's results are."""
         self.pause()
-        key = (op.op, op.attrs, vs, len(op.results), self.mesh)
+        definition, values = lookup(op.op), tuple(map(value_of, vs))
+        devices = devices_of(values, definition, op.attrs)
+        there = canonical_devices(devices)
+        key = op.op, there.attributes(definition, op.attrs), there(values), parts_of(vs), len(op.results), self.mesh
         known = self.steps.get(key)
-        if known is None:
-            self.place = self._here(op, vs)
-            first = len(self.algebra.terms)
-            known = self.steps[key] = self._applied(op, vs), first, len(self.algebra.terms)
-            if self.algebra.sequential:
-                for name, piece in zip(op.results, known[0], strict=True):
-                    if name and isinstance(piece, TermPiece):
-                        self.algebra.name(piece, name)
-        found, first, stop = known
-        if first < stop and first not in self.made:
-            self.made[first] = stop, self._here(op, vs)
+        if known is None or (known.devices != devices and any(map(_rests_on_nothing, known.found))):
+            known = self.steps[key] = self._step(op, vs, devices)
+        if known.first < known.stop and known.first not in self.made:
+            self.made[known.first] = known.stop, self._here(op, vs)
+        return known.found if known.devices == devices else renamed(known.found, renaming(known.devices, devices))
+
+    def _step(self, op: Apply, vs: tuple[Related, ...], devices: Devices) -> FoundResults:
+        """The same, found."""
+        self.place = self._here(op, vs)
+        first = len(self.algebra.terms)
+        found = FoundResults(self._applied(op, vs), devices, first, len(self.algebra.terms))
+        if self.algebra.sequential:
+            for name, piece in zip(op.results, found.found, strict=True):
+                if name and isinstance(piece, TermPiece):
+                    self.algebra.name(piece, name)
         return found
 
     def _here(self, op: Apply, vs: tuple[Related, ...]) -> MadeBy:
@@ -155,9 +173,18 @@ class Relations(Domain):
         return self.of_op(definition, op.attrs, vs, count)
 
     def of_op(
-        self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int, has_rule: bool = True
+        self,
+        op: Op,
+        attrs: Attributes,
+        vs: tuple[TermPiece | None, ...],
+        count: int,
+        has_rule: bool = True,
+        linear: frozenset[int] = frozenset(),
     ) -> tuple[TermPiece, ...]:
-        """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one."""
+        """The same for an op of which no operand is a tuple; `has_rule`: by its own rule, if it has one.
+
+        `linear`: operands in which it is linear, besides those that the op names.
+        """
         values = tuple([None if v is None else v.value for v in vs])
         results = self.mixed.most_precise(Apply(("",) * count, op.name, (), attrs), values)
         if op.family == "group" or represented(op.name, attrs) is not None:  # what is known is so of the first device
@@ -176,7 +203,7 @@ class Relations(Domain):
             )
             if by_rows is not None:
                 return tuple([valued(piece, w) for piece, w in zip(by_rows, results, strict=True)])
-            return tuple(lift(self.algebra, op, attrs, vs, results))
+            return tuple(lift(self.algebra, op, attrs, vs, results, linear))
         except Unproved as reason:
             return self._unknown(op, attrs, vs, results, str(reason))
         except Reject as reject:  # of an op that a rule wrote
@@ -204,21 +231,44 @@ class Relations(Domain):
         return replace(first, whole=first.shape, runs=tuple(map(places.full, first.shape)), terms=((atom, 1.0, ()),))
 
     def called(self, call: Call, vs: tuple[Related, ...]) -> Deep[Sequence[Related]]:
-        """What the function returns, interpreted once for arguments that are equal but for their terms."""
+        """What the function returns, interpreted once for arguments that are equal but for their terms.
+
+        And but for where their places begin, and devices, where nothing in the function depends on these.
+        """
         key = call.function, vs
         found = self._calls.get(key)
         if found is None and self.renames and not (self.mesh and any(map(_may_differ, vs))):
-            formals = Formals(self.algebra)
-            given = formals.of(vs)
-            if given != vs:
-                summary = yield self._interpreted(call, given)
-                if not any(map(_rests_on_nothing, summary)):
-                    found = self._renamed(formals, summary)
+            for shifts in (True, False):
+                if found is None and not (shifts and call.function in self._located):
+                    found = yield self._of_formals(call, vs, shifts)
                     if found is not None:
                         self._calls[key] = found
+                    elif shifts:
+                        self._located.add(call.function)
         if found is None:
             found = yield self._interpreted(call, vs)
         return found
+
+    def _of_formals(self, call: Call, vs: tuple[Related, ...], shifts: bool) -> Deep[tuple[Related, ...] | None]:
+        """What is known of formals, of what they represent; None where that does not tell."""
+        devices = () if self._replicas.names_devices(call.function) else devices_of(map(value_of, vs))
+        formals = Formals(self.algebra, canonical_devices(devices))
+        if shifts:
+            formals.shift(vs)
+        given = formals.of(vs)
+        if given == vs:
+            return None
+        summary = yield self._interpreted(call, given)
+        if any(map(_rests_on_nothing, summary)):
+            return None
+        key = tuple(formals.forms), tuple(formals.sums)
+        substitution = self._renamings.get(key)
+        if substitution is None:
+            substitution = self._renamings[key] = Substitution(self.algebra, *key)
+        try:
+            return Renamed(formals, substitution).of(summary)
+        except (NotRenamedError, Unproved):
+            return None
 
     def _interpreted(self, call: Call, vs: tuple[Related, ...]) -> Deep[tuple[Related, ...]]:
         """What a function returns for these arguments, found once."""
@@ -231,17 +281,6 @@ class Relations(Domain):
                 final = yield algorithm_1(function, given, self)
             found = self._calls[call.function, vs] = final.returned
         return found
-
-    def _renamed(self, formals: Formals, summary: tuple[Related, ...]) -> tuple[Related, ...] | None:
-        """What is known of formals, of what they represent."""
-        key = tuple(formals.forms), tuple(formals.sums)
-        renaming = self._renamings.get(key)
-        if renaming is None:
-            renaming = self._renamings[key] = Substitution(self.algebra, *key)
-        try:
-            return tuple(map(renaming.of, summary))
-        except NotRenamedError:
-            return None
 
     def constant(self, arg: Arg) -> Related:
         """A literal, or an operand that is left out."""
@@ -266,6 +305,18 @@ def _rests_on_nothing(v: Related) -> bool:
 def value_of(v: Related) -> Value:
     """The type of a value, or what is known of it."""
     return tuple(map(value_of, v)) if isinstance(v, tuple) else None if v is None else v.value  # type: ignore[return-value]
+
+
+def parts_of(v: Related) -> Any:
+    """What a value is, whatever its type and device."""
+    return tuple(map(parts_of, v)) if isinstance(v, tuple) else None if v is None else (v.whole, v.runs, v.terms)  # type: ignore[arg-type]
+
+
+def renamed(v: Related, devices: Renaming) -> Related:
+    """The same on other devices."""
+    if isinstance(v, tuple):
+        return tuple([renamed(item, devices) for item in cast("tuple[Related, ...]", v)])
+    return None if v is None else TermPiece(devices(v.value), v.whole, v.runs, v.terms)
 
 
 def valued(v: Related, value: Value) -> Related:

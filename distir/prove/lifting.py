@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from distir.ir import Attributes, Dense, DimensionError, Literal, TensorType
@@ -49,9 +50,17 @@ class Lifted:
 
 
 def lift(
-    algebra: Algebra, op: Op, attrs: Attributes, operands: Sequence[TermPiece | None], results: Sequence[Value]
+    algebra: Algebra,
+    op: Op,
+    attrs: Attributes,
+    operands: Sequence[TermPiece | None],
+    results: Sequence[Value],
+    linear: frozenset[int] = frozenset(),
 ) -> list[TermPiece]:
-    """The results of an op on pieces; `results` are their types or values. Raises Unproved."""
+    """The results of an op on pieces; `results` are their types or values. Raises Unproved.
+
+    `linear`: operands in each of which it is linear by itself, besides those that the op names.
+    """
     bound = bind(op, attrs)
     if algebra.sequential:
         algebra.attributes.setdefault(op.name, {})[bound] = None
@@ -63,7 +72,7 @@ def lift(
         lifted = Lifted(bound, shapes, full, none, none, 1.0, tuple(operands), {})
     else:
         lifted = _lifted(algebra, op, bound, operands, results, is_located)
-    return _made(algebra, op, lifted, operands, results)
+    return _made(algebra, op, lifted, operands, results, linear)
 
 
 def _located(
@@ -101,11 +110,17 @@ def _located(
 
 
 def _made(
-    algebra: Algebra, op: Op, lifted: Lifted, operands: Sequence[TermPiece | None], results: Sequence[Value]
+    algebra: Algebra,
+    op: Op,
+    lifted: Lifted,
+    operands: Sequence[TermPiece | None],
+    results: Sequence[Value],
+    more: frozenset[int],
 ) -> list[TermPiece]:
     """The pieces of the op's results. Raises Unproved for a partial sum where the sum is needed."""
-    values = [None if piece is None else piece.value for piece in operands]
-    linear = _linear(op, values)
+    values = tuple([None if piece is None else piece.value for piece in operands])
+    linear, dtypes, key = _of_values(op, lifted.attrs, values)
+    linear |= more
     partial = [i for i, piece in enumerate(lifted.operands) if piece is not None and piece.is_partial]
     if len(partial) > 1 or (partial and partial[0] not in linear):
         raise Unproved(_needs_sum(algebra, op, partial))
@@ -122,9 +137,7 @@ def _made(
                 algebra.laws[FACTORS] = None
             scale *= c
         forms.append(form)
-    dtypes = tuple([None if v is None else _dtype(v) for v in values])
     shapes = tuple([None if piece is None else piece.whole for piece in lifted.operands])
-    key = tuple(sorted((name, identity(value)) for name, value in lifted.attrs.items()))
     groups: dict[Addends, list[Term]] = {(): []}
     if partial:
         groups = {}
@@ -154,6 +167,15 @@ def _made(
         made = TermPiece(result, lifted.wholes[j], lifted.runs[j], algebra.totalled(terms))
         found.append(greatest_over(algebra, made, lifted.greatest[j]) if lifted.greatest[j] else made)
     return found
+
+
+@lru_cache(maxsize=1 << 12)  # shards, replicas and microbatches repeat
+def _of_values(
+    op: Op, attrs: Attributes, values: tuple[Value, ...]
+) -> tuple[frozenset[int], tuple[str | None, ...], tuple[tuple[str, object], ...]]:
+    """The operands in each of which an op is linear, their element types, and what tells its attributes apart."""
+    dtypes = tuple([None if v is None else _dtype(v) for v in values])
+    return _linear(op, values), dtypes, tuple(sorted((name, identity(value)) for name, value in attrs.items()))
 
 
 def _lifted(
@@ -305,9 +327,14 @@ def _whole_attributes(
             if piece is None or letter not in own:
                 continue
             axis = own.index(letter)
-            part = places.part(piece.runs[axis], piece.whole[axis])
+            size, length = piece.whole[axis], places.length(piece.runs[axis])
+            part = places.part(piece.runs[axis], size)
             if part is not None:
                 changed.update({name: bound[name] * part[1] for name in names})  # type: ignore[operator]
+                break
+            counted = [(name, count) for name in names if isinstance(count := bound[name], int)]
+            if length and all(not count * size % length for _, count in counted):
+                changed.update({name: count * size // length for name, count in counted})
                 break
     first = Attributes(changed)
     return [first, *(seen for seen in algebra.attributes.get(op.name, ()) if seen != first)]
@@ -400,10 +427,20 @@ def _check(op: Op, found: Layout, split: Mapping[str, tuple[int, Runs]], bound: 
         if found.divided_operands.get(letter):
             raise Unproved(f"`{op.name}` states a size that depends on the part")
         for name in found.divided.get(letter, ()):
-            part = places.part(at, size)
             whole, own = attrs[name], bound[name]
-            if part is None or not isinstance(whole, int) or not isinstance(own, int) or own * part[1] != whole:
+            if not isinstance(whole, int) or not isinstance(own, int) or not _counts(at, size, own, whole):
                 raise Unproved(f"`{name}` of `{op.name}` does not fit the part {places.shown(at)} of {size}")
+
+
+def _counts(at: Runs, size: int, own: int, whole: int) -> bool:
+    """Whether places have `own` of the `whole` equal parts, one after the other, that a dimension consists of."""
+    part = places.part(at, size)
+    if part is not None:
+        return own * part[1] == whole
+    each, rest = divmod(size, whole) if whole else (0, 0)
+    if not each or rest or any(end % each for run in at for end in run):
+        return False
+    return own * each == places.length(at)
 
 
 def _dimension(op: Op, n: int, at: tuple[int, Runs] | None) -> tuple[int, Runs]:

@@ -8,7 +8,7 @@ it is a partial sum. `algebra.py` adds pieces, `moving.py` cuts, joins and moves
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from distir.ir import Dense, Literal, TensorType
@@ -46,6 +46,13 @@ class TermPiece:
     whole: Shape
     runs: tuple[Runs, ...]
     terms: tuple[Term, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    """Computed once, as the weights of a model are operands of many calls; 0: not yet."""
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            object.__setattr__(self, "_hash", hash((self.value, self.whole, self.runs, self.terms)) or 1)
+        return self._hash
 
     @property
     def shape(self) -> Shape:

@@ -9,6 +9,7 @@ from typing import cast
 from distir.analysis.interpreter import State, interpret
 from distir.analysis.parameters import parameters
 from distir.ir import HOST, Apply, Function, Module, TensorType, TupleType, Type, types
+from distir.ir.collection import paused_collection
 from distir.ops import Reject
 from distir.ops.group import represented
 from distir.prove import runs as places
@@ -57,6 +58,7 @@ def prove(
     return follow(distributed, reference(sequential, sizes, pause, renames=False), stated, pause).proof
 
 
+@paused_collection()
 def reference(
     sequential: Module,
     sizes: Mapping[str, int] | None = None,
@@ -83,6 +85,7 @@ def reference(
     return Reference(entry, algebra, tuple(given), expected, domains)
 
 
+@paused_collection()
 def follow(
     distributed: Module,
     against: Reference,

@@ -91,6 +91,9 @@ class RankedPlace:
 
     def __divmod__(self, other: int) -> tuple[Number, Number]:
         """Quotient and remainder, where both are such numbers. Raises Unproved where they are not."""
+        if all(isinstance(step, int) and not step % other for _, step in self.steps):
+            steps = tuple([(axis, step // other) for axis, step in self.steps if isinstance(step, int)])
+            return RankedPlace(self.base // other, steps), self.base % other
         parts = [(axis, [divmod(n, other) for n in _by_rank(axis, step)]) for axis, step in self.steps]
         whole = _made(self.base // other, [(axis, tuple([n for n, _ in own])) for axis, own in parts])
         rest = _made(self.base % other, [(axis, tuple([n for _, n in own])) for axis, own in parts])
@@ -216,15 +219,25 @@ def axes_in(thing: Any) -> frozenset[MeshAxis]:
 NONE: frozenset[MeshAxis] = frozenset()
 
 
-def at(thing: Any, given: Mapping[MeshAxis, int]) -> Any:
-    """The same of nested tuples for these ranks."""
+def at(thing: Any, given: Mapping[MeshAxis, Number]) -> Any:
+    """The same of nested tuples for these ranks. Raises Unproved where one is no number, and each has its own place."""
     if isinstance(thing, RankedPlace):
-        fixed = sum(
-            step * given.get(axis, 0) if isinstance(step, int) else step[given.get(axis, 0)]
-            for axis, step in thing.steps
-        )
-        return _made(thing.base + fixed, [(axis, step) for axis, step in thing.steps if axis not in given])
+        kept = tuple([own for own in thing.steps if own[0] not in given])
+        found: Number = RankedPlace(thing.base, kept) if kept else thing.base
+        for axis, step in thing.steps:
+            if axis in given:
+                found = found + _times(step, given[axis])
+        return found
     return tuple([at(item, given) for item in cast("tuple[Any, ...]", thing)]) if isinstance(thing, tuple) else thing
+
+
+def _times(step: Step, rank: Number) -> Number:
+    """What is added for a rank."""
+    if isinstance(step, int):
+        return step * rank
+    if not isinstance(rank, int):
+        raise Unproved(UNDECIDED)
+    return step[rank]
 
 
 def fitted(things: Sequence[Any], axes: Sequence[MeshAxis]) -> Any:

@@ -1,8 +1,9 @@
-"""Calls that differ in their operands' terms alone: one is interpreted, the others follow by renaming.
+"""Calls that differ in their operands' terms, where their places begin, or devices: one is interpreted, others follow.
 
 A function is interpreted on *formals*, which represent any values: what holds of its results holds for all of them. Of
 other operands, with the same places of the same shapes, the results are those with the operands' terms in the formals'
-place. So equal layers are interpreted once, in either program, and where only that differs, so are microbatches.
+place. So equal layers are interpreted once, in either program; and as places begin at a rank that may be any
+(`shifting.py`), and devices are canonical ones, so are microbatches, replicas, and stages of equal layers.
 
 Movements, constants and positions that a device has stay as they are: rules look at them. What is put in a formal's
 place is made anew by the constructors that make terms in the first place, so that it is the same atom.
@@ -10,15 +11,20 @@ place is made anew by the constructors that make terms in the first place, so th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from distir.ops.devices import Renaming
+from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.own import guard_of
 from distir.prove.owned import PLACES, atom_of_rows
 from distir.prove.pieces import Addends, Term, TermPiece, Through, in_order
-from distir.prove.terms import MOVEMENTS, Atom, Form, Movement, OpDetails, combined, factor, scaled_out
+from distir.prove.ranks import MeshAxis, Number
+from distir.prove.runs import Runs
+from distir.prove.shifting import Cells, Shift, cells, depends_on_call, shifts
+from distir.prove.terms import MOVEMENTS, Atom, Form, Movement, OpDetails, Shape, Unproved, combined, factor, scaled_out
 
 KEPT = MOVEMENTS | {
     "guarded",
@@ -48,18 +54,52 @@ class NotRenamedError(Exception):
 
 @dataclass
 class Formals:
-    """Formals in the place of the terms of a call's operands, and what they represent."""
+    """What a call's operands are of formals, and what these represent."""
 
     algebra: Algebra
+    devices: Renaming
+    """To those that the operands have instead of their own."""
     forms: list[Form] = field(default_factory=list[Form])
     """What each formal represents."""
     sums: list[int] = field(default_factory=list[int])
     """The same for sums."""
+    cells: dict[int, Cells] = field(default_factory=dict[int, Cells])
+    """By sum, those that stand for its addends."""
+    ranks: Mapping[MeshAxis, Number] = field(default_factory=dict[MeshAxis, Number])
+    """Where places begin."""
+    _shifts: Mapping[int, Shift] = field(default_factory=dict[int, Shift])
     _made: dict[Form, Form] = field(default_factory=dict[Form, Form])
     _terms: dict[tuple[Term, ...], tuple[Term, ...]] = field(
         default_factory=dict["tuple[Term, ...]", "tuple[Term, ...]"]
     )
     _sums: dict[int, int] = field(default_factory=dict[int, int])
+    _runs: dict[tuple[Shape, tuple[Runs, ...]], tuple[Runs, ...]] = field(
+        default_factory=dict["tuple[Shape, tuple[Runs, ...]]", "tuple[Runs, ...]"]
+    )
+
+    def shift(self, vs: Sequence[Any]) -> None:
+        """Operands may have their places anywhere. Where that cannot be said of these, they stay where they are."""
+        found: dict[int, dict[Runs, None]] = {}
+        addends: dict[int, dict[Runs, None]] = {}
+        pieces = list(pieces_of(vs))
+        for whole, all_runs in dict.fromkeys([(piece.whole, piece.runs) for piece in pieces]):
+            for size, runs in zip(whole, all_runs, strict=True):
+                if runs != places.full(size):
+                    found.setdefault(size, {})[runs] = None
+        for terms in dict.fromkeys([piece.terms for piece in pieces]):
+            for atom, _, own in terms:
+                if atom.axes and depends_on_call(atom):
+                    return
+                for number, runs in own:
+                    addends.setdefault(number, {})[runs] = None
+        each = {number: cells(self.algebra.sizes[number], tuple(sets)) for number, sets in addends.items()}
+        if any(own is None and depends_on_call(tuple(addends[number])) for number, own in each.items()):
+            return
+        try:
+            self._shifts, self.ranks = shifts(found)
+        except Unproved:
+            return
+        self.cells = {number: own for number, own in each.items() if own is not None}
 
     def of(self, v: Any) -> Any:
         """An operand, of formals."""
@@ -71,7 +111,16 @@ class Formals:
         found = self._terms.get(piece.terms)
         if found is None:
             found = self._terms[piece.terms] = self._of_formals(piece.terms)
-        return TermPiece(piece.value, piece.whole, piece.runs, found)
+        runs = piece.runs
+        if self._shifts:
+            runs = self._runs.get((piece.whole, runs))
+            if runs is None:
+                runs = self._runs[piece.whole, piece.runs] = tuple(map(self._shifted, piece.whole, piece.runs))
+        return TermPiece(self.devices(piece.value), piece.whole, runs, found)
+
+    def _shifted(self, size: int, runs: Runs) -> Runs:
+        by = self._shifts.get(size)
+        return runs if by is None or runs == places.full(size) else places.shifted(runs, by)
 
     def _of_formals(self, given: tuple[Term, ...]) -> tuple[Term, ...]:
         whole = tuple([(atom, c) for atom, c, addends in given if not addends])
@@ -111,15 +160,16 @@ class Formals:
         return ((terms.formal(len(self.forms) - 1, form[0][0].shape), 1.0),)
 
     def _addends(self, addends: Addends) -> Addends:
-        return tuple(sorted([(self._sum(number), at) for number, at in addends])) if addends else addends
+        return tuple(sorted([self._over(number, at) for number, at in addends])) if addends else addends
 
-    def _sum(self, number: int) -> int:
+    def _over(self, number: int, at: Runs) -> tuple[int, Runs]:
+        own = self.cells.get(number)
         found = self._sums.get(number)
         if found is None:
+            size = self.algebra.sizes[number] if own is None else own.count
             self.sums.append(number)
-            name = "formal", len(self.sums) - 1, self.algebra.sizes[number]
-            found = self._sums[number] = self.algebra.sum_number(name, self.algebra.sizes[number])
-        return found
+            found = self._sums[number] = self.algebra.sum_number(("formal", len(self.sums) - 1, size), size)
+        return found, at if own is None else own.inside[at]
 
 
 @dataclass
@@ -131,35 +181,11 @@ class Substitution:
     sums: Sequence[int]
     _made: dict[Atom, Form] = field(default_factory=dict[Atom, Form])
     _numbers: dict[int, int] = field(default_factory=dict[int, int])
-    _terms: dict[tuple[Term, ...], tuple[Term, ...]] = field(
-        default_factory=dict["tuple[Term, ...]", "tuple[Term, ...]"]
-    )
-    _pieces: dict[int, tuple[TermPiece, TermPiece]] = field(default_factory=dict[int, tuple[TermPiece, TermPiece]])
-
-    def of(self, v: Any) -> Any:
-        """A result, of the terms."""
-        if isinstance(v, tuple):
-            return tuple(map(self.of, cast("tuple[Any, ...]", v)))
-        if v is None:
-            return None
-        found = self._pieces.get(id(v))
-        if found is None:
-            found = self._pieces[id(v)] = v, self._piece(v)
-        return found[1]
-
-    def _piece(self, piece: TermPiece) -> TermPiece:
-        found = self._terms.get(piece.terms)
-        if found is None:
-            terms = [
-                (atom, c * d, self._addends(addends))
-                for formal, c, addends in piece.terms
-                for atom, d in self.form(formal)
-            ]
-            found = self._terms[piece.terms] = self.algebra.totalled(terms)
-        return TermPiece(piece.value, piece.whole, piece.runs, found)
 
     def form(self, atom: Atom) -> Form:
         """What an atom of formals is of the terms."""
+        if atom.axes and depends_on_call(atom):
+            raise NotRenamedError
         found = self._made.get(atom)
         if found is None:
             stack = [atom]
@@ -210,10 +236,7 @@ class Substitution:
     def _combined(self, form: Form) -> Form:
         return combined([(a, c * d) for inner, c in form for a, d in self.form(inner)])
 
-    def _addends(self, addends: Addends) -> Addends:
-        return tuple(sorted([(self._number(number), at) for number, at in addends])) if addends else addends
-
-    def _number(self, number: int) -> int:
+    def number(self, number: int) -> int:
         """The sum that one over formals is."""
         found = self._numbers.get(number)
         if found is None:
@@ -221,7 +244,9 @@ class Substitution:
             if not isinstance(name, Through) and name[0] == "formal":
                 found = self.sums[int(name[1])]
             else:
-                found = self.algebra.sum_number(self._named(name), self.algebra.sizes[number])
+                named = self._named(name)
+                of = named.number if isinstance(named, Through) else number  # a formal sum has cells, no addends
+                found = self.algebra.sum_number(named, self.algebra.sizes[of])
             self._numbers[number] = found
         return found
 
@@ -233,7 +258,9 @@ class Substitution:
                 made = self.algebra.terms.factored(self._combined(form))
                 is_scaled = i in name.linear and i != name.operand and is_float(name.details.dtypes[i])
                 own.append(scaled_out(made)[0] if is_scaled and len(name.operands) > 1 else made)
-            return replace(name, operands=tuple(own), number=self._number(name.number))
+            return replace(name, operands=tuple(own), number=self.number(name.number))
+        if depends_on_call(tuple([part for part in name if not isinstance(part, Atom)])):
+            raise NotRenamedError
         return tuple([self._single(part) if isinstance(part, Atom) else part for part in name])
 
     def _single(self, atom: Atom) -> Atom:
@@ -241,6 +268,78 @@ class Substitution:
         if len(form) != 1:
             raise NotRenamedError
         return form[0][0]
+
+
+@dataclass
+class Renamed:
+    """Results of a call, of what was found of formals."""
+
+    formals: Formals
+    substitution: Substitution
+    _terms: dict[tuple[Term, ...], tuple[Term, ...]] = field(
+        default_factory=dict["tuple[Term, ...]", "tuple[Term, ...]"]
+    )
+    _cells: dict[int, Cells | None] = field(default_factory=dict[int, "Cells | None"])
+    _runs: dict[Runs, Runs] = field(default_factory=dict[Runs, Runs])
+    _all_runs: dict[tuple[Runs, ...], tuple[Runs, ...]] = field(
+        default_factory=dict["tuple[Runs, ...]", "tuple[Runs, ...]"]
+    )
+
+    def of(self, v: Any) -> Any:
+        """A result. Raises NotRenamedError, and Unproved, where what was found does not say what it is."""
+        if isinstance(v, tuple):
+            return tuple(map(self.of, cast("tuple[Any, ...]", v)))
+        if v is None:
+            return None
+        piece: TermPiece = v
+        found = self._terms.get(piece.terms)
+        if found is None:
+            terms = [
+                (atom, c * d, self._addends(addends))
+                for formal, c, addends in piece.terms
+                for atom, d in self.substitution.form(formal)
+            ]
+            found = self._terms[piece.terms] = self.substitution.algebra.totalled(terms)
+        runs = self._all_runs.get(piece.runs)
+        if runs is None:
+            runs = self._all_runs[piece.runs] = tuple(map(self._begun, piece.runs))
+        return TermPiece(self.formals.devices.back(piece.value), piece.whole, runs, found)
+
+    def _addends(self, addends: Addends) -> Addends:
+        return tuple(sorted([self._over(number, at) for number, at in addends])) if addends else addends
+
+    def _over(self, number: int, at: Runs) -> tuple[int, Runs]:
+        own = self._cells_of(number)
+        return self.substitution.number(number), self._begun(at) if own is None else own.of(at)
+
+    def _cells_of(self, number: int) -> Cells | None:
+        """What a sum has in the place of its addends, if it has."""
+        if number not in self._cells:
+            name = self.formals.algebra.names[number]
+            if isinstance(name, Through):
+                found = self._cells_of(name.number)
+            else:
+                found = self.formals.cells.get(self.formals.sums[int(name[1])]) if name[0] == "formal" else None
+            self._cells[number] = found
+        return self._cells[number]
+
+    def _begun(self, runs: Runs) -> Runs:
+        """Places that begin where the call's do."""
+        if not self.formals.ranks:
+            return runs
+        found = self._runs.get(runs)
+        if found is None:
+            found = self._runs[runs] = places.of_device(runs, self.formals.ranks)
+        return found
+
+
+def pieces_of(v: Any) -> Iterator[TermPiece]:
+    """The pieces that a value consists of."""
+    if isinstance(v, tuple):
+        for item in cast("tuple[Any, ...]", v):
+            yield from pieces_of(item)
+    elif v is not None:
+        yield v
 
 
 def is_float(dtype: str | None) -> bool:

@@ -98,7 +98,7 @@ def _ordered(runs: Runs) -> tuple[Runs]:
     return (joined([tuple(sorted(runs))]),)
 
 
-def of_device(runs: Runs, own: Mapping[MeshAxis, int]) -> Runs:
+def of_device(runs: Runs, own: Mapping[MeshAxis, ranks.Number]) -> Runs:
     """Those of the device of these ranks."""
     return joined([ranks.at(runs, own)])
 
@@ -206,14 +206,13 @@ def of_first(runs: Any) -> Any:
     return ranks.at(runs, _Zero())
 
 
-class _Zero(dict[MeshAxis, int]):
+class _Zero(dict[MeshAxis, ranks.Number]):
     """Rank 0 along each axis."""
 
     def __contains__(self, axis: object) -> bool:
         return True
 
-    def get(self, axis: MeshAxis, default: Any = None) -> int:
-        """0."""
+    def __missing__(self, axis: MeshAxis) -> int:
         return 0
 
 

@@ -118,6 +118,7 @@ class Terms:
     axes: Callable[[str, Any], frozenset[Any]] = lambda _, __: frozenset()
     """Gives the axes of the mesh that an atom depends on by what distinguishes it."""
     _known: dict[Any, Atom] = field(default_factory=dict[Any, Atom])
+    _factored: dict[Form, Form] = field(default_factory=dict[Form, Form])
 
     def atom(
         self,
@@ -251,6 +252,13 @@ class Terms:
         """The combination with what is linear in a sum taken of the sum: f(a) + f(b) is f(a + b)."""
         if len(form) < 2:
             return form
+        found = self._factored.get(form)
+        if found is None:
+            found = self._factored[form] = self._with_sums(form)
+        return form if found == form else found
+
+    def _with_sums(self, form: Form) -> Form:
+        """The same, found."""
         for place in (0, 1):
             heads: dict[Any, list[tuple[Atom, float]]] = {}
             for atom, c in form:

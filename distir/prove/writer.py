@@ -38,9 +38,15 @@ class OpsOnPieces(Protocol):
         ...
 
     def of_op(
-        self, op: Op, attrs: Attributes, vs: tuple[TermPiece | None, ...], count: int, has_rule: bool = True
+        self,
+        op: Op,
+        attrs: Attributes,
+        vs: tuple[TermPiece | None, ...],
+        count: int,
+        has_rule: bool = True,
+        linear: frozenset[int] = frozenset(),
     ) -> tuple[TermPiece, ...]:
-        """The results of an op; `has_rule`: by its own rule, if it has one."""
+        """The results of an op; `has_rule`: by its own rule, if it has one; `linear`: in these operands, too."""
         ...
 
     def nothing_of(self, pieces: Sequence[TermPiece], stride: int, reason: str) -> TermPiece:
@@ -221,6 +227,11 @@ class PieceWriter:
         """The results of an op by its layout, as if it had no rule."""
         given = Attributes({name: value for name, value in attrs.items() if value is not None})
         return list(self._domain.of_op(lookup(op), given, operands, count, has_rule=False))
+
+    def linear(self, place: int, op: str, *operands: TermPiece | None, **attrs: Constant | None) -> list[TermPiece]:
+        """The one result of an op by its layout, which is linear in the operand at `place`."""
+        given = Attributes({name: value for name, value in attrs.items() if value is not None})
+        return list(self._domain.of_op(lookup(op), given, operands, 1, False, frozenset((place,))))
 
     def places(self, x: TermPiece, axis: int) -> Runs:
         """Which places `x` has along an axis, in its order."""

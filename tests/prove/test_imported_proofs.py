@@ -4,6 +4,7 @@ import pytest
 
 import distir
 from distir.prove import prove
+from distir.transform import verify
 
 PADDED = """
 func @main(%x: Tensor[Float32, (4, 3), 1] {batch = 0}, %w: Tensor[Float32, (3, 6), 1] {param}) {
@@ -146,3 +147,148 @@ def test_angles_that_the_program_computes_are_cut_with_the_sequence(steps):
         name = old.split("%")[1].split(" ")[0]
         first = f"  %{name}, _ = Split{old.split('Split')[1]}"
         assert not prove(distir.parse(text.replace(old, first, 1)), sequential).proved
+
+
+CONVOLUTIONS = """
+func @main(
+  %x: Tensor[Float32, (4, 3, 8), 1] {batch = 0},
+  %w: Tensor[Float32, (8, 3, 3), 1] {param}, %b: Tensor[Float32, (8,), 1] {param},
+  %v: Tensor[Float32, (4, 8, 3), 1] {param}, %c: Tensor[Float32, (4,), 1] {param}
+) {
+  %h = Conv[pads = [1, 1]](%x, %w, %b)
+  %a = Relu(%h)
+  %y = Conv[pads = [1, 1], strides = [2]](%a, %v, %c)
+  %p = Relu(%y)
+  return %p
+}
+"""
+
+
+def refuted(module, sequential, *change):
+    """Whether a change gives other values, by the executor, and is not proved."""
+    text = distir.format(module)
+    assert change[0] in text
+    changed = distir.parse(text.replace(*change, 1))
+    return not verify(sequential, changed).equal and not prove(changed, sequential).proved
+
+
+def test_each_device_adds_its_share_of_the_bias_of_a_convolution():
+    sequential = distir.parse(CONVOLUTIONS)
+    made = distir.transform(sequential, "tp=2", "shard=w:0,v:1")
+    assert "%c_mean_1 = Mul(%c_1, 0.5)" in distir.format(made)
+    assert prove(made, sequential).failures == ()
+    assert refuted(made, sequential, "%c_mean_1 = Mul(%c_1, 0.5)", "%c_mean_1 = Mul(%c_1, 1.0)")
+    assert refuted(made, sequential, "%v_1, %c_mean_1)", "%v_1)")
+    assert refuted(made, sequential, "(%a_1, %v_1", "(%h_1, %v_1")
+    step = distir.transform(sequential, "grad", "loss=mse")
+    for words in ("tp=2 shard=w:0,v:1", "dp=2", "tp=2 dp=2"):
+        assert prove(distir.transform(step, *words.split()), step).failures == ()
+
+
+BY_DISTANCE = """
+func @layer(
+  %x: Tensor[Float32, (B, 3, 3, 2)], %table: Tensor[Float32, (5, 2)], %w: Tensor[Float32, (2, 2)]
+) {
+  %bias = Gather[axis = 0](%table, [[0, 1, 2], [3, 0, 1], [4, 3, 0]])
+  %s = Add(%x, %bias)
+  %h = MatMul(%s, %w)
+  %y = Relu(%h)
+  return %y
+}
+
+func @main(
+  %x: Tensor[Float32, (4, 3, 3, 2), 1] {batch = 0}, %table: Tensor[Float32, (5, 2), 1] {param},
+  %w: Tensor[Float32, (2, 2), 1] {param}, %v: Tensor[Float32, (2, 2), 1] {param}
+) {
+  %h = @layer(%x, %table, %w)
+  %y = @layer(%h, %table, %v)
+  return %y
+}
+"""
+
+
+@pytest.mark.parametrize("words", ["dp=2", "pp=2 microbatches=2", "dtp=2,1,2 microbatches=2"])
+def test_the_gradient_of_a_table_that_all_sequences_share_is_added_up(words):
+    step = distir.transform(distir.parse(BY_DISTANCE), "grad", "loss=mse")
+    made = distir.transform(step, *words.split())
+    assert prove(made, step).failures == ()
+    text = distir.format(made)
+    line = next(line for line in text.splitlines() if " = GatherGrad[axis = 0](" in line)
+    assert refuted(made, step, line, line.replace("[3, 0, 1]", "[3, 1, 1]"))
+    table = line.split("%")[1].split(" ")[0]
+    assert refuted(made, step, line, f"{line.replace(table, 'once', 1)}\n  %{table} = Add(%once, %once)")
+
+
+BY_CHANNEL = """
+func @main(%x: Tensor[Float32, (2, 8, 5), 1], %w: Tensor[Float32, (8, 1, 3), 1], %v: Tensor[Float32, (8, 5), 1]) {
+  %h = Conv[group = 8](%x, %w)
+  %t = Transpose[perm = [0, 2, 1]](%h)
+  %y = MatMul(%t, %v)
+  return %y
+}
+"""
+
+SOME_CHANNELS = """
+func @main(
+  %x_1: Tensor[Float32, (2, 4, 5), 1], %w_1: Tensor[Float32, (4, 1, 3), 1], %v_1: Tensor[Float32, (4, 5), 1],
+  %x_2: Tensor[Float32, (2, 4, 5), 2], %w_2: Tensor[Float32, (4, 1, 3), 2], %v_2: Tensor[Float32, (4, 5), 2]
+) {
+  %h_1 = Conv[group = 4](%x_1, %w_1)
+  %h_2 = Conv[group = 4](%x_2, %w_2)
+  %t_1 = Transpose[perm = [0, 2, 1]](%h_1)
+  %t_2 = Transpose[perm = [0, 2, 1]](%h_2)
+  %y_1 = MatMul(%t_1, %v_1)
+  %y_2 = MatMul(%t_2, %v_2)
+  %y, %_ = MPIAllreduce(%y_1, %y_2)
+  return %y
+}
+
+func @main.scatter(
+  %x: Tensor[Float32, (2, 8, 5), 1], %w: Tensor[Float32, (8, 1, 3), 1], %v: Tensor[Float32, (8, 5), 1]
+) {
+  %xa, %xb, %xc, %xd = Split[axis = 1, num_outputs = 4](%x)
+  %wa, %wb, %wc, %wd = Split[axis = 0, num_outputs = 4](%w)
+  %va, %vb, %vc, %vd = Split[axis = 0, num_outputs = 4](%v)
+  %x_1 = Concat[axis = 1](%xa, %xc)
+  %w_1 = Concat[axis = 0](%wa, %wc)
+  %v_1 = Concat[axis = 0](%va, %vc)
+  %x_o = Concat[axis = 1](%xb, %xd)
+  %w_o = Concat[axis = 0](%wb, %wd)
+  %v_o = Concat[axis = 0](%vb, %vd)
+  %x_2 = Send[device = 2](%x_o)
+  %w_2 = Send[device = 2](%w_o)
+  %v_2 = Send[device = 2](%v_o)
+  return %x_1, %w_1, %v_1, %x_2, %w_2, %v_2
+}
+
+func @main.gather(%y: Tensor[Float32, (2, 3, 5), 1]) {
+  return %y
+}
+"""
+
+
+def test_a_device_may_have_any_channels_that_are_convolved_by_themselves():
+    sequential, made = distir.parse(BY_CHANNEL), distir.parse(SOME_CHANNELS)
+    assert prove(made, sequential).failures == ()
+    assert refuted(made, sequential, "%w_1 = Concat[axis = 0](%wa, %wc)", "%w_1 = Concat[axis = 0](%wa, %wb)")
+    assert refuted(made, sequential, "%v_o = Concat[axis = 0](%vb, %vd)", "%v_o = Concat[axis = 0](%vd, %vb)")
+
+
+def test_parts_of_groups_of_channels_are_not_convolved_by_themselves():
+    """Four groups of two channels: each device has one channel of each, as two groups of two."""
+    pairs = [BY_CHANNEL.replace("group = 8", "group = 4"), SOME_CHANNELS.replace("group = 4", "group = 2")]
+    sequential, made = [
+        distir.parse(text.replace("(8, 1, 3)", "(8, 2, 3)").replace("(4, 1, 3)", "(4, 2, 3)")) for text in pairs
+    ]
+    for name, axis in (("x", 1), ("w", 0), ("v", 0)):
+        pieces = f"%{name}a, %{name}b, %{name}c, %{name}d = Split[axis = {axis}, num_outputs = 4](%{name})"
+        text = distir.format(made)
+        halves = [f"%{name}{k}{h}" for k in "abcd" for h in "12"]
+        split = f"{', '.join(halves)} = Split[axis = {axis}, num_outputs = 8](%{name})\n"
+        split += "".join(
+            f"  %{name}{k} = Concat[axis = {axis}](%{name}{first}, %{name}{second})\n"
+            for k, first, second in (("a", "a1", "b1"), ("b", "a2", "b2"), ("c", "c1", "d1"), ("d", "c2", "d2"))
+        )
+        made = distir.parse(text.replace(pieces, split, 1))
+    assert not verify(sequential, made).equal
+    assert not prove(made, sequential).proved

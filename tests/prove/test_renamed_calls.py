@@ -44,3 +44,20 @@ def test_what_is_proved_is_proved_of_formals(name):
     for _, words, training in [case for case in CASES if case[0] == name][::every]:
         reference = proving.reference(sequential(name, training))
         assert proving.follow(distributed(name, words, training), reference).proof.failures == (), words
+
+
+@pytest.mark.parametrize(
+    ("few", "many"),
+    [
+        ("pp=2 microbatches=4", "pp=2 microbatches=16"),
+        ("dtp=2,1,2 microbatches=4", "dtp=8,1,2 microbatches=4"),
+        ("dtp=1,2,2 microbatches=2 schedule=1f1b", "dtp=4,2,2 microbatches=4 schedule=1f1b"),
+    ],
+)
+def test_microbatches_and_replicas_are_interpreted_once(few, many, monkeypatch):
+    """Their calls differ in rows, in devices, and in which microbatches were added up: none of it costs again."""
+    step = transform(gpt2(2, 8, 2, 4, 96, vocabulary=16, dtype="Float32"), "grad", "loss=cross_entropy")
+    less, more = (transform(step, *words.split()) for words in (few, many))
+    statements = [sum(len(f.body) for f in module if f.name.startswith("main")) for module in (less, more)]
+    counts = [interpreted(module, step, monkeypatch) for module in (less, more)]
+    assert counts[1] - counts[0] <= statements[1] - statements[0]

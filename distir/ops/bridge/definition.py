@@ -48,6 +48,7 @@ def _defined(name: str, meaning: Meaning) -> Op:
     """The op, with a body that has the schema's signature in Python."""
     from distir.ops.bridge.gradients import RULES
     from distir.ops.bridge.inference import check_operands, infer_results
+    from distir.ops.bridge.of_pieces import RULES as PIECES
     from distir.ops.bridge.reference import run_reference
     from distir.ops.bridge.schema import schema_of
     from distir.ops.bridge.sharding import layout_of
@@ -91,6 +92,8 @@ def _defined(name: str, meaning: Meaning) -> Op:
         defined.partial(partial)
     if name in RULES:
         defined.grad(RULES[name])
+    if name in PIECES:
+        defined.pieces(PIECES[name])
     if name in FORMS:
         defined.torch(FORMS[name].text, fresh=FORMS[name].fresh)
     return defined
