@@ -30,9 +30,8 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml
 demo: $(VENV)/.demo ## check, run and simulate a two-device training program, and compare two schedules of it
 	@DISTIR=$(DISTIR) sh examples/demo.sh
 
-test: lint ## everything: style, types, all tests
-	$(MAKE) check
-	$(MAKE) --jobs=2 types extension # one computes, the other mostly waits for windows
+test: lint types ## everything: style, types, all tests
+	$(MAKE) --jobs=2 check extension # one computes, the other mostly waits for windows
 
 lint: $(VENV)/.test ## style and format
 	$(BIN)/ruff check .
@@ -42,7 +41,7 @@ types: $(VENV)/.test ## static types, strict
 	$(BIN)/pyright
 
 check: $(VENV)/.test ## the tests, on all cores; most files on one, so that what their tests share is made once
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+	nice -n 15 $(BIN)/pytest --numprocesses auto --dist worksteal # what waits for windows beside it goes first
 
 extension: $(VENV)/.test ## the VS Code extension's tests, in a real VS Code where chromium can be had
 	DISTIR_PYTHON=$(abspath $(BIN))/python sh vscode-extension/test.sh
