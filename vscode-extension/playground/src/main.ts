@@ -56,6 +56,19 @@ function say(text: string, isWrong = false): void {
   status.classList.toggle("wrong", isWrong);
 }
 
+/** The program, and its version, of which the last answer is. */
+let answered: { model: monaco.editor.ITextModel | null; version?: number } | undefined;
+
+/** Say what came of what a user asked for. News of simulations leave it until the program changes, or another is shown. */
+function answer(text: string, isWrong = false): void {
+  const model = editor.getModel();
+  answered = { model, version: model?.getVersionId() };
+  say(text, isWrong);
+}
+
+const failed = (error: unknown): void => answer(error instanceof Error ? error.message : String(error), true);
+const isAnswered = (model: monaco.editor.ITextModel): boolean => answered?.model === model && answered.version === model.getVersionId();
+
 // Programs.
 
 const states = new Map<monaco.editor.ITextModel, monaco.editor.ICodeEditorViewState | null>();
@@ -70,6 +83,7 @@ function open(name: string, text: string): monaco.editor.ITextModel {
 }
 
 function show(model: monaco.editor.ITextModel): void {
+  answered = undefined;
   const before = editor.getModel();
   if (before !== null) states.set(before, editor.saveViewState());
   editor.setModel(model);
@@ -105,22 +119,26 @@ function verdict(model: monaco.editor.ITextModel): string {
   return found.equal ? `, verified: the same ${found.results} results` : `, the results differ: ${found.differences?.[0] ?? ""}`;
 }
 
+function sayStatus(found: Status, model: monaco.editor.ITextModel): void {
+  if (found.errors > 0) say(found.errors === 1 ? "1 error" : `${found.errors} errors`, true);
+  else if (found.state === "failed") say(found.why ?? "the simulation failed", true);
+  else if (found.latency_s !== null) say(`${seconds(found.latency_s)} on ${found.hardware}${found.peak_memory_bytes === null ? "" : `, ${bytes(found.peak_memory_bytes)} at the peak`}${verdict(model)}`, verdicts.get(model)?.equal === false);
+}
+
 async function refresh(): Promise<void> {
   const model = editor.getModel();
   if (model === null || !isStarted) return;
   try {
     const found = await server.request<Status>("distir/status", about(model));
     if (editor.getModel() !== model) return;
-    if (found.errors > 0) say(found.errors === 1 ? "1 error" : `${found.errors} errors`, true);
-    else if (found.state === "failed") say(found.why ?? "the simulation failed", true);
-    else if (found.latency_s !== null) say(`${seconds(found.latency_s)} on ${found.hardware}${found.peak_memory_bytes === null ? "" : `, ${bytes(found.peak_memory_bytes)} at the peak`}${verdict(model)}`, verdicts.get(model)?.equal === false);
+    if (!isAnswered(model)) sayStatus(found, model);
     if (found.state !== "simulated") {
       toView({ type: "state", state: found.state === "on_demand" ? "failed" : found.state, why: found.why });
       return;
     }
     await sendTimeline(model);
   } catch (error) {
-    say(String(error instanceof Error ? error.message : error), true);
+    say(error instanceof Error ? error.message : String(error), true);
   }
 }
 
@@ -163,6 +181,14 @@ for (const method of [DIAGNOSTICS, "workspace/inlayHint/refresh"])
     resting = setTimeout(() => void refresh(), REST_MS);
   });
 
+// The editor's client does not ask again for lenses, which say times; and an editor that loses the focus, to the timeline
+// as it is first shown, forgets that it was about to ask. A provider of none makes it ask all.
+const lensesChanged = new monaco.Emitter<monaco.languages.CodeLensProvider>();
+const lensless: monaco.languages.CodeLensProvider = { onDidChange: lensesChanged.event, provideCodeLenses: () => ({ lenses: [] }) };
+monaco.languages.registerCodeLensProvider(LANGUAGE, lensless);
+server.on("workspace/inlayHint/refresh", () => lensesChanged.fire(lensless));
+editor.onDidBlurEditorText(() => setTimeout(() => lensesChanged.fire(lensless)));
+
 // Commands of lenses, and of the server's code actions.
 
 const SHOWN_HERE: Record<string, () => void> = {
@@ -173,9 +199,9 @@ for (const command of ["distir.nextCall", "distir.showCalls", "distir.timeline",
   monaco.editor.registerCommand(command, (_, ...given: unknown[]) => {
     const here = SHOWN_HERE[command];
     if (here !== undefined) here();
-    else void server.request("workspace/executeCommand", { command, arguments: given }).catch((error: Error) => say(error.message, true));
+    else void server.request("workspace/executeCommand", { command, arguments: given }).catch(failed);
   });
-server.on<{ message: string; type: number }>("window/showMessage", ({ message, type }) => say(message, type <= 2));
+server.on<{ message: string; type: number }>("window/showMessage", ({ message, type }) => answer(message, type <= 2));
 
 // The controls.
 
@@ -186,7 +212,8 @@ examples.onchange = () => {
 
 hardware.onchange = () => {
   const model = editor.getModel();
-  if (model !== null) void server.request("distir/hardware", { ...about(model), action: "choose", name: hardware.value }).catch((error: Error) => say(error.message, true));
+  answered = undefined;
+  if (model !== null) void server.request("distir/hardware", { ...about(model), action: "choose", name: hardware.value }).catch(failed);
 };
 
 element<HTMLFormElement>("transform").onsubmit = async (event) => {
@@ -194,6 +221,7 @@ element<HTMLFormElement>("transform").onsubmit = async (event) => {
   const model = editor.getModel();
   const words = steps.value.split(/\s+/).filter((word) => word !== "");
   if (model === null || words.length === 0) return;
+  answered = undefined;
   try {
     const verify = element<HTMLInputElement>("verify").checked;
     if (verify) say("running both programs…");
@@ -203,20 +231,21 @@ element<HTMLFormElement>("transform").onsubmit = async (event) => {
     if (result.agreement !== undefined) verdicts.set(made, result.agreement);
     void refresh();
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error), true);
+    failed(error);
   }
 };
 
 element("run").onclick = async () => {
   const model = editor.getModel();
   if (model === null) return;
+  answered = undefined;
   say("running…");
   try {
     const ran = await server.request<Run>("distir/run", about(model));
     await refresh();
     showValues(ran);
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error), true);
+    failed(error);
   }
 };
 
@@ -225,8 +254,8 @@ element("share").onclick = async () => {
   if (model === null) return;
   history.replaceState(null, "", await toFragment({ name: nameOf(model), text: model.getValue(), hardware: hardware.value || undefined }));
   await navigator.clipboard.writeText(location.href).then(
-    () => say("the address of this program is in the clipboard"),
-    () => say("the address of this program is in the address bar"),
+    () => answer("the address of this program is in the clipboard"),
+    () => answer("the address of this program is in the address bar"),
   );
 };
 
