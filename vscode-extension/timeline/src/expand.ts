@@ -86,6 +86,7 @@ export function expanded(table: BlockTable, most = MOST_EXPANDED): BarTable & { 
       frames.pop();
       continue;
     }
+    if (block.kind[i] >= 0) break; // an op for which there is no room
     frame.next += 1;
     const callee = -1 - block.kind[i];
     found.calls.push([...found.calls[frame.path], blocks[callee].function]);
