@@ -9,11 +9,10 @@ machine.
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
-from collections.abc import Callable
-from typing import TypeVar
+
+from timed import timed
 
 from distir import models
 from distir.ir import Call
@@ -23,16 +22,6 @@ from distir.transform import transform
 MODEL = "gpt2-175b"
 NODE = "dgx-a100"
 DEVICES_PER_NODE = 8
-T = TypeVar("T")
-
-
-def timed(what: str, run: Callable[[], T]) -> T:
-    """Run, and print the seconds of CPU time and the most memory so far."""
-    start = time.process_time()
-    found = run()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"    {what:<10} {time.process_time() - start:6.2f} s, {memory:.0f} MB")
-    return found
 
 
 def main() -> None:

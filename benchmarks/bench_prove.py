@@ -8,18 +8,15 @@ Nothing is asserted: times depend on the machine.
 
 from __future__ import annotations
 
-import resource
 import sys
-import time
-from collections.abc import Callable
-from typing import TypeVar
+
+from timed import timed
 
 from distir import models
 from distir.ir import Module
 from distir.prove import prove
 from distir.transform import transform
 
-T = TypeVar("T")
 TRAINING = "grad loss=cross_entropy optimizer=adam"
 
 CASES = {
@@ -38,15 +35,6 @@ CASES = {
 
 SIZES = {"B": 64}
 """Of named dimensions, which the models of the paper have."""
-
-
-def timed(what: str, run: Callable[[], T]) -> T:
-    """Run, and print the seconds of CPU time and the most memory so far."""
-    start = time.process_time()
-    found = run()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"    {what:<10} {time.process_time() - start:6.2f} s, {memory:.0f} MB")
-    return found
 
 
 def sequential(model: str, batch: int | None, steps: str) -> Module:

@@ -25,10 +25,6 @@ def _why_nothing(statement: Apply, values: Mapping[str, Value]) -> str:
     op = OPS[statement.op]
     if op.view:
         return "" if op.awaits else "is a view"
-    on_host = False
-    for name in (*statement.results, *names(statement.args)):
-        if name != DISCARD:
-            on_host = name in values and types.device_of(type_of(values[name])) == HOST
-            if not on_host:
-                break
-    return "runs on the host" if on_host else ""
+    given = [name for name in (*statement.results, *names(statement.args)) if name != DISCARD]
+    on_host = all(name in values and types.device_of(type_of(values[name])) == HOST for name in given)
+    return "runs on the host" if given and on_host else ""

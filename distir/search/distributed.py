@@ -24,7 +24,7 @@ from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.sizes import Sweep
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.checking import broken
-from distir.transform.pipeline import Steady, stage_layers, steady
+from distir.transform.pipeline import Steady, stage_shares, steady
 from distir.transform.steps import StepError
 
 
@@ -146,7 +146,8 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
 def layers_of_stages(subject: Subject, plan: Plan) -> tuple[int, ...]:
     """How many layers each stage of a plan has; none where there is no such pipeline."""
     try:
-        return stage_layers(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
+        found = stage_shares(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
+        return tuple([stage.layers for stage in found.stages])
     except (ProgramError, StepError, Reject):
         return ()
 

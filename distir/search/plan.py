@@ -239,6 +239,12 @@ def _shards(space: Choices, plan: Plan) -> Sequence[int]:
     return [0, *(n for n in space.shard if 1 < n < plan.data and plan.data % n == 0)]
 
 
+def _stages(_: Choices, plan: Plan) -> tuple[tuple[int, ...], ...]:
+    """Numbers of layers that annealing found, where there are as many stages still."""
+    fitting = len(plan.stages) == plan.pipeline * plan.stages_per_device
+    return (plan.stages if fitting else (),)
+
+
 AXES: Final = (
     Axis(
         "experts",
@@ -303,7 +309,7 @@ AXES: Final = (
     Axis(
         "stages",
         "stages",
-        lambda _, plan: ((),) if len(plan.stages) != plan.pipeline * plan.stages_per_device else (plan.stages,),
+        _stages,
         shown=lambda plan: f"stages={','.join(map(str, plan.stages))}" if plan.stages else "",
     ),
     Axis(

@@ -29,8 +29,8 @@ def interchangeable(
 
     data *= context  # those that share a sequence sum gradients as replicas do
     replicas, shards, stages = range(data), range(tensor), range(pipeline)
+    # Stages that begin at the same place of the machine's period are alike.
     unlike = {stage * data * tensor % machine.period: stage for stage in stages}.values()
-    """Stages that begin at different places of the machine's period: the others are like one of these."""
     over = [[replicas]]
     for few in (experts * context, context):
         if few > 1:

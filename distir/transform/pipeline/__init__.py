@@ -27,7 +27,6 @@ from distir.transform.pipeline.step import (
     pipeline_of,
     pp,
     schedule_count,
-    stage_layers,
     stage_shares,
     steady,
 )
@@ -46,7 +45,6 @@ __all__ = [
     "pipeline_of",
     "pp",
     "schedule_count",
-    "stage_layers",
     "stage_shares",
     "steady",
 ]

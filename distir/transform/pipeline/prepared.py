@@ -50,8 +50,6 @@ class Prepared:
     """Whether stages have equally many layers."""
     is_given: bool = False
     """Whether the order was given explicitly, so that weight gradients are not moved."""
-    layers: tuple[int, ...] = ()
-    """How many layers each stage has, in the order in which a microbatch goes through them."""
 
     @cached_property
     def shares(self) -> StageShares:

@@ -32,6 +32,8 @@ class StageShare:
     flops: float | None
     weights: float
     heaviest: tuple[str, float] | None
+    layers: int
+    """How many layers it has, or other units of which stages are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def stage_shares(
                 None if counts is None else counts[stage],
                 weights[stage],
                 heaviest[stage],
+                stages.layers[stage],
             )
             for stage in range(stages.count)
         ),

@@ -174,25 +174,14 @@ def stage_shares(
     virtual: int | None = None,
     balance: str = "cost",
     hardware: str = "dgx-a100",
-) -> StageShares:
-    """Each stage's share of time, FLOPs and weights in the pipeline of `pp=value`. Raises ProgramError as `pp` does."""
-    return pipeline_of(module, value, microbatches, schedule, per_device(schedule, virtual), balance, hardware).shares
-
-
-def stage_layers(
-    module: Module,
-    value: int,
-    *,
-    microbatches: int = 1,
-    schedule: str = "1f1b",
-    virtual: int | None = None,
-    balance: str = "cost",
-    hardware: str = "dgx-a100",
     sums: str = SUMS[0],
-) -> tuple[int, ...]:
-    """How many layers each stage has in the pipeline of `pp=value`. Raises ProgramError as `pp` does."""
+) -> StageShares:
+    """Each stage's layers, and its share of time, FLOPs and weights, in the pipeline of `pp=value`.
+
+    Raises ProgramError as `pp` does.
+    """
     stages = per_device(schedule, virtual)
-    return pipeline_of(module, value, microbatches, schedule, stages, balance, hardware, sums).layers
+    return pipeline_of(module, value, microbatches, schedule, stages, balance, hardware, sums).shares
 
 
 def pipeline_of(
@@ -421,7 +410,6 @@ def _prepared(
         fitted if chosen.fitted else None,
         is_uniform,
         chosen.given is not None,
-        whole.layers,
     )
 
 
