@@ -337,6 +337,7 @@ inWindow("the walkthrough opens, and what its steps offer works", "mlp.dir", asy
   }
   await (await step("See its timeline", "Open Timeline")).click();
   await window.webview("#chart canvas").waitFor();
+  assert.equal(await window.webview("script[src], link").count(), 0, "the page holds all it needs: webviews that open at once may get no files");
   await (await step("Open a program", "Open an Example")).click();
   await window.page.waitForSelector('.tab.active:has-text("Untitled-1")');
   await window.lens(/12\.9ms · peak /);

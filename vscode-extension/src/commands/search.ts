@@ -35,7 +35,7 @@ async function search(context: Context, document: vscode.TextDocument, server: A
       const program = await fileOf(document, folder);
       const hardware = chosen ? ["--hardware", chosen.name] : [];
       const found = await run(context, [program, "--json", "--progress", "json", ...hardware, ...wordsOf(asked)], nameOf(document.uri));
-      if (found !== undefined) showSearch(context, document.uri, found);
+      if (found !== undefined) await showSearch(context, document.uri, found);
       return found;
     } finally {
       await rm(folder, { recursive: true, force: true });

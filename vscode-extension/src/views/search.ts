@@ -35,15 +35,16 @@ export interface Found {
 type FromView = { type: "ready" } | { type: "open"; steps: unknown };
 
 /** Open a panel with what was found; opening a row previews the program that its steps make. */
-export function showSearch(context: Context, source: vscode.Uri, found: Found): void {
+export async function showSearch(context: Context, source: vscode.Uri, found: Found): Promise<void> {
   const { extensionUri } = context.extension;
+  const html = await page(extensionUri, "Configurations", "search", "media/search.js", "media/search.css");
   const title = `Configurations of ${nameOf(source)}`;
-  const panel = vscode.window.createWebviewPanel("distir.search", title, vscode.ViewColumn.Beside, { ...pageOptions(extensionUri), retainContextWhenHidden: true });
+  const panel = vscode.window.createWebviewPanel("distir.search", title, vscode.ViewColumn.Beside, { ...pageOptions, retainContextWhenHidden: true });
   panel.webview.onDidReceiveMessage((message: FromView) => {
     if (message.type === "ready") void panel.webview.postMessage({ type: "show", name: nameOf(source), found });
     else if (Array.isArray(message.steps)) {
       vscode.commands.executeCommand("distir.transformProgram", source, message.steps.map(String)).then(undefined, (error: unknown) => tell(context, error));
     }
   });
-  panel.webview.html = page(panel.webview, extensionUri, "Configurations", "search", "media/search.js", "media/search.css");
+  panel.webview.html = html;
 }

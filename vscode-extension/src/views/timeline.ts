@@ -48,7 +48,9 @@ export class Timelines implements vscode.Disposable {
     for (const each of this.watching) each.dispose();
   }
 
-  private open(document: vscode.TextDocument, other?: vscode.TextDocument): Promise<void> {
+  private async open(document: vscode.TextDocument, other?: vscode.TextDocument): Promise<void> {
+    const { extensionUri } = this.context.extension;
+    const html = await page(extensionUri, "Timeline", "timeline", "timeline.js", "timeline.css"); // first: what follows happens at once, so that no program gets two panels
     const uri = document.uri.toString();
     const known = this.shown.get(uri);
     if (known !== undefined) {
@@ -56,9 +58,8 @@ export class Timelines implements vscode.Disposable {
       known.panel.reveal();
       return this.send(known);
     }
-    const { extensionUri } = this.context.extension;
     const title = `Timeline of ${nameOf(document.uri)}`;
-    const panel = vscode.window.createWebviewPanel("distir.timeline", title, vscode.ViewColumn.Beside, pageOptions(extensionUri)); // with the keyboard: it has keys
+    const panel = vscode.window.createWebviewPanel("distir.timeline", title, vscode.ViewColumn.Beside, pageOptions); // with the keyboard: it has keys
     panel.iconPath = vscode.Uri.joinPath(extensionUri, "images", "icon.png");
     const made: Shown = { panel, document, other, isReady: false };
     this.shown.set(uri, made);
@@ -66,8 +67,7 @@ export class Timelines implements vscode.Disposable {
     panel.onDidChangeViewState(({ webviewPanel }) => webviewPanel.active && this.context.programs.lookedAt(document));
     panel.onDidDispose(() => this.shown.delete(uri));
     panel.webview.onDidReceiveMessage((message: FromView) => this.hear(made, message));
-    panel.webview.html = page(panel.webview, extensionUri, "Timeline", "timeline", "timeline.js", "timeline.css");
-    return Promise.resolve();
+    panel.webview.html = html;
   }
 
   /** Two timelines over one another: this program's, and that of another one, which the user picks if none is given. */
