@@ -331,7 +331,8 @@ def _whole_attributes(
             size, length = piece.whole[axis], places.length(piece.runs[axis])
             part = places.part(piece.runs[axis], size)
             if part is not None:
-                changed.update({name: bound[name] * part[1] for name in names})  # type: ignore[operator]
+                numbers = [(name, n) for name in names if isinstance(n := bound[name], (int, float))]
+                changed.update({name: number * part[1] for name, number in numbers})
                 break
             counted = [(name, count) for name in names if isinstance(count := bound[name], int)]
             if length and all(not count * size % length for _, count in counted):
