@@ -22,6 +22,7 @@ from distir.ir import (
     UNKNOWN,
     AnyType,
     Apply,
+    Arg,
     Call,
     Dense,
     DType,
@@ -197,10 +198,10 @@ def _accepted(found: Mistake, instead: Mapping[str, Value]) -> bool:
     domain, statement = found.domain, found.statement
     values = {**found.state, **instead}
 
-    def value(arg: object) -> Value:
+    def value(arg: Arg) -> Value:
         if isinstance(arg, tuple):
-            return tuple(map(value, arg))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        return values.get(arg, UNKNOWN) if isinstance(arg, str) else domain.constant(arg)  # type: ignore[arg-type]
+            return tuple(map(value, arg))
+        return values.get(arg, UNKNOWN) if isinstance(arg, str) else domain.constant(arg)
 
     vs = tuple(map(value, statement.args))
     try:

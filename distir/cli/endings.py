@@ -1,4 +1,7 @@
-"""How a command ends early. Exit codes: 1 for a program with errors, 2 for a command that could not run."""
+"""How a command ends early.
+
+Exit codes: 1 for a program with errors, or an answer of no; 2 for a command that could not run.
+"""
 
 from __future__ import annotations
 

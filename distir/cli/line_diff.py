@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 
 CONTEXT = 3
 """Lines shown around a difference."""
@@ -78,9 +78,9 @@ class _Matcher(SequenceMatcher[str]):
                 blocks[-1] = (*blocks[-1][:2], blocks[-1][2] + size)
             else:
                 blocks.append((i, j, size))
-        self.blocks = [*blocks, (len(first), len(second), 0)]
+        self.blocks = [Match(*block) for block in [*blocks, (len(first), len(second), 0)]]
 
-    def get_matching_blocks(self) -> list[Block]:  # type: ignore[override]
+    def get_matching_blocks(self) -> list[Match]:
         """Blocks that touch are one."""
         return self.blocks
 

@@ -113,7 +113,7 @@ def takes_model_options(command: Callable[..., int]) -> Callable[..., int]:
         return command(**values, of=ModelOptions(sizes, **{name: mine[name] for name in OTHERS}))
 
     del called.__wrapped__  # whose parameters typer would read
-    called.__signature__ = own.replace(parameters=params)  # type: ignore[attr-defined]
+    called.__signature__ = own.replace(parameters=params)  # pyright: ignore[reportAttributeAccessIssue]: inspect reads it
     called.__annotations__ = {p.name: p.annotation for p in params}
     return called
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distir.cli import named, options, output, searching
-from distir.cli.endings import REFUSED, Refused
+from distir.cli.endings import WRONG, Refused
 from distir.cli.forms import Label
 from distir.cli.search_space import Tries, integers
 from distir.cli.search_subject import TRAINING, SearchedModel, SearchedOn, in_fp8, is_forward, subject_on
@@ -282,9 +282,9 @@ def search(
 
     Tries data (D), tensor (T) and pipeline (P) parallelism, experts over devices (EP, a part of D, for models that have
     experts), microbatches (K) and batch sizes. Configurations that do not fit into the devices' memory are recorded but
-    not ranked; infeasible ones are rows with a reason. `bounded` skips configurations that lower bounds exclude and
-    finds the grid's best; `anneal` starts from the best and changes one choice at a time, the layers of a stage among
-    them. With --csv, --resume continues an interrupted search.
+    not ranked; infeasible ones are rows with a reason; exit code 1 says that there are no others. `bounded` skips
+    configurations that lower bounds exclude and finds the grid's best; `anneal` starts from the best and changes one
+    choice at a time, the layers of a stage among them. With --csv, --resume continues an interrupted search.
 
     `distir model --list` has the names of models, whose sizes can be overridden. They are forward passes, but for the
     paper's MLPs. Without --batch-size and --apply one becomes a training step (grad optimizer=adamw precision=mixed),
@@ -368,7 +368,7 @@ def search(
         output.write_json(searching.document(table, chosen, wanted))
     else:
         searching.show(table, chosen, wanted)
-    return 0 if len(table.failed) < len(table) else REFUSED
+    return WRONG if table.best is None else 0
 
 
 def _front(text: str | None) -> tuple[str, str] | None:
@@ -563,6 +563,9 @@ def _exported(table: Table, framework: str, row: int) -> int:
     from distir.cli.configurations import export_row
 
     ranked = table.ranked
+    if not ranked:
+        output.complain("error", "there is no row to export: no configuration fits into memory")
+        return WRONG
     if len(ranked) < row:
         raise Refused(f"there is no row {row}: {len(ranked)} configurations fit in memory")
     output.write(export_row(ranked[row - 1], framework).text)

@@ -38,7 +38,9 @@ def transform(
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail if tensor parallelism replicates something expensive.")
     ] = False,
-    list_steps: Annotated[bool, typer.Option("--list", help="List the steps and their options.")] = False,
+    list_steps: Annotated[
+        bool, typer.Option("--list", help="List the steps and their options, in the order of a chain.")
+    ] = False,
 ) -> int:
     """Apply transforms to a program.
 
@@ -169,11 +171,12 @@ def _commented(result: Module, program: Program) -> str:
 
 
 def _listed() -> str:
-    """Every step with its options, as text."""
+    """Every step with its options, as text, in the order in which they are applied."""
     from distir.transform import STEPS
+    from distir.transform.steps import in_order
 
     lines: list[str] = []
-    for step in STEPS.values():
+    for step in in_order(STEPS.values()):
         value = "" if step.value is None else f"={_PLACEHOLDERS[_plain(step.value.kind)]}"
         lines.append(step.name + (value if step.value is None or step.value.required else f"[{value}]"))
         lines += [f"  {line}".rstrip() for line in step.documentation.splitlines()]

@@ -59,7 +59,7 @@ def _tile(into: Translation, statement: Apply) -> Apply | None:
 
 
 def _constant_of_shape(into: Translation, statement: Apply) -> Apply | None:
-    sizes, filling = into.values[str(statement.args[0])], dense(statement.attrs.get("value", 0.0))  # type: ignore[arg-type]
+    sizes, filling = into.values[str(statement.args[0])], dense(statement.attrs.get("value", 0.0))
     if not isinstance(sizes, Dense) or not sizes.symbolic:
         return None
     one = into.builder.fresh(f"{statement.results[0]}.value")

@@ -10,6 +10,8 @@ Example::
 
 from __future__ import annotations
 
+from typing import cast
+
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Param, Return, Statement, results
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant
 from distir.ir.types import UNKNOWN, Type
@@ -72,7 +74,7 @@ def _arg(operand: Operand) -> Arg:
         return operand
     if isinstance(operand, tuple) and _mentions_values(operand):
         return tuple(map(_arg, operand))
-    return Literal(operand)  # type: ignore[arg-type]
+    return Literal(cast("Constant", operand))  # which mentions no value
 
 
 def _mentions_values(operand: Operand) -> bool:

@@ -29,14 +29,6 @@ def reachable(functions: Mapping[str, Function], roots: Iterable[Function]) -> l
     return list(found)
 
 
-def without_orphans(given: Module, functions: Iterable[Function]) -> Module:
-    """The module of these functions, without those that `given` called and that nothing calls any more."""
-    rewritten = {f.name: f for f in functions}
-    roots = rewritten.keys() - called_by(given)
-    kept = roots.union(reachable(rewritten, [rewritten[name] for name in roots]))
-    return Module(f for f in rewritten.values() if f.name in kept)
-
-
 def callees_first(module: Module) -> Iterator[Function]:
     """Every function once, after all those that it calls; on a cycle of calls, after those that were not begun yet."""
     functions = module.functions

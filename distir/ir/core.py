@@ -110,12 +110,13 @@ class Function(ShownFunction):
     body: tuple[Statement, ...]
     result_types: tuple[Type, ...] | None = None
     kernel: bool = False
-    _hash: int | None = field(init=False, repr=False, compare=False, default=None)
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
-        if self._hash is None:  # found when asked for: it visits every statement
-            object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types, self.kernel)))
-        return self._hash  # type: ignore[return-value]
+        if not self._hash:  # computed when asked for: it visits every statement
+            own = (self.name, self.params, self.body, self.result_types, self.kernel)
+            object.__setattr__(self, "_hash", hash(own) or 1)
+        return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
         return Function, (self.name, self.params, self.body, self.result_types, self.kernel)

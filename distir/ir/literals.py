@@ -100,6 +100,14 @@ class Attributes(Mapping[str, Constant]):
     def __getitem__(self, name: str) -> Constant:
         return self._items[name]
 
+    def ints(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers, as axes or sizes; None where it is absent or something else."""
+        value = self._items.get(name)
+        if not isinstance(value, tuple):
+            return None
+        found = tuple([item for item in value if isinstance(item, int)])
+        return found if len(found) == len(value) else None
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
 

@@ -158,6 +158,17 @@ def _device_of(type: TupleType) -> Device:
     return found.pop() if len(found) == 1 else None
 
 
+def on_device(type: Type, device: Device) -> Type:
+    """The type on that device; on an unknown one for None. Host types stay on the host."""
+    match type:
+        case TensorType(dtype, shape, there):
+            return TensorType(dtype, shape, HOST if there == HOST else device)
+        case TupleType(items):
+            return TupleType(tuple(on_device(item, device) for item in items))
+        case AnyType(there):
+            return AnyType(HOST if there == HOST else device)
+
+
 def nbytes(type: Type) -> Dim:
     """Size in bytes of all that lives on a device; `None` if unknown."""
     return dims.total(

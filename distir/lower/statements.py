@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import HOST, Apply, Attributes, Dense, External, Literal, TensorType, TupleType, Type, types
-from distir.ops import OPS, Value, bind, dense, strengthen, type_of
+from distir.ops import OPS, Value, bind, dense, item_of, strengthen, type_of
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.ops.infer import tuple_structure
 from distir.ops.torch_form import (
@@ -152,7 +152,7 @@ class _Statement:
         parts = [
             (
                 [_item_text(t, v, i) for t, v in zip(texts, vs, strict=True)],
-                [_item(v, i) for v in vs],
+                [item_of(v, i) for v in vs],
                 [cast("TupleType", w).items[i] for w in ws],
             )
             for i in range(count)
@@ -242,12 +242,6 @@ def _lines(written: FormResult, results: Sequence[int], device: int, ws: Sequenc
             return [Assignment(tuple(results), written)]
         case _:
             return [Assignment((i,), text) for i, text in zip(results, written, strict=True)]
-
-
-def _item(v: Value, i: int) -> Value:
-    if isinstance(v, TupleType):
-        return v.items[i]
-    return v[i] if isinstance(v, tuple) else v
 
 
 def _item_text(text: Any, v: Value, i: int) -> Any:

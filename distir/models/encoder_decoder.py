@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distir.ir import DISCARD, DTYPES, Dim, DType, Function, Literal, Module, TensorType
+from distir.ir import DISCARD, DTYPES, Constant, Dim, DType, Function, Literal, Module, TensorType
 from distir.models.block import ModelFunction
 from distir.models.decoder_layer import POSITION, ModelPass
 from distir.models.sizes import BATCH, DEVICE, ModelError, batch_dimension, check_model_sizes, check_sizes, float_type
@@ -151,8 +151,8 @@ class T5:
         Half of the buckets are for one distance each, the others for ranges that grow with the distance.
         """
 
-        def op(name: str, *operands: str | float, result: str, **attrs: object) -> str:
-            return f.apply(name, *operands, results=(f"{stack}_{result}",), **attrs)[0]  # type: ignore[arg-type]
+        def op(name: str, *operands: str | float, result: str, **attrs: Constant) -> str:
+            return f.apply(name, *operands, results=(f"{stack}_{result}",), **attrs)[0]
 
         if stack == "encoder":
             buckets = BUCKETS // 2  # for tokens before, and as many for those after

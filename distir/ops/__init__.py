@@ -30,7 +30,17 @@ from distir.ops import (
 )
 from distir.ops.attributes import bind, canonical
 from distir.ops.core import OPS, REQUIRED, Op, Ops, op
-from distir.ops.infer import Value, infer_partial, infer_types, infer_values, result_count, run, strengthen, type_of
+from distir.ops.infer import (
+    Value,
+    infer_partial,
+    infer_types,
+    infer_values,
+    item_of,
+    result_count,
+    run,
+    strengthen,
+    type_of,
+)
 from distir.ops.numeric import dense, dtype_of, numpy_dtype, to_array, to_dense
 from distir.ops.resources import NO_WORK, Communication, Pattern, Work
 from distir.ops.unify import Reject
@@ -94,6 +104,7 @@ __all__ = [
     "infer_partial",
     "infer_types",
     "infer_values",
+    "item_of",
     "numpy_dtype",
     "op",
     "result_count",

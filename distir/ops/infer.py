@@ -63,6 +63,13 @@ def type_of(value: Value) -> Type:
             return value
 
 
+def item_of(value: Value, index: int) -> Value:
+    """The item of a tuple; a value that is no tuple is each of its items."""
+    if isinstance(value, TupleType):
+        return value.items[index]
+    return value[index] if isinstance(value, tuple) else value
+
+
 def result_count(op: Op, attrs: Attributes) -> int | None:
     """The number of results; None if it depends on the operands."""
     return None if any(r.variadic for r in op.signatures[0].results) else len(op.signatures[0].results)

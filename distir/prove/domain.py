@@ -304,12 +304,16 @@ def _rests_on_nothing(v: Related) -> bool:
 
 def value_of(v: Related) -> Value:
     """The type of a value, or what is known of it."""
-    return tuple(map(value_of, v)) if isinstance(v, tuple) else None if v is None else v.value  # type: ignore[return-value]
+    if isinstance(v, tuple):
+        return tuple(map(value_of, cast("tuple[Related, ...]", v)))
+    return None if v is None else v.value
 
 
 def parts_of(v: Related) -> Any:
     """What a value is, whatever its type and device."""
-    return tuple(map(parts_of, v)) if isinstance(v, tuple) else None if v is None else (v.whole, v.runs, v.terms)  # type: ignore[arg-type]
+    if isinstance(v, tuple):
+        return tuple(map(parts_of, cast("tuple[Related, ...]", v)))
+    return None if v is None else (v.whole, v.runs, v.terms)
 
 
 def renamed(v: Related, devices: Renaming) -> Related:
@@ -323,7 +327,8 @@ def valued(v: Related, value: Value) -> Related:
     """The same piece of a value whose type is known better."""
     if isinstance(v, tuple):
         items = value.items if isinstance(value, TupleType) else value
-        return tuple(map(valued, v, items))  # type: ignore[arg-type]
+        assert isinstance(items, tuple)
+        return tuple(map(valued, cast("tuple[Related, ...]", v), items))
     if v is None or v.value is value:
         return v
     return TermPiece(value, v.whole, v.runs, v.terms)

@@ -8,6 +8,7 @@ an operand in which the op is linear gives one of the result. The layouts are th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -23,7 +24,7 @@ from distir.prove.algebra import FACTORS, Algebra
 from distir.prove.greatest import Over, greatest_over
 from distir.prove.pieces import Addends, Term, TermPiece, Through, at_odds, elements, is_free, shape_of
 from distir.prove.runs import Runs
-from distir.prove.terms import Form, OpDetails, Shape, Unproved, factor, scaled_out
+from distir.prove.terms import Atom, Form, OpDetails, Shape, Unproved, factor, scaled_out
 
 ANYWHERE = 1
 """In the place of the device of operands."""
@@ -123,7 +124,7 @@ def _made(
     linear |= more
     partial = [i for i, piece in enumerate(lifted.operands) if piece is not None and piece.is_partial]
     if len(partial) > 1 or (partial and partial[0] not in linear):
-        raise Unproved(_needs_sum(algebra, op, partial))
+        raise Unproved(_needs_sum(algebra, op, lifted.operands, partial))
     forms: list[Form] = []
     scale = lifted.scale
     for i, piece in enumerate(lifted.operands):
@@ -330,7 +331,8 @@ def _whole_attributes(
             size, length = piece.whole[axis], places.length(piece.runs[axis])
             part = places.part(piece.runs[axis], size)
             if part is not None:
-                changed.update({name: bound[name] * part[1] for name in names})  # type: ignore[operator]
+                numbers = [(name, n) for name in names if isinstance(n := bound[name], (int, float))]
+                changed.update({name: number * part[1] for name, number in numbers})
                 break
             counted = [(name, count) for name in names if isinstance(count := bound[name], int)]
             if length and all(not count * size % length for _, count in counted):
@@ -474,11 +476,33 @@ def _stated(algebra: Algebra, value: Value, whole: Shape, own: Shape) -> Form:
     return algebra.of_value(Literal(wanted)).form
 
 
-def _needs_sum(algebra: Algebra, op: Op, partial: Sequence[int]) -> str:
+def _needs_sum(algebra: Algebra, op: Op, operands: Sequence[TermPiece | None], partial: Sequence[int]) -> str:
+    """What to say of operands that are partial sums, or more than sums."""
     names = " and ".join(f"`{algebra.label(op, i)}`" for i in partial)
+    for i in partial:
+        piece = operands[i]
+        if piece is not None and _has_addends_again(algebra, piece):
+            again = "what was added is in the sum already"
+            return f"`{algebra.label(op, i)}` counts some addends of a sum more often than others: {again}"
     if len(partial) > 1:
         return f"{names} are partial sums, of which `{op.name}` gives no part of the result: an all-reduce is missing"
     return f"{names} is a partial sum, and `{op.name}` needs the sum: an all-reduce is missing"
+
+
+def _has_addends_again(algebra: Algebra, piece: TermPiece) -> bool:
+    """Whether a partial sum has all addends of a sum, and some of them more often: no all-reduce makes it the sum."""
+    held: dict[Atom, list[Addends]] = {}
+    for atom, _, addends in piece.terms:
+        held.setdefault(atom, []).append(addends)
+    for own in held.values():
+        numbers = {number for addends in own for number, _ in addends}
+        if len(own) < 2 or len(numbers) != 1 or any(len(addends) > 1 for addends in own):
+            continue  # all addends, a part of them alone, or parts of sums of sums
+        size = algebra.sizes[numbers.pop()]
+        with suppress(Unproved):  # it depends on the device
+            if places.cover([addends[0][1] if addends else places.full(size) for addends in own], size):
+                return True
+    return False
 
 
 def _is_float(value: Value) -> bool:

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from math import gcd
 from typing import cast
 
 from distir.ir import Apply, Call, Dense, Function, Literal, types
-from distir.ops import type_of
+from distir.ops import OPS, type_of
 from distir.ops.experts.of_pieces import OF_EXPERTS
+from distir.ops.loops import kind_of
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches, Microbatch, batch_rows
 from distir.prove.domain import Frame, MadeBy, Related
 from distir.prove.pieces import TermPiece, Through
 from distir.prove.runs import Runs
+from distir.prove.terms import Atom
 
 SUMS = frozenset(("MPIAllreduce", "MPIReduce", "MPIReduceScatter"))
 MOST_TRACED = 20
@@ -54,7 +57,7 @@ def counted(algebra: Algebra, batches: Batches, piece: TermPiece) -> str | None:
             sums.setdefault(number, []).append((abs(c), runs))
     for axis, size, parts in batches.given:
         for number, over in sums.items():
-            if _is_over_experts(algebra, number):
+            if not _may_be_over_batch(algebra, batches, number):
                 continue
             rows = [(c, batch_rows(runs, algebra.sizes[number], size)) for c, runs in over]
             for part in parts:
@@ -64,12 +67,20 @@ def counted(algebra: Algebra, batches: Batches, piece: TermPiece) -> str | None:
     return None
 
 
-def _is_over_experts(algebra: Algebra, number: int) -> bool:
-    """Whether a sum is over the rows of experts, however many tokens of the batch they are of."""
+def _may_be_over_batch(algebra: Algebra, batches: Batches, number: int) -> bool:
+    """Whether a sum may be over rows of the batch.
+
+    Not over those of experts, however many tokens of the batch they are of, nor one that a product with weights is.
+    """
     name = algebra.names[number]
     while isinstance(name, Through):
         name = algebra.names[name.number]
-    return isinstance(name[1], str) and name[1].startswith(OF_EXPERTS)
+    if isinstance(name[1], str) and name[1].startswith(OF_EXPERTS):
+        return False
+    added = name[0]
+    if not isinstance(added, Atom) or added.kind not in OPS or kind_of(OPS[added.kind]) != "product":
+        return True
+    return all(any(batches.leads_to(atom) for atom, _ in factor) for factor in added.operands[:2])
 
 
 def _times(batches: Batches, axis: int, size: int, part: Runs, over: Sequence[tuple[float, Runs]]) -> Iterator[str]:
@@ -121,7 +132,8 @@ def _scaled(function: Function, name: str) -> str:
         elif statement.op not in ("Send", "Identity", "Cast", "After"):
             break
         name = first
-    return " and ".join(reversed(said))
+    counts = [(words, len(list(equal))) for words, equal in groupby(reversed(said))]
+    return " and ".join(words if times == 1 else f"{words}, {times} times" for words, times in counts)
 
 
 def _number(statement: Apply) -> float | None:

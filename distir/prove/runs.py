@@ -84,6 +84,16 @@ def _union(*sets: Runs) -> tuple[Runs] | None:
     return (joined([tuple(ordered)]),)
 
 
+def cover(sets: Iterable[Runs], size: int) -> bool:
+    """Whether sets have all places together, some perhaps more than once. Raises Unproved if devices differ."""
+    end = 0
+    for start, stop in sorted(run for runs in sets for run in runs):
+        if start > end:
+            return False
+        end = max(end, stop)
+    return end >= size
+
+
 def ordered(runs: Runs) -> Runs:
     """The same places in ascending order."""
     try:

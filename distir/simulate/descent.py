@@ -152,8 +152,8 @@ class Run:
         if self.body.edge == CLOSED or self.caller is None:
             return clocks
         caller, statement = self.caller
-        names = {ready(own): ready(ours) for own, ours in caller.body.outside(statement).items()}
-        return {names.get(clock, clock) for clock in clocks}  # type: ignore[call-overload]
+        names: dict[Clock, Clock] = {ready(own): ready(ours) for own, ours in caller.body.outside(statement).items()}
+        return {names.get(clock, clock) for clock in clocks}
 
     def before(self, statement: int, devices: AbstractSet[Clock]) -> int | None:
         """The last statement before another of which an event ends on one of the devices."""

@@ -43,7 +43,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
 
 
 Drawable = Any
-"""A `Simulation`, which imports this module and so cannot be named in it."""
+"""A `Simulation`, which imports this module and so cannot be named in it; no protocol has its cached properties."""
 
 
 @dataclass(frozen=True, slots=True)

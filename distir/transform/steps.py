@@ -217,17 +217,16 @@ def options_of(
 Placed = TypeVar("Placed", "Step", StepPart)
 
 
-def in_order(steps: Iterable[Placed], registered: Mapping[str, Placed] | None = None) -> list[Placed]:
-    """Steps in the order in which they are applied: each behind those that it comes after, else as registered.
+def in_order(steps: Iterable[Placed]) -> list[Placed]:
+    """Steps, or parts of a step, in the order in which they are applied: each behind those that it comes after.
 
-    Or the parts of a step, as `registered`.
+    Else by name: modules that register them are imported in no particular order.
     """
-    known = list((STEPS if registered is None else registered).values())
-    waiting = {found.name: found for found in sorted(steps, key=known.index)}
+    waiting = {found.name: found for found in sorted(steps, key=lambda found: found.name)}
     order: list[Placed] = []
     while waiting:
         ready = (found for found in waiting.values() if waiting.keys().isdisjoint(found.after))
-        chosen = next(ready, None) or next(iter(waiting.values()))  # plugins that want each other first: as registered
+        chosen = next(ready, None) or next(iter(waiting.values()))  # plugins that want each other first: by name
         order.append(waiting.pop(chosen.name))
     return order
 

@@ -76,6 +76,7 @@ def test_steps_stand_behind_those_that_they_come_after(plugin):
             assert order.index(other) < order.index(found.name)
     for words in ("grad checkpoint pp tp dp zero reschedule", "dp shrink", "checkpoint dtp zero"):
         assert [found.name for found in in_order(STEPS[word] for word in reversed(words.split()))] == words.split()
+    assert in_order(STEPS.values()) == in_order(reversed([*STEPS.values()]))  # in whatever order they were imported
 
 
 def test_steps_that_ask_the_simulator_go_by_the_machine_and_the_sizes_that_are_looked_at():

@@ -76,6 +76,42 @@ def test_a_missing_all_reduce():
     assert statement.results == ("p_1",)
 
 
+BIASED = """
+func @main(
+  %x: Tensor[Float32, (4, 8), 1] {batch = 0}, %v: Tensor[Float32, (8, 8), 1] {param},
+  %w: Tensor[Float32, (8, 6), 1] {param}, %b: Tensor[Float32, (6,), 1] {param}
+) {
+  %h = MatMul(%x, %v)
+  %r = Relu(%h)
+  %y = Gemm(%r, %w, %b)
+  %z = Relu(%y)
+  return %z
+}
+"""
+AGAIN = [
+    (
+        "MPIAllreduce(%y_sum_1, %y_sum_2)",
+        "`Relu` is given 2 times `%y`",
+        "`%y_again_1` is summed over 2 devices, 2 times",
+    ),
+    ("MPIAllreduce(%y_sum_1, %y_2)", "`%y_again_1` counts some addends of a sum more often than others", ""),
+    ("MPIAllreduce(%y_1, %y_sum_2)", "`%y_again_1` counts some addends of a sum more often than others", ""),
+]
+
+
+@pytest.mark.parametrize(("again", "reason", "more"), AGAIN)
+def test_a_product_with_its_share_of_a_bias_that_is_summed_again(again, reason, more):
+    given = distir.parse(BIASED)
+    shards = distir.format(distir.transform(given, "tp=2"))
+    reduced = re.search(r".*= MPIAllreduce\(%y_1, %y_2\)\n", shards)[0]
+    wrong = shards.replace(reduced, f"{reduced}  %y_again_1, %y_again_2 = {again}\n")
+    wrong = wrong.replace("Relu(%y_sum_1)", "Relu(%y_again_1)").replace("Relu(%y_sum_2)", "Relu(%y_again_2)")
+    message = prove(distir.parse(wrong), given).diagnostics(distir.parse(wrong))[0].message
+    assert reason in message
+    assert more in message
+    assert "missing" not in message
+
+
 def test_parts_of_different_places():
     message, statement = failed(
         ("%v_1, %v_2 = MPIScatter[devices = [1, 2], axis = 0](%v)", "%v.1, %v.2 = Split[axis = 0](%v)\n"
@@ -92,7 +128,7 @@ def test_a_sum_of_which_a_part_is_counted_twice():
     )  # fmt: skip
     assert message == (
         "not proved: `Relu` is given 2 times `%y`, where the sequential program gives it `%y`; "
-        "`%s_1` is summed over 2 devices and summed over 2 devices"
+        "`%s_1` is summed over 2 devices, 2 times"
     )
 
 

@@ -67,9 +67,19 @@ def test_fewer_layers_than_stages(search):
     assert "1 infeasible" in some.out
     assert "`@main` has 2 statements with weights, too few for 4 stages" in some.out
     none = search("two.dir", "--devices", "4", "--batch-size", "64", "--fix", "P=4", *HARDWARE)
-    assert none.code == 2  # nothing that was asked for can be
+    assert none.code == 1  # it ran, and there is nothing to find
     assert "none is feasible" in none.out
     assert "too few for 4 stages" in none.out
+
+
+def test_nothing_that_fits_into_memory_ends_as_nothing_feasible(search):
+    words = ("mlp.dir", "--devices", "2", "--batch-size", "64", "--max-memory", "1kB", *HARDWARE)
+    found = search(*words)
+    assert found.code == 1
+    assert "none fits into memory" in found.out
+    exported = search(*words, "--export", "megatron")
+    assert (exported.code, exported.out) == (1, "")
+    assert "no configuration fits into memory" in exported.err
 
 
 def test_a_batch_smaller_than_its_parts(search):

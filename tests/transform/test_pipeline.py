@@ -48,6 +48,32 @@ def assert_equal(module, devices, microbatches, bind=None, **options):
 # What they compute.
 
 
+STATED = """
+func @layer(%x: Tensor[Float32, (B, 4), 1], %w: Tensor[Float32, (4, 4), 1]) -> (Tensor[Float32, (B, 4), 1]) {
+  %h: Tensor[Float32, (B, 4), 1] = MatMul(%x, %w)
+  %y = Relu(%h)
+  return %y
+}
+
+func @main(
+  %x: Tensor[Float32, (8, 4), 1] {batch = 0},
+  %w: Tensor[Float32, (4, 4), 1] {param},
+  %v: Tensor[Float32, (4, 4), 1] {param}
+) {
+  %a = @layer(%x, %w)
+  %b = @layer(%a, %v)
+  return %b
+}
+"""
+
+
+@pytest.mark.parametrize("steps", ["pp=2 microbatches=4", "grad optimizer=sgd pp=2 microbatches=2 schedule=zb-h1"])
+def test_functions_may_state_the_device(steps):
+    given = distir.parse(STATED)
+    stages = transform(given, *steps.split())
+    assert verify(given if "grad" not in steps else transform(given, "grad", optimizer="sgd"), stages).equal
+
+
 @pytest.mark.each_once
 @pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
 @pytest.mark.parametrize(("devices", "microbatches"), [(1, 1), (1, 4), (2, 1), (2, 2), (2, 8), (3, 6), (4, 4), (4, 8)])
@@ -460,7 +486,7 @@ def test_a_batch_that_does_not_divide():
 
 def test_too_few_layers():
     found = refused(mlp(3, 2, 12, training=True), 4)
-    assert (found.code.number, found.help) == ("DIR642", "use at most 3 stages")
+    assert (found.code.number, found.help) == ("DIR642", "use at most 3 stages (devices × `virtual`)")
     assert refused(mlp(4, 2, 12), 2, balance="1,2").code.number == "DIR642"
     assert refused(mlp(2, 2, 12), 4, balance="cost").code.number == "DIR642"
 
@@ -471,7 +497,7 @@ def test_what_is_counted_is_called_what_it_is():
     two_layers = small_gpt2(layers=2)
     too_few = refused(two_layers, 9)
     assert too_few.message == "`@main` has 6 statements with weights (2 of them layers), too few for 9 stages"
-    assert too_few.help == "use at most 6 stages"
+    assert too_few.help == "use at most 6 stages (devices × `virtual`)"
     assert "add up to the 2 layers of `@main`, found 1,2" in refused(two_layers, 2, balance="1,2").message
     assert "add up to the 6 statements with weights" in refused(two_layers, 3, balance="1,1,1").message
 

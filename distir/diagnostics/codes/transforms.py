@@ -195,8 +195,9 @@ TOO_FEW_LAYERS = code(
 The program has too few layers for the number of stages, or for the given balance.
 
 Stages are consecutive layers: calls that use weights, or, if there are too few, statements that do. Each stage has at
-least one. `balance=3,2,3` has one number of layers per stage, and their sum is the number of layers. Use fewer devices,
-fewer stages per device (`virtual`), or another balance.
+least one. There are as many stages as devices times stages per device: `virtual`, which is 2 with `interleaved` and
+`looped-bfs` unless it is given; `zb-v` always has 2. `balance=3,2,3` has one number of layers per stage, and their sum
+is the number of layers. Use fewer devices, fewer stages per device, or another balance.
 """,
 )
 

@@ -234,8 +234,10 @@ class _Reader:
             relation = type(node.ops[0]).__name__
             if isinstance(right, ast.Name) and right.id in self.quantities:
                 yield node.left.id, relation, self.quantities[right.id][1]
-            elif isinstance(right, ast.Constant) and type(right.value) in (int, float):
-                yield node.left.id, relation, float(right.value)  # type: ignore[arg-type]
+            elif isinstance(right, ast.Constant):
+                value = right.value
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    yield node.left.id, relation, float(value)
 
     def _name(self, name: str) -> Compiled:
         if name in self.quantities:

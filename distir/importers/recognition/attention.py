@@ -218,8 +218,8 @@ def _composed(program: MatchedFunction, name: str, order: tuple[int | None, ...]
     """A view of what a value is a view of: transposed, or times a number."""
     factor = 1.0
     while (made := program.maker(name)) is not None:
-        if made.op == "Transpose" and isinstance(perm := made.attrs.get("perm"), tuple):
-            order = tuple(None if i is None else int(perm[i]) for i in order)  # type: ignore[arg-type, call-overload]
+        if made.op == "Transpose" and (perm := made.attrs.ints("perm")) is not None:
+            order = tuple(None if i is None else perm[i] for i in order)
             name = str(made.args[0])
             continue
         step = _times_number(program, made)
@@ -414,8 +414,8 @@ def _scaled(program: MatchedFunction, name: str, order: tuple[int, ...] | None =
             yield from (s.through(name, scale=s.scale * step[1]) for s in found)
     elif made is not None and made.op == "Cast":
         yield from (found.through(name) for found in _scaled(program, str(made.args[0]), order))
-    elif made is not None and made.op == "Transpose" and isinstance(perm := made.attrs.get("perm"), tuple):
-        inner = tuple(int(perm[i]) for i in order or range(len(perm)))  # type: ignore[arg-type, call-overload]
+    elif made is not None and made.op == "Transpose" and (perm := made.attrs.ints("perm")) is not None:
+        inner = tuple(perm[i] for i in order or range(len(perm)))
         yield from (found.through(name) for found in _scaled(program, str(made.args[0]), inner))
     elif made is not None:
         yield from (found.through(name) for found in _products(program, made, order))

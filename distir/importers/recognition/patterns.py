@@ -147,7 +147,10 @@ class _Ops:
     """Ops as patterns, by their names: `op.Add(x, y)`."""
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *operands: _Op(name, operands)  # type: ignore[misc]
+        def pattern(*operands: Any) -> _Op:
+            return _Op(name, operands)
+
+        return pattern
 
 
 op: Any = _Ops()

@@ -120,12 +120,17 @@ class MatchedFunction:
     def number(self, name: object) -> float | None:
         """The number that a value is: known, and of one element."""
         found = self.known(name)
-        return float(found.values[0]) if found is not None and len(found.values) == 1 else None  # type: ignore[arg-type]
+        if found is None or found.symbolic or len(found.values) != 1:
+            return None
+        return float(to_array(found).item())
 
     def ints(self, name: object) -> tuple[int, ...] | None:
         """A known list of integers, as axes or sizes."""
         found = self.known(name)
-        return None if found is None or found.dtype.kind != "int" else tuple(int(v) for v in found.values)  # type: ignore[arg-type]
+        if found is None or found.dtype.kind != "int":
+            return None
+        values = tuple([value for value in found.values if isinstance(value, int)])
+        return values if len(values) == len(found.values) else None  # else some are names of sizes
 
     def computed(self, name: str, most: int) -> Array | None:
         """The array that a value is, where it depends on no parameter and has no more elements than `most`."""

@@ -223,7 +223,7 @@ class _Rows:
             return None
         fixed = self.program.known(name)
         if fixed is not None and len(set(fixed.values)) == 1:
-            return _Row(inner, [(((), float(fixed.values[0])),)] * math.prod(inner))  # type: ignore[arg-type]
+            return _Row(inner, [(((), float(to_array(fixed).flat[0])),)] * math.prod(inner))
         if fixed is not None:  # equal columns are one element, whatever they are called
             columns = to_array(fixed).reshape(-1, math.prod(inner)).T
             return _Row(inner, [self.element((shape[:-last], column.tobytes())) for column in columns])

@@ -119,8 +119,9 @@ def _widened(program: MatchedFunction, logits: str, narrowed: Apply) -> bool:
     made = program.maker(logits)
     before = None if made is None or made.op != "Cast" else program.dtype(made.args[0])
     wide = program.dtype(logits)
-    exact = before is not None and wide is not None and before.kind == "float" and wide.name == "Float32"
-    return exact and before == narrowed.attrs.get("to") and before.bytes < wide.bytes  # type: ignore[union-attr]
+    if before is None or wide is None or before.kind != "float" or wide.name != "Float32":
+        return False
+    return before == narrowed.attrs.get("to") and before.bytes < wide.bytes
 
 
 def _softmax_of_chosen(program: MatchedFunction, made: Apply, found: _Router) -> bool:

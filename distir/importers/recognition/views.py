@@ -14,10 +14,10 @@ def transposed(program: MatchedFunction, root: Apply) -> str | None:
     made = program.maker(root.args[0])
     if made is None or made.op != "Transpose":
         return None
-    first, second = made.attrs.get("perm"), root.attrs.get("perm")
-    if not isinstance(first, tuple) or not isinstance(second, tuple):
+    first, second = made.attrs.ints("perm"), root.attrs.ints("perm")
+    if first is None or second is None:
         return None
-    perm = tuple(int(first[int(i)]) for i in second)  # type: ignore[arg-type, call-overload]
+    perm = tuple(first[i] for i in second)
     if perm == tuple(range(len(perm))):
         return str(made.args[0])
     return program.apply("Transpose", str(made.args[0]), perm=perm)
@@ -28,14 +28,14 @@ def regrouped(program: MatchedFunction, root: Apply) -> str | None:
     """A dimension parted in two, others moved around both, and a reshape: the dimension is moved as it was."""
     moved = program.maker(root.args[0])
     parted = program.maker(moved.args[0]) if moved is not None and moved.op == "Transpose" else None
-    perm = moved.attrs.get("perm") if moved is not None else None
-    if parted is None or parted.op != "Reshape" or not isinstance(perm, tuple):
+    perm = moved.attrs.ints("perm") if moved is not None else None
+    if parted is None or parted.op != "Reshape" or perm is None:
         return None
     source = str(parted.args[0])
     at = parting(program.shape(source), program.shape(parted.results[0]))
     if at is None or (place := perm.index(at)) + 1 == len(perm) or perm[place + 1] != at + 1:
         return None
-    order = [int(axis) - (int(axis) > at) for axis in perm if axis != at + 1]  # type: ignore[arg-type, call-overload]
+    order = [axis - (axis > at) for axis in perm if axis != at + 1]
     whole = program.apply("Transpose", source, perm=tuple(order))
     if program.shape(whole) == program.shape(root.results[0]):
         return whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from distir.importers.stablehlo.text import Bits, Braces, TextPlace, refuse
 from distir.ir import DTYPES, Dense, DType, TensorType
@@ -83,7 +83,7 @@ def _flat(content: Any) -> list[Any]:
     while pending:
         item = pending.pop()
         if isinstance(item, list):
-            pending += reversed(item)  # type: ignore[reportUnknownArgumentType]
+            pending += reversed(cast("list[Any]", item))
         else:
             found.append(item)
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from distir.importers.core import ImportRefused
 
@@ -179,7 +179,7 @@ def read_module(text: str, file: str) -> ModuleText:
 
 def lists(value: Any) -> list[Any]:
     """A list of attributes; an empty one for what is none."""
-    return value if isinstance(value, list) else []  # type: ignore[reportUnknownVariableType]
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def first_list(values: Iterable[Any]) -> list[Any]:

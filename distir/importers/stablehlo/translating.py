@@ -112,6 +112,11 @@ class StableHlo(Translation):
         known = self.known(name)
         return None if known is None else to_array(known)
 
+    def are_equal(self, first: str, second: str) -> bool:
+        """Whether two values are known and equal."""
+        a, b = self.array(first), self.array(second)
+        return a is not None and b is not None and np.array_equal(a, b)
+
     def number(self, name: str) -> int | None:
         """A known integer of one element."""
         found = self.array(name)
@@ -155,7 +160,7 @@ class StableHlo(Translation):
                 found.append(self._plain(name))
             elif maker is not None and maker.op == "Squeeze" and self.shape(name):
                 own = str(maker.args[1])
-                if axes and not np.array_equal(self.array(own), self.array(axes)):  # type: ignore[arg-type]
+                if axes and not self.are_equal(own, axes):
                     return None
                 found.append(str(maker.args[0]))
                 axes = own

@@ -74,7 +74,7 @@ def _defined(name: str, meaning: Meaning) -> Op:
 
     body.__name__ = body.__qualname__ = name
     body.__doc__ = inspect.cleandoc(schema_of(name).doc or name)
-    body.__signature__ = _python_signature(name)  # pyright: ignore[reportFunctionMemberAccess]
+    body.__signature__ = _python_signature(name)  # pyright: ignore[reportFunctionMemberAccess]: inspect reads it
     defined = Op(
         name,
         meaning.signatures,

@@ -36,6 +36,7 @@ from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
 from distir.transform.operands import with_operands
+from distir.transform.orphans import without_orphans
 
 PRODUCTS = frozenset({"MatMul", "Einsum"})
 """The ops between which an attention core lies."""
@@ -227,7 +228,7 @@ class _Variants:
         self.before, self.entry = module, entry
         self.body = list(entry.body)
         self.written: list[Function] = []
-        self.called: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
         """By new function: the function of which it is a variant."""
         self.changed = False
         self.functions = FunctionBuilder("")
@@ -307,24 +308,13 @@ class _Variants:
 
     def _named(self, name: str, hint: str) -> str:
         new = self.functions.fresh(hint)
-        self.called[new] = name
+        self.origins[new] = name
         return new
 
     def module(self) -> Module:
-        """The module; a new function takes the name of the one that it replaces if nothing else calls that one."""
+        """The module; a function that nothing calls any more leaves its name and its place to its variant."""
         entry = replace(self.entry, body=tuple(self.body))
-        others = [f for f in self.before if f.name != entry.name]
-        used = called_by((*others, entry))
-        gone = set(self.called.values()) - used
-        heirs = {old: new for new, old in reversed(self.called.items()) if old in gone}
-        names_now = {new: old for old, new in heirs.items()}
-
-        def said(statement: Statement) -> Statement:
-            new = isinstance(statement, Call) and names_now.get(statement.function)
-            return replace(statement, function=new) if isinstance(statement, Call) and new else statement
-
-        entry = replace(entry, body=tuple(map(said, entry.body)))
-        written = {f.name: replace(f, name=names_now.get(f.name, f.name)) for f in self.written}
-        replaced = {f.name: f for f in written.values() if f.name in gone} | {entry.name: entry}
-        added = [f for f in written.values() if f.name not in gone]
-        return Module([*added, *(replaced.get(f.name, f) for f in self.before)])
+        others = (entry if f.name == entry.name else f for f in self.before)
+        found = without_orphans(self.before, (*self.written, *others), self.origins).functions
+        left = self.before.functions
+        return Module([*(f for n, f in found.items() if n not in left), *(found[n] for n in left if n in found)])

@@ -33,7 +33,6 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.calls import called_by
 from distir.ir.dataflow import definitions, uses
 from distir.ops import type_of
 from distir.transform.common_subexpressions import with_arguments
@@ -42,6 +41,7 @@ from distir.transform.entry import entry_names
 from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.groups import Grouping, placed_part
 from distir.transform.fusion.kernels import name_of
+from distir.transform.orphans import without_orphans
 
 MOVABLE = frozenset({"pointwise", "view", "move"})
 READING = frozenset({"pointwise", "rows", "reduction"})
@@ -79,15 +79,12 @@ class _Variants:
 
     def module_of_used(self) -> Module:
         """The module without functions that are no longer called; variants follow their originals."""
-        called = called_by(self.functions.values())
-        before = called_by(self.module)
-        kept = {*entry_names(self.module), *(name for name in self.module.functions if name not in before), *called}
         order: list[str] = []
         waiting = list(self.module.functions)[::-1]
         while waiting:
             order.append(waiting.pop())
             waiting += reversed(self.made.get(order[-1], ()))
-        return Module(self.functions[name] for name in order if name in kept)
+        return without_orphans(self.module, (self.functions[name] for name in order))
 
     def add(self, origin: str, hint: str, function: Function) -> str:
         """Add a variant of a function, under a free name."""

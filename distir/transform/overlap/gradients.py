@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
-from distir.ir.calls import callees_first, without_orphans
+from distir.ir.calls import callees_first
 from distir.ir.dataflow import uses
 from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.orphans import without_orphans
 from distir.transform.overlap.buckets import buckets_of, written
 from distir.transform.overlap.cutting import is_product
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind

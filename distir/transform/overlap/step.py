@@ -85,7 +85,7 @@ def overlapped(
             near = nearest(name, KINDS)
             hint = f"did you mean `{near}`?" if near else f"the kinds are {', '.join(KINDS)}"
             raise StepError(f"there is no kind of overlap `{name}`; {hint}")
-    chosen = in_order([kind for kind in KINDS.values() if kind.name in kinds or not (kinds or kind.asked)], KINDS)
+    chosen = in_order([kind for kind in KINDS.values() if kind.name in kinds or not (kinds or kind.asked)])
     for option in given:
         if not any(option in kind.options for kind in chosen):
             owner = next((kind.name for kind in KINDS.values() if option in kind.options), None)

@@ -29,12 +29,13 @@ from distir.ir import (
 )
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import callees_first, without_orphans
+from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
+from distir.transform.orphans import without_orphans
 from distir.transform.overlap.kinds import Machine, Overlapped
 
 BEFORE_LAYERS = (None, "allgather", "allreduce", "reducescatter")

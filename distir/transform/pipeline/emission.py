@@ -13,17 +13,11 @@ from distir.ir import (
     DISCARD,
     HOST,
     UNKNOWN,
-    AnyType,
     Apply,
     Arg,
-    Attributes,
-    Call,
-    Device,
     Function,
-    Literal,
     Module,
     Param,
-    TensorType,
     TupleType,
     Type,
     names,
@@ -37,17 +31,6 @@ from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
 from distir.transform.pipeline.reading import Phase, Work
 from distir.transform.pipeline.repetition import Timetable
-
-
-def on_device(type: Type, device: Device) -> Type:
-    """The type on that device; on an unknown one for None. Host types stay on the host."""
-    match type:
-        case TensorType(dtype, shape, there):
-            return TensorType(dtype, shape, HOST if there == HOST else device)
-        case TupleType(items):
-            return TupleType(tuple(on_device(item, device) for item in items))
-        case AnyType(there):
-            return AnyType(HOST if there == HOST else device)
 
 
 def write(placement: Placement, timetable: Timetable, functions: Sequence[Function]) -> Module:
@@ -107,7 +90,7 @@ class _Writer:
             self._add(param, hint, copy, device)
 
     def _add(self, param: Param, hint: str, copy: str, device: int) -> None:
-        name = self.main.param(hint, on_device(param.type, device))
+        name = self.main.param(hint, types.on_device(param.type, device))
         self.main.params[-1] = replace(self.main.params[-1], roles=param.roles)
         self.scattered.append(copy)
         self._found(param.name, device, name)
@@ -233,11 +216,11 @@ class _Writer:
             if arg not in self.device_of:
                 self._join(arg)
             device = self.device_of[arg]
-            return self.there[arg, device], on_device(type_of(value.full), device)
+            return self.there[arg, device], types.on_device(type_of(value.full), device)
         if arg in self.placement.made and arg in self.hosts:
             return self.frame.called[arg, 0, HOST], type_of(value.full)
         device = self.device_of[arg]
-        return self.there[arg, device], on_device(type_of(value.full), device)
+        return self.there[arg, device], types.on_device(type_of(value.full), device)
 
     def _join(self, name: str) -> None:
         """Concatenate the microbatches' parts of a value on the device that computes them."""
@@ -269,4 +252,4 @@ class _Writer:
         return f.returns(*gathered)
 
 
-__all__ = ["Attributes", "Call", "Literal", "names", "on_device", "write"]
+__all__ = ["write"]

@@ -15,7 +15,7 @@ from typing import Any, Union
 from distir.analysis import Checker, Domain, algorithm_1, lookup
 from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import HOST, Apply, Arg, Call, Module, TensorType, TupleType, dims, types
+from distir.ir import HOST, Apply, Arg, Call, Literal, Module, TensorType, TupleType, dims, types
 from distir.ir.deep import Deep
 from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.infer import leaf_calls, tuple_structure
@@ -123,7 +123,8 @@ class Microbatches(Domain):
 
     def constant(self, arg: Arg) -> Held:
         """A literal is the same for the batch and for a microbatch."""
-        return Held(arg, arg, WHOLE)  # type: ignore[arg-type]
+        assert isinstance(arg, Literal)
+        return Held(arg, arg, WHOLE)
 
     def called(self, call: Call, vs: tuple[Any, ...]) -> Deep[Sequence[Held]]:
         """The results of a call, for the batch and for a microbatch."""

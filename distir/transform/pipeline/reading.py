@@ -40,6 +40,7 @@ from distir.transform.as_sums import written_as_sums
 from distir.transform.checking import checked
 from distir.transform.inline import inline
 from distir.transform.operands import with_operands
+from distir.transform.pipeline.any_device import on_any_device
 from distir.transform.pipeline.batch import batch_axes, doubled, one_device, part, some_parts
 from distir.transform.pipeline.microbatches import (
     Held,
@@ -134,7 +135,7 @@ def _found(module: Module, count: int) -> Reading:
     analysis = checked(module)
     one_device(entry, analysis.states[entry.name])
     batch = batch_axes(entry)
-    changed, refusal = written_as_sums(module), None
+    changed, refusal = written_as_sums(on_any_device(module, entry)), None
     while True:
         try:
             return _understood(changed, entry, batch, count)

@@ -377,7 +377,7 @@ def _within(
 def _too_few(reading: Reading, layers: Layers, count: int) -> ProgramError:
     most = len(layers.begins)
     message = f"`@{{}}` has {layers.counted}, too few for {count} stages"
-    return _refused(reading, message, f"use at most {most} stage{'' if most == 1 else 's'}")
+    return _refused(reading, message, f"use at most {most} stage{'' if most == 1 else 's'} (devices × `virtual`)")
 
 
 def _refused(reading: Reading, message: str, hint: str, code: Code = codes.TOO_FEW_LAYERS) -> ProgramError:

@@ -23,7 +23,6 @@ from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.best import BestOrder, placements
 from distir.transform.pipeline.chunks import by_chunk, in_chunks, with_joint_sums
 from distir.transform.pipeline.costs import PipelineCost, pipeline_cost, statement_costs
-from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline
 from distir.transform.pipeline.packing import pack
@@ -512,7 +511,7 @@ def _outlined(
 def _types_of_parts(reading: Reading) -> Callable[[str], Type]:
     """The types of values in the functions of passes."""
     whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
-    return lambda name: types.substitute(on_device(type_of(reading.part(name)), None), whole)
+    return lambda name: types.substitute(types.on_device(type_of(reading.part(name)), None), whole)
 
 
 def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Place, Accumulating]:

@@ -26,8 +26,9 @@ from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_roles
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.ownership import by_owner, owned_weights, with_owners
+from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import divisors
-from distir.transform.sharding.state import Split, State, whole_block, whole_like
+from distir.transform.sharding.state import Split, State, whole_like
 from distir.transform.sharding.steps import split
 from distir.transform.steps import StepError, doubling, step, tell
 

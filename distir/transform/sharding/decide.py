@@ -16,7 +16,8 @@ from distir.ops.host import known_ints
 from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
 from distir.ops.splitting import layout, linear_operands, operand_places
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.state import GREATEST, PARTIAL, WHOLE, Split, State, is_host, whole_block
+from distir.transform.sharding.part_types import whole_block
+from distir.transform.sharding.state import GREATEST, PARTIAL, WHOLE, Split, State, is_host
 
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours

@@ -16,7 +16,7 @@ from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Cons
 from distir.ir import operands as operands_of
 from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
-from distir.transform.sharding.state import on_devices
+from distir.transform.sharding.part_types import on_devices
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from distir.ir import DISCARD, Apply, Arg, Literal, TensorType, TupleType, Type
-from distir.ops import Value, type_of
+from distir.ops import Value, item_of, type_of
 from distir.ops.layout import Layout, Letters
 from distir.transform.sharding.state import is_host
 
@@ -24,7 +24,7 @@ def leafwise(values: Sequence[Leaf]) -> Iterable[Sequence[Leaf]]:
     for k in range(sizes[0] if sizes else 0):
         tuples = (isinstance(type_of(v), TupleType) for v, _ in values)
         pairs = zip(values, tuples, strict=True)
-        yield from leafwise([(_item(v, k), (*path, k)) if inside else (v, path) for (v, path), inside in pairs])
+        yield from leafwise([(item_of(v, k), (*path, k)) if inside else (v, path) for (v, path), inside in pairs])
 
 
 def makes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
@@ -83,12 +83,6 @@ def flat(args: Iterable[Arg]) -> Iterator[str | Literal]:
 def is_int(type: Type) -> bool:
     """Whether the elements are integers."""
     return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind in ("int", "uint")
-
-
-def _item(value: Value, k: int) -> Value:
-    if isinstance(value, TupleType):
-        return value.items[k]
-    return value[k] if isinstance(value, tuple) else value
 
 
 def dimensions(type: Type, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], int]]:

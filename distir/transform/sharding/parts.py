@@ -11,8 +11,9 @@ from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Repeated
 from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Collective, Each, Ranked
+from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.state import PARTIAL, Split, whole_block
+from distir.transform.sharding.state import PARTIAL, Split
 from distir.transform.steps import StepError
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 
 from distir.ir import (
     DISCARD,
@@ -25,6 +26,7 @@ from distir.ops import Value, type_of
 from distir.ops.layout import Shared
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice
 from distir.transform.sharding.mesh import IN_ORDER, Order
+from distir.transform.sharding.part_types import part_of_block, whole_block
 from distir.transform.sharding.state import (
     GREATEST,
     PARTIAL,
@@ -34,8 +36,6 @@ from distir.transform.sharding.state import (
     is_host,
     is_partial,
     is_whole,
-    part_of_block,
-    whole_block,
     whole_like,
 )
 
@@ -84,6 +84,19 @@ class Resharding:
             return self._states.get(arg, WHOLE)
         return WHOLE if isinstance(arg, Literal) else tuple(map(self.state, arg))
 
+    def is_defined(self, name: str) -> bool:
+        """Whether a name is defined so far."""
+        return name in self._states
+
+    def settled(self, arg: Arg) -> Arg:
+        """The argument with partial sums completed, if a statement already needed that."""
+        return self._settled.get(arg, arg) if isinstance(arg, str) else arg
+
+    def kept(self, arg: Arg) -> Arg:
+        """The argument as a function returns it: in the state that its last user needed, as will a backward pass."""
+        found = self.settled(arg)
+        return self._exchanged.get(found, found) if isinstance(found, str) else found
+
     def names(self) -> set[str]:
         """All names in use."""
         return self._taken
@@ -96,6 +109,18 @@ class Resharding:
             name = f"{hint}_{number}"
         self._taken.add(name)
         return name
+
+    def write(
+        self, statement: Apply, ws: Sequence[Value], given: Sequence[State], args: Sequence[Arg] | None = None
+    ) -> None:
+        """Append a statement as it is, with other arguments; `ws` and `given`: the values and states of its results."""
+        unchanged = args is None or tuple(args) == statement.args
+        claims = self.claims(statement, given)
+        if not (unchanged and claims == statement.claims):
+            statement = replace(statement, args=tuple(args or statement.args), claims=claims)
+        self.items.append(Each(statement))
+        for name, w, state in zip(statement.results, ws, given, strict=True):
+            self.define(name, w, state)
 
     def new(self, hint: str, op: str, args: Sequence[Arg], value: Value, state: State, **attrs: Constant) -> str:
         """Append an op with one result on every device, and give the result's name."""

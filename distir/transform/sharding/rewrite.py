@@ -27,9 +27,10 @@ from distir.ops.host import known_ints
 from distir.transform.sharding.decide import Decision, stated_runs
 from distir.transform.sharding.items import Each, Ranked
 from distir.transform.sharding.mesh import IN_ORDER, Order
+from distir.transform.sharding.part_types import part_of
 from distir.transform.sharding.parts import in_parts
 from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split, part_of
+from distir.transform.sharding.state import PARTIAL, WHOLE, Split
 
 
 class Rewriting(Resharding):

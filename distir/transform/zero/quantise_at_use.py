@@ -51,11 +51,11 @@ _Held = Union[_Result, "tuple[_Held | None, ...]"]
 """The copy that a value holds; for tuples, by item."""
 
 
-def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, list[Function]]:
-    """The module in which these `weights` are quantised where they are used, and its new functions."""
+def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, Mapping[str, str]]:
+    """The module in which these `weights` are quantised where they are used, and by new function its origin."""
     places = _makers(entry, weights)
     if not places:
-        return module, []
+        return module, {}
     state = checked(module).states[entry.name]
     copies: dict[int, _Copy] = {}
     for place in places:
@@ -65,8 +65,8 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
         copies[place] = _Copy(len(copies), maker.op, maker.attrs, types, len(maker.results) - 2)
     pushed = _Pushed(module)
     changed = pushed.entry(entry, copies)
-    made = [*pushed.made.values()]
-    return Module([*(changed if f.name == entry.name else f for f in module), *made]), made
+    functions = (*(changed if f.name == entry.name else f for f in module), *pushed.made.values())
+    return Module(functions), {made.name: name for (name, _), made in pushed.made.items()}
 
 
 def _makers(entry: Function, weights: Collection[str]) -> list[int]:

@@ -15,15 +15,14 @@ from distir.ir import (
     Param,
     Return,
     Shape,
-    Statement,
     TensorType,
 )
 from distir.ir.builder import namer
-from distir.ir.calls import reachable
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.interleaving import interleaved_calls
+from distir.transform.orphans import without_orphans
 from distir.transform.steps import StepError, always, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.gather_at_use import GatherAtUse, handing_on
@@ -103,12 +102,14 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     groups = groups_of(module, entry)
     chosen = partitions(entry, groups, partition)
     inside: list[Function] = []
+    variants: dict[str, str] = {}
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
         weights = GatherAtUse(module, Partitioned(groups, chosen))
         entry = weights.entry(entry)
         shapes |= {made.name: shapes[name] for (name, _), made in weights.made.items() if name in shapes}
         inside = [*weights.made.values()]
+        variants = {made.name: name for (name, _), made in weights.made.items()}
         module = Module([*module, *inside])
         groups = groups_of(module, entry)
     body = rewritten(entry, groups, chosen, value, _narrow(module) if sums == "float32" else None)
@@ -119,6 +120,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
         summing = ReducePerMicrobatch(module, Partitioned(summed, chosen), shapes)
         body = [*summing.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
         inside += [made.function for made in summing.made.values()]
+        variants |= {made.function.name: name for (name, _), made in summing.made.items()}
     params, results = _partitioned(groups, chosen, value)
     returned = partitioned_results(entry.returned, results)
     body = [s for s in body if not isinstance(s, Return)]
@@ -135,7 +137,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
         changed[spread.name] = scatter(spread, entry.params, params)
         changed[joined.name] = gather(joined, entry.returned, results)
     found = Module([*inside, *(f for f in module if f not in inside)])
-    return _named_as_before(given, Module(changed.get(function.name, function) for function in found), inside)
+    return without_orphans(given, (changed.get(f.name, f) for f in found), variants)
 
 
 def _shapes(module: Module) -> dict[str, dict[str, Shape | None]]:
@@ -174,8 +176,7 @@ def _with_copies_where_used(module: Module) -> Module:
     """The module in which each use quantises the partitioned weights that it gathers."""
     groups = groups_of(module, _plain(module))
     weights = {name for group in groups for name in group.weights}
-    changed, made = quantised_at_use(module, entry_of(module), weights)
-    return _named_as_before(module, changed, made)
+    return without_orphans(module, *quantised_at_use(module, entry_of(module), weights))
 
 
 def _with_passes_written_out(module: Module, passes: Collection[str]) -> Module:
@@ -186,35 +187,6 @@ def _with_passes_written_out(module: Module, passes: Collection[str]) -> Module:
         return interleaved_calls(module, function, calls)
 
     return Module(written(function) for function in module if function.name not in passes)
-
-
-def _named_as_before(given: Module, module: Module, made: Sequence[Function]) -> Module:
-    """Remove functions of the `given` program that are no longer called; a function `made` from one takes its name."""
-    before, called = _called(given), _called(module)
-    gone = (before | {function.name for function in made}) - called
-    names: dict[str, str] = {}
-    for function in made:
-        hint = function.name.rpartition("_")[0]
-        if function.name in called and hint in gone and hint not in names.values():
-            names[function.name] = hint
-
-    def renamed(statement: Statement) -> Statement:
-        if isinstance(statement, Call) and statement.function in names:
-            return replace(statement, function=names[statement.function])
-        return statement
-
-    return Module(
-        replace(f, name=names.get(f.name, f.name), body=tuple(map(renamed, f.body)))
-        for f in module
-        if f.name not in gone
-    )
-
-
-def _called(module: Module) -> set[str]:
-    """The entry function, its `.scatter` and `.gather`, and all functions that they call."""
-    entry = entry_of(module).name
-    ends = [name for name in (entry, f"{entry}.scatter", f"{entry}.gather") if name in module.functions]
-    return {*ends, *reachable(module.functions, [module.functions[end] for end in ends])}
 
 
 def _donated(

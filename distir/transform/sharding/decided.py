@@ -1,0 +1,68 @@
+"""Writes an op as it was decided: with its operands in the states that it needs, and rewritten if one is split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distir.ir import DISCARD, Apply, Arg, Attributes, Dense, Literal
+from distir.ops import OPS, Value, strengthen, type_of
+from distir.transform.sharding.decide import Decision
+from distir.transform.sharding.items import Collective
+from distir.transform.sharding.rewrite import Rewriting, rewritten
+from distir.transform.sharding.state import Split
+
+
+def write_decided(
+    body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], decision: Decision
+) -> None:
+    """Append the statement, after collectives that bring its operands into the states needed."""
+    whole = _typed_where_cut(statement, vs, decision)
+    args = [body.placed(arg, need) for arg, need in zip(whole, decision.needed, strict=True)]
+    if decision.letter is None:
+        body.write(statement, ws, decision.given, args)
+    elif decision.returned is None:
+        rewritten(body, statement, args, vs, ws, decision)
+    else:
+        own = _own_names(body, statement.results, decision)
+        assert decision.layout is not None
+        assert decision.layout.exchanged is not None
+        mark = decision.layout.exchanged.mark
+        attrs = Attributes({name: value for name, value in statement.attrs.items() if name != mark})
+        rewritten(body, replace(statement, results=own, attrs=attrs, claims=()), args, vs, ws, decision)
+        _bring_back(body, statement.results, own, ws, decision)
+
+
+def _own_names(body: Rewriting, results: Sequence[str], decision: Decision) -> tuple[str, ...]:
+    """Names for results that change their state at once."""
+    assert decision.returned is not None
+    pairs = zip(results, decision.given, decision.returned, strict=True)
+    return tuple(r if r == DISCARD or given == back else body.fresh(f"{r}_heads") for r, given, back in pairs)
+
+
+def _bring_back(
+    body: Rewriting, results: Sequence[str], own: Sequence[str], ws: Sequence[Value], decision: Decision
+) -> None:
+    """Bring results back into the states of the op's operands."""
+    assert decision.returned is not None
+    for name, given, w, now, back in zip(results, own, ws, decision.given, decision.returned, strict=True):
+        if given == name:
+            continue
+        assert isinstance(now, Split)
+        assert isinstance(back, Split)
+        along = Attributes({"split_axis": back.axis, "concat_axis": now.axis})
+        body.items.append(Collective(name, "MPIAlltoall", given, along))
+        body.define(name, w, back)
+
+
+def _typed_where_cut(statement: Apply, vs: Sequence[Value], decision: Decision) -> tuple[Arg, ...]:
+    """The operands, with element types for literals that are split: those types follow from other operands."""
+    pairs = zip(statement.args, decision.needed, strict=True)
+    if not any(isinstance(arg, Literal) and isinstance(need, Split) for arg, need in pairs):
+        return statement.args
+    strong = strengthen(OPS[statement.op], vs, statement.attrs)
+    typed = zip(statement.args, vs, strong, strict=True)
+    return tuple(
+        Literal(found) if isinstance(arg, Literal) and isinstance(found, Dense) and type_of(v) != found.type else arg
+        for arg, v, found in typed
+    )
