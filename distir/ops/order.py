@@ -43,8 +43,10 @@ def _(value: Operand, *events: Operand, results: Sequence[Shape | None]) -> Layo
 
 
 def _like(value: Operand, letters: Letters, event: Operand) -> Letters:
-    """The letters of an event: of the same examples as `value` it is split as that is."""
+    """The letters of an event: of the same shape as `value`, or of the same examples, it is split as that is."""
     shape, whole = event.shape or (), value.shape or ()
+    if shape == whole:
+        return letters
     same = shape[:1] == whole[:1]
     return (*(letters[:1] if same else (None,) * len(shape[:1])), *(None,) * len(shape[1:]))
 

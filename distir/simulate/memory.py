@@ -67,12 +67,16 @@ class MemoryProfile:
                     time[memory] = max(when, time.get(memory, 0.0))
                     yield MemoryPoint(time[memory], memory, use[memory], -1 if step.event is None else step.event)
 
+    def most(self, memory: int) -> int:
+        """The most bytes in use in a memory."""
+        return self._base().get(memory, 0) + self.timeline.body.memory.get(memory, (0, 0))[1]
+
     def peak(self, memory: int) -> tuple[int, int | None, list[Live]]:
         """The most bytes in use in a memory, the first event at which that is so, and what is live then.
 
         The event is None where the parameters alone are the peak.
         """
-        most = self._base().get(memory, 0) + self.timeline.body.memory.get(memory, (0, 0))[1]
+        most = self.most(memory)
         reached = self.first_over(memory, most - 1)
         event, live = reached if reached is not None else (None, [])
         return most, event, live

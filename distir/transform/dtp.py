@@ -54,6 +54,7 @@ from distir.transform.sharding import (
     with_owners,
     with_roles,
 )
+from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import by_owner
@@ -166,7 +167,8 @@ def dtp(
         piped = p > 1 or microbatches > 1 or chunks > 1
         made, batch = module, dict[str, Dim]()
         virtual, room = per_device(schedule, virtual, chunks), memory if p > 1 else None
-        how = (schedule, virtual, balance, hardware, sums, in_flight, room, bind, d * context, t)
+        spread = (d * context, t) if balance == "memory" or room is not None else (1, 1)  # only memory depends on it
+        how = (schedule, virtual, balance, hardware, sums, in_flight, room, bind, *spread)
         options = (module, p, microbatches, *how)
         if p > 1 and is_heard():
             for line in pipeline_of(*options).lines:
@@ -177,12 +179,12 @@ def dtp(
         weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if parts > 1 else {}
         shards = TensorPlan(t, shard, strict, representative, whole_experts=whole_experts)
         if t > 1 and not shard:
-            shards.settled = flow.entry(entry_of(module))
+            shards.settled = _settled(module)
         if piped:
             analysis, batch = _analysed(*options)
             made = analysis.module
             sources = _sources(made)
-            shards.settled = shards.settled and shards.settled.of(sources)
+            shards.settled = shards.settled and _settled(module, made)
             weights = {name: weights[source] for name, source in sources.items() if source in weights}
         if context > 1:
             owned = weights if cp_experts else {}
@@ -202,22 +204,26 @@ def dtp(
 
         if t > 1:
             unsplit, shards.owned = made, weights if whole_experts else None
-            made = split(
-                unsplit,
-                t,
-                run("t", "pc"),
-                shards,
-                0,
-                sequence,
-                analysis,
-                ends,
-                representative,
-                report=shards.report,
-                cut_sends=d * context * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather,
-                whole=taken_whole,
-            )
+            cut_sends = d * context * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather
+            written, stride = (ends, representative), run("t", "pc")
+            if context == 1 and not (whole_experts or strict or is_heard()):
+                made = _shards(module, analysis, piped, t, shard, stride, sequence, *written, cut_sends, taken_whole)
+            else:
+                made = split(
+                    unsplit,
+                    t,
+                    stride,
+                    shards,
+                    0,
+                    sequence,
+                    analysis,
+                    *written,
+                    report=shards.report,
+                    cut_sends=cut_sends,
+                    whole=taken_whole,
+                )
             if d > 1:
-                analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
+                analysis = _checked_shards(module, made, t)
             weights = _of_shards(weights, entry_of(unsplit), entry_of(made), 1 if representative else t)
         inside = run("d", "pct")
         if experts > 1:
@@ -244,6 +250,39 @@ def dtp(
         if representative and (d > 1 or joined):
             made = with_roles(made, replicas=d * context if joined else d)
         return _resized(made, batch)
+
+
+@kept_per_thread(4)  # plans that differ in the number of replicas have the same shards
+def _shards(
+    module: Module,
+    analysis: Analysis,
+    piped: bool,
+    size: int,
+    by_hand: tuple[str, ...],
+    stride: int,
+    sequence: bool,
+    ends: bool,
+    representative: bool,
+    cut_sends: bool,
+    whole: frozenset[str],
+) -> Module:
+    """The analysed program, `module` or its pipeline, with tensor parallelism. Raises as `split`."""
+    settled = None if by_hand else _settled(module, analysis.module if piped else None)
+    plan = TensorPlan(size, by_hand, representative=representative, settled=settled)
+    how = (ends, representative)
+    return split(analysis.module, size, stride, plan, 0, sequence, analysis, *how, cut_sends=cut_sends, whole=whole)
+
+
+@kept_per_thread(4)
+def _checked_shards(module: Module, made: Module, size: int) -> Analysis:
+    """The analysis of shards. Raises ProgramError, DIR606."""
+    return checked_result(f"tp={size}", module, made, entry_of(made).name)
+
+
+def _settled(module: Module, pipeline: Module | None = None) -> Settled:
+    """The dimensions of the parameters, found in the program on one device, for it or for the pipeline made of it."""
+    found = sequential(module)[1].entry(entry_of(module))
+    return found if pipeline is None else found.of(_sources(pipeline))
 
 
 def _of_shards(weights: Owned, whole: Function, made: Function, shards: int) -> Owned:

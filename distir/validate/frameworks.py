@@ -97,6 +97,8 @@ class Framework:
     gradients_beside_fp8: Literal["auto", "fp32", "bf16"] | None = None
     """The same in runs in 8-bit floats, where that is different."""
     recompute: Literal["none", "selective", "full"] = "none"
+    recomputes_logits: bool = False
+    """Whether `full` recomputation is of the output layer, too."""
     operators: Literal["", "products"] = ""
     """The value of `checkpoint` for runs with `selective` recomputation and fused attention."""
     sharding: str = "zero0"
@@ -238,11 +240,14 @@ ALEPH = framework(
             "Aleph-Alpha/scaling, core/nn/parallel_module/parallel_module.py: a stage's output is read from its buffer "
             "for the loss, and stays there; core/nn/pipeline_schedule/train.py: microbatches take turns at two buffers "
             "or more",
+            "Aleph-Alpha/scaling, core/nn/parallel_module/parallel_module.py, `forward`: of the layers that are all "
+            "recomputed, the output layer is one",
             "Aleph-Alpha/scaling, core/optimizer/allreduce.py: gradients are summed by all-reduces of Float32 copies, "
             "whole on each replica, also where the optimizer's state is sharded",
         ),
         kernels="eager",
         gradients="bf16",
+        recomputes_logits=True,
         float32_sums=True,
         fused_rotary=False,
         issue=8e-6,

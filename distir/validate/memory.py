@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import Apply, TensorType, types
 from distir.ir.roles import ROLES
@@ -50,10 +50,23 @@ class MemoryParts:
 
 def memory_of(program: RunProgram, simulation: Simulation) -> tuple[int, bool]:
     """The peak in bytes, as the framework reports it, and whether every device has enough memory."""
-    use, found = program.memory, parts_by_device(program, simulation)
+    use = program.memory
+    # How much there is depends on the parts alone where the framework holds more of some of them than the program.
+    parts_matter = use.gradients > 0 or program.gpu in use.copied_outputs
+    found = (parts_by_device if parts_matter else totals_by_device)(program, simulation)
     peak = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
     has = simulation.memory_uses
     return peak, all(parts.needed <= has[device].capacity_bytes for device, parts in found.items())
+
+
+def totals_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:
+    """By device: its memory at its peak, all tensors as activations: what they are is not looked for."""
+    memory, last = simulation.memory(), max(simulation.memory_uses)
+    return {
+        device: _beside(program, simulation, device, MemoryParts(activations=memory.most(place) + kept))
+        for device in simulation.memory_uses
+        for place, kept in [(simulation.memory_of(device), program.kept if device == last else 0)]
+    }
 
 
 def parts_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:
@@ -92,15 +105,17 @@ def _parts(
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
     if use.gradients:
         gradients, state = elements * use.gradients, state + more_state
-    overhead = simulation.memory_uses[device].overhead
-    return MemoryParts(
-        weights,
-        gradients,
-        state,
-        activations,
-        use.workspace[program.gpu not in BEFORE_HOPPER],
-        round(use.fragmentation * (weights + gradients + state + activations)) or overhead.fragmentation,
-        overhead.charged - overhead.spare - overhead.fragmentation,
+    return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
+
+
+def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: MemoryParts) -> MemoryParts:
+    """Tensors, and what is beside them on a device."""
+    use, overhead = program.memory, simulation.memory_uses[device].overhead
+    return replace(
+        tensors,
+        workspace=use.workspace[program.gpu not in BEFORE_HOPPER],
+        reserved=round(use.fragmentation * tensors.tensors) or overhead.fragmentation,
+        outside=overhead.charged - overhead.spare - overhead.fragmentation,
     )
 
 

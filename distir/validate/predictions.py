@@ -106,12 +106,15 @@ def predict_all(runs: Sequence[MeasuredRun], jobs: int = 0) -> Generator[Predict
 
 
 def families(runs: Iterable[MeasuredRun]) -> list[list[MeasuredRun]]:
-    """Runs whose programs share most of the work, together: those of the same model, shards and stages."""
+    """Runs whose programs share most of the work, together: those of the same model, shards and stages.
+
+    They may differ in replicas, and in how much each of them does: what is written before that is written once.
+    """
     return [list(group) for _, group in groupby(sorted(runs, key=_family), key=_family)]
 
 
 def _family(run: MeasuredRun) -> tuple[object, ...]:
-    return run.source, run.model, run.global_batch, str(framework_of(run)), run.tp, run.pp, run.virtual or 1
+    return run.source, run.model, str(framework_of(run)), run.tp, run.pp, run.virtual or 1
 
 
 def _predicted(runs: Sequence[MeasuredRun]) -> list[Prediction]:

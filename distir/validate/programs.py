@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -18,6 +18,7 @@ from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
+from distir.transform.operands import with_operands
 from distir.transform.overlap import overlapped
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.unfusing import decomposed
@@ -121,7 +122,7 @@ class TrainingProgram:
     """A training step: the model, and the steps that make its program, as the command line writes them.
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
-    `metrics`: see `with_metrics`.
+    `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`.
     """
 
     model: Decoder
@@ -132,10 +133,11 @@ class TrainingProgram:
     overlap: tuple[str, ...]
     kernels: tuple[str, ...]
     metrics: int = 0
+    logits_again: bool = False
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
-        step = _step(self.model, self.sequence, self.written, self.training, self.metrics)
+        step = _step(self.model, self.sequence, self.written, self.training, self.metrics, self.logits_again)
         module = _applied(step, self.distribution)
         if self.overlap:
             module = overlapped(module, self.overlap).module
@@ -173,11 +175,14 @@ def _applied(module: Module, words: Sequence[str]) -> Module:
 
 
 @lru_cache(maxsize=8)
-def _step(model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[str, ...], metrics: int) -> Module:
+def _step(
+    model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[str, ...], metrics: int, logits_again: bool
+) -> Module:
     module = program(model, sequence)
     for op in written:
         module = _with_exact_softmax(module) if op == SOFTMAX else decomposed(module, op)
     step = transform(module, *words)
+    step = with_logits_again(step) if logits_again else step
     return with_metrics(step, metrics) if metrics else step
 
 
@@ -188,12 +193,9 @@ def with_metrics(module: Module, count: int) -> Module:
     """
     entry = entry_of(module)
     made = {name: s for s in entry.body if isinstance(s, Apply) for name in s.results}
-    loss = next(s for s in made.values() if s.op == "SoftmaxCrossEntropyLoss")
     given = {p.name for p in entry.params if not is_held(p)}
     embedded = [s for s in made.values() if s.op == "GatherGrad" and s.args[1] in given]
-    logits, labels = loss.args[0], loss.args[1]
-    while isinstance(logits, str) and made[logits].op in ("Cast", "Flatten"):
-        logits = made[logits].args[0]
+    logits, labels = _logits_and_labels(made)
     builder = namer(entry)
     body: list[Statement] = []
 
@@ -211,6 +213,43 @@ def with_metrics(module: Module, count: int) -> Module:
     assert isinstance(end, Return)
     changed = replace(entry, body=(*others, *body, Return((*end.args, *found))), result_types=None)
     return Module(changed if f.name == entry.name else f for f in module)
+
+
+def with_logits_again(module: Module) -> Module:
+    """The training step whose backward pass begins by computing the logits again, as it does the results of layers.
+
+    Where the output layer is recomputed, too, its product is done once more, when the gradient of its result is there.
+    """
+    entry = entry_of(module)
+    made = {name: s for s in entry.body if isinstance(s, Apply) for name in s.results}
+    product = made[str(_logits_and_labels(made)[0])]
+    (gradient,) = next(s for s in made.values() if s.op == "SoftmaxCrossEntropyLossGrad").results
+    while True:
+        users = [s for s in made.values() if gradient in s.args]
+        if len(users) != 1 or users[0].op not in ("Cast", "Reshape"):
+            break
+        (gradient,) = users[0].results
+    builder = namer(entry)
+    again, ready = (builder.fresh(f"{name}.again") for name in (product.results[0], gradient))
+    body: list[Statement] = []
+    instead: dict[str, str] = {}
+    for statement in entry.body:
+        body.append(with_operands(statement, instead))
+        if isinstance(statement, Apply) and gradient in statement.results:
+            body.append(replace(product, results=(again,)))
+            body.append(Apply((ready,), "After", (gradient, again), Attributes({})))
+            instead[gradient] = ready
+    changed = replace(entry, body=tuple(body))
+    return Module(changed if f.name == entry.name else f for f in module)
+
+
+def _logits_and_labels(made: Mapping[str, Apply]) -> tuple[Arg, Arg]:
+    """The operands of the loss, the logits as the output layer gives them. `made`: by value, what makes it."""
+    loss = next(s for s in made.values() if s.op == "SoftmaxCrossEntropyLoss")
+    logits, labels = loss.args[0], loss.args[1]
+    while isinstance(logits, str) and made[logits].op in ("Cast", "Flatten"):
+        logits = made[logits].args[0]
+    return logits, labels
 
 
 def _with_exact_softmax(module: Module) -> Module:
@@ -243,12 +282,16 @@ def _function_with_exact_softmax(function: Function) -> Function:
     return replace(function, body=tuple(body))
 
 
-def schedule_words(run: MeasuredRun, virtual: int) -> list[str]:
-    """Options of the step `dtp`: the schedule of a run's pipeline, and the layers of its stages."""
+def schedule_words(run: MeasuredRun, virtual: int, profile: str) -> list[str]:
+    """Options of the step `dtp`: the schedule of a run's pipeline, and the layers of its stages.
+
+    In which order messages are sent depends on how long passes take, and so on the machine. Without a pipeline it is no
+    matter, and runs of one layout on several GPUs are one program.
+    """
     name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
     known = SCHEDULES.get(name)
     stages = [f"virtual={virtual}"] if known is None or known.virtual or virtual == 1 else []
-    return [*stages, f"schedule={name}", f"balance={run.stages or 'uniform'}"]
+    return [*stages, f"schedule={name}", f"balance={run.stages or 'uniform'}", f"hardware={profile}"]
 
 
 def sharding_words(sharding: str) -> list[str]:
@@ -315,8 +358,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     steps = [f"dtp={run.dp // experts},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
-        steps += schedule_words(run, virtual)
-    steps += ["representative=true", "ends=false", f"hardware={profile}"]
+        steps += schedule_words(run, virtual, profile)
+    steps += ["representative=true", "ends=false"]
     gathers = chosen.loss == "gathered" and (run.tp == 1 or context == 1)
     steps += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
@@ -329,7 +372,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
     words = tuple(training), tuple(steps), chosen.overlap, kernels
-    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics)
+    again = chosen.recomputes_logits and chosen.recompute == "full"
+    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

@@ -13,6 +13,7 @@ from sharding_samples import assert_same
 from thorough import ALL
 
 import distir
+import distir.transform.dtp as step
 from distir.diagnostics import ProgramError
 from distir.ir import types
 from distir.models import mlp, named
@@ -249,3 +250,20 @@ def test_replicas_take_their_parts_of_what_stages_make_on_the_host(degrees):
     module = distir.parse(HOST_VALUES)
     made = transform(module, f"dtp={degrees}", "microbatches=2")
     assert verify(module, made, bind={"B": 8}).equal
+
+
+@pytest.mark.parametrize("balance", ["uniform", "memory"])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_what_plans_of_other_replicas_have_found_changes_nothing(balance, stages):
+    """Pipelines and their shards are found once for any number of replicas."""
+    module = MODELS["mlp training"]()
+
+    def made(replicas):
+        options = {"microbatches": 2, "balance": balance, "ends": False, "representative": True}
+        return transform(module, f"dtp={replicas},2,{stages}", **options)
+
+    one_after_the_other = [made(replicas) for replicas in (1, 2, 4)]
+    for replicas, found in zip((1, 2, 4), one_after_the_other, strict=True):
+        for cache in (step._analysed, step._shards, step._checked_shards, step._pipeline):
+            cache.cache_clear()
+        assert made(replicas) == found

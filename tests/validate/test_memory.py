@@ -7,7 +7,7 @@ import pytest
 from run_samples import row, text
 
 from distir.validate import plan_of, predict
-from distir.validate.memory import parts_by_device
+from distir.validate.memory import parts_by_device, totals_by_device
 from distir.validate.predictions import simulated, simulation_of
 from distir.validate.runs import parse_runs, read_runs
 
@@ -33,6 +33,16 @@ def test_the_parts_of_a_device_are_its_tensors_and_what_is_beside_them():
     assert found.gradients == 2 * found.weights  # in Float32, of all weights, whatever is live
     assert found.tensors >= use.peak_memory_bytes
     assert predict(one).peak_memory_bytes == found.tensors + found.workspace
+
+
+@pytest.mark.parametrize("framework", ["aleph", "vtrain", "llm-foundry"])
+def test_totals_are_those_of_the_parts(framework):
+    program = plan_of(run(framework=framework, tp=1, pp=2))
+    simulation = simulation_of(program)
+    parts, totals = (by_device(program, simulation) for by_device in (parts_by_device, totals_by_device))
+    for device, found in totals.items():
+        assert found.needed == parts[device].needed
+        assert found.peak(program.memory) == parts[device].peak(program.memory)
 
 
 def test_a_framework_that_logs_on_its_last_rank_tells_of_the_stage_with_the_logits():

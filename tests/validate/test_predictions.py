@@ -8,14 +8,15 @@ from run_samples import row, text
 
 from distir import cost
 from distir.analysis import execute, random_inputs
-from distir.models import gpt2
+from distir.ir import Apply
+from distir.models import gpt2, named
 from distir.ops.resources import Communication, MatrixProduct, Work
 from distir.transform import transform, verify
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import Conditions, MachineError, machine
-from distir.validate.predictions import Prediction, figures_of, simulated
-from distir.validate.programs import with_metrics
+from distir.validate.predictions import Prediction, families, figures_of, simulated
+from distir.validate.programs import LOSS, with_logits_again, with_metrics
 from distir.validate.runs import parse_runs
 
 
@@ -65,6 +66,19 @@ def test_more_work_takes_longer_and_recomputation_needs_less_memory():
 )
 def test_what_cannot_be_expressed_says_why(given, reason):
     assert predict(run(**given)) == Prediction("r:1", note=reason)
+
+
+def test_runs_of_one_layout_on_several_gpus_are_one_program():
+    on = [plan_of(run(gpu=gpu)) for gpu in ("a100_80gb", "h100_80gb")]
+    assert on[0].step == on[1].step
+    assert on[0].hardware != on[1].hardware
+    assert families([run(gpu=gpu, id=gpu) for gpu in ("a100_80gb", "h100_80gb")])[0][1].gpu == "h100_80gb"
+
+
+def test_runs_that_differ_in_replicas_are_predicted_together():
+    some = [run(gpus=2 * dp, dp=dp, global_batch=4 * dp, id=f"r:{dp}") for dp in (1, 2, 4)]
+    assert families(some) == [some]
+    assert len(families([*some, replace(some[0], tp=1, gpus=1)])) == 2
 
 
 def test_parts_of_sequences_and_of_experts_are_expressed():
@@ -176,6 +190,31 @@ def test_metrics_are_cross_entropies_that_change_nothing_else():
     np.testing.assert_allclose(found[len(plain) :], [plain[0] * tokens] * 2, rtol=1e-5)
     for steps in (["dp=2"], ["dtp=2,1,1", "microbatches=2", "zero=3"]):
         assert verify(more, transform(more, *steps)).equal
+
+
+@pytest.mark.parametrize("steps", [["dtp=2,2,1"], ["dtp=1,2,2", "microbatches=2"]])
+def test_logits_that_are_computed_again_are_a_product_more_and_change_nothing(steps):
+    sizes = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocabulary": 32}
+    module = transform(named("llama3-8b", 4, 8, **sizes), "grad", "loss=cross_entropy", "precision=mixed")
+    again = with_logits_again(module)
+    inputs = random_inputs(again, 0, {})
+    for one, other in zip(*([output.value for output in execute(m, inputs)] for m in (module, again)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    plain, more = (transform(m, *steps, f"whole={LOSS}") for m in (module, again))
+    assert verify(again, more).equal
+    assert applied(more, "MatMul") > applied(plain, "MatMul")
+    assert applied(more, "MPI") == applied(plain, "MPI")  # each shard computes its part, and needs no other
+
+
+def applied(module, op):
+    return sum(s.op.startswith(op) for f in module for s in f.body if isinstance(s, Apply))
+
+
+def test_recomputing_every_layer_is_of_the_output_layer_where_the_framework_takes_it_for_one():
+    full, none = (plan_of(run(framework="aleph", recompute=how)).step.logits_again for how in ("full", "none"))
+    assert full
+    assert not none
+    assert not plan_of(run(framework="vtrain", recompute="full")).step.logits_again
 
 
 def test_metrics_of_training_are_computed_when_activations_are_gone():

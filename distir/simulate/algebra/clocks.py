@@ -383,10 +383,20 @@ def _join(clocks: Sequence[tuple[Row, int, int]]) -> tuple[Row, int]:
     first = clocks[0][0]
     if all(row is first for row, _, _ in clocks):
         return first, max([offset + ticks for _, offset, ticks in clocks])
+    shifts: dict[int, int] = {}
+    rows: dict[int, Row] = {}
+    for row, offset, ticks in clocks:  # of clocks with one row the latest counts
+        shift = shifts.get(id(row))
+        if shift is None or offset + ticks > shift:
+            rows[id(row)], shifts[id(row)] = row, offset + ticks
     latest: Clocks = {}
-    for row, offset, ticks in clocks:
+    for key, row in rows.items():
+        shift = shifts[key]
+        if not latest:
+            latest = {device: delay + shift for device, delay in row}
+            continue
         for device, delay in row:
-            moment = delay + offset + ticks
-            if device not in latest or moment > latest[device]:
+            moment, known = delay + shift, latest.get(device)
+            if known is None or moment > known:
                 latest[device] = moment
     return tuple(latest.items()), 0
