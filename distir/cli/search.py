@@ -117,6 +117,11 @@ def search(
         typer.Option(metavar="N,N,…", help="Stages of a device to try, for interleaved. [default: 2]"),
         Label("Virtual stages"),
     ] = None,
+    chunks: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Parts of a sequence to try, for seq1f1b. [default: 2,4]"),
+        Label("Chunks of sequences"),
+    ] = None,
     sums: Annotated[
         str,
         typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage."),
@@ -142,7 +147,9 @@ def search(
     balance: Annotated[
         str | None,
         typer.Option(
-            metavar="uniform,cost", help="Layers of stages: equally many, or for equal times. [default: uniform]"
+            metavar="S,S,…",
+            help="Layers of stages: equally many (uniform), for equal times (cost), for little memory (memory). "
+            "[default: uniform; of training uniform,cost]",
         ),
         Label("Layers of stages"),
     ] = None,
@@ -173,6 +180,13 @@ def search(
         bool | None,
         typer.Option("--overlap/--no-overlap", help="Try each plan with communication beside computation, too."),
         Label("Overlap"),
+    ] = None,
+    passes: Annotated[
+        bool | None,
+        typer.Option(
+            "--passes/--no-passes", help="With --overlap, also what layers communicate beside other microbatches."
+        ),
+        Label("Overlap of passes"),
     ] = None,
     fix: Annotated[
         list[str] | None,
@@ -311,6 +325,7 @@ def search(
 
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
     asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard, "etp": etp}
+    asked |= {"chunks": chunks}
     trained = global_batch is not None or (batch_size is None and apply is None and is_forward(model))
     if trained:
         if batch_size is not None:
@@ -337,7 +352,7 @@ def search(
             sizes["batch"] = (_usual_batch(count),)
             said = f"the batch of a step is not stated: {sizes['batch'][0]}, {PER_DEVICE} for each device"
             output.tell(f"{said}; `--global-batch N` says another")
-        how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, cp_experts, skew)
+        how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, passes, cp_experts, skew)
         space = Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
         few = usual_budget(subject) if budget is None and trained and method in (None, "anneal") else budget
         behind = few if method is None else None

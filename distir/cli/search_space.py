@@ -16,7 +16,6 @@ ALIASES = {"ulysses": "a2a", "all-gather": "allgather", "all-to-all": "a2a"}
 """Other words for kinds of context parallelism."""
 
 ELSEWHERE = {
-    "memory": "stages by memory are cut for a stated batch: `distir transform pp=4 balance=memory bind=B=64`",
     "selects": "a size selects for one program alone; here `--max-memory` says it, with `--checkpoint off,products,on`",
 }
 """Where to go with what steps have and a search has not."""
@@ -36,6 +35,7 @@ class Tries(NamedTuple):
     sequence: bool | None
     fuse: bool | None
     overlap: bool | None
+    passes: bool | None
     cp_experts: bool | None
     skew: float | None
     fix: Any
@@ -61,7 +61,13 @@ class Tries(NamedTuple):
         sizes, found = self.sizes, dict[str, Any]()
         if bad := [stage for stage in sizes.get("zero", ()) if stage not in (0, 1, 2, 3)]:
             raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
-        for name, flag in (("ep", "ep"), ("cp", "cp"), ("virtual", "virtual"), ("shard", "shard")):
+        for name, flag in (
+            ("ep", "ep"),
+            ("cp", "cp"),
+            ("virtual", "virtual"),
+            ("shard", "shard"),
+            ("chunks", "chunks"),
+        ):
             if name in sizes and min(sizes[name]) < 1:
                 raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[name])}")
         if self.skew and self.skew < 1:
@@ -69,18 +75,21 @@ class Tries(NamedTuple):
         if bad := [n for n in sizes.get("etp", ()) if n not in (0, 1)]:
             raise Refused(f"`--etp` expected 0 (experts split over shards) or 1 (whole in each), found {bad[0]}")
         fields = {"ep": "experts", "cp": "context", "etp": "etp"}
-        fields |= {name: name for name in ("virtual", "shard", "zero")}
+        fields |= {name: name for name in ("virtual", "shard", "zero", "chunks")}
         found |= {field: sizes[name] for name, field in fields.items() if name in sizes}
         found["sums"] = _words(self.sums, "sums")
         if self.schedule is not None:
             found["schedules"] = _words(self.schedule, "schedule")
+        if "chunks" in sizes:
+            _check_cutting(found.get("schedules", ()))
         if self.cp_kind is not None:
             found["kinds"] = _words(self.cp_kind, "cp-kind")
         if self.balance is not None:
             found["balance"] = _words(self.balance, "balance")
         if self.checkpoint is not None:
             found |= _recomputed(self.checkpoint)
-        switches = {"sequence": self.sequence, "overlap": self.overlap, "cp_experts": self.cp_experts}
+        switches = {"sequence": self.sequence, "cp_experts": self.cp_experts}
+        switches |= {"overlap": True if self.passes else self.overlap, "passes": self.passes}
         for name, asked in switches.items():
             if asked is not None:
                 found[name] = (False, True) if asked else (False,)
@@ -113,6 +122,15 @@ class Tries(NamedTuple):
             raise Refused(f"`--accumulate` expected 1 or more, found {min(accumulate)}")
         own = of_each or (() if stated else space.micro_batches)
         return {"microbatches": counts, "accumulate": accumulate, "micro_batches": own}
+
+
+def _check_cutting(schedules: tuple[str, ...]) -> None:
+    """Raises Refused where no schedule cuts sequences."""
+    from distir.transform.pipeline import SCHEDULES
+
+    if not any(SCHEDULES[name].cuts for name in schedules):
+        cutting = " or ".join(f"`--schedule {name}`" for name, known in SCHEDULES.items() if known.cuts)
+        raise Refused("`--chunks` is for schedules that cut sequences", cutting)
 
 
 def _recomputed(text: str) -> dict[str, Any]:

@@ -124,12 +124,13 @@ class Wanted(NamedTuple):
 def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     """The table as JSON: what was searched, and the rows that are chosen, times in seconds and memory in bytes."""
     from distir.search import COLUMNS
+    from distir.search.distributed import steps_of
     from distir.search.rows import rank_correlation
 
     def row(one: Row) -> dict[str, Any]:
         return {name: getattr(one, name) for name in COLUMNS} | {
             "micro_batch": one.micro_batch,
-            "steps": one.plan.steps(),
+            "steps": steps_of(chosen.subject, one.plan, one.batch_size),
             **_figures(one, chosen, wanted),
             **({"bound_by": asdict(found)} if (found := bound.get(one.key)) is not None else {}),
             **_proved(one, wanted),
@@ -202,11 +203,13 @@ def _bound(rows: Sequence[Row], chosen: Search, wanted: Wanted) -> dict[Any, Bin
 def _explained(table: Table, chosen: Search, bound: Mapping[Any, Binding | None]) -> Iterator[str]:
     """The steps of the best row, what binds it, and what would make another one the best."""
     from distir.search.binding import changes, other_machines
+    from distir.search.distributed import steps_of
 
     best = table.best
     if best is None:
         return
-    yield f"its steps: {' '.join(best.plan.steps())}"
+    of = f", of the program with a batch of {best.batch_size}" if best.plan.chunks else ""
+    yield f"its steps{of}: {' '.join(steps_of(chosen.subject, best.plan, best.batch_size))}"
     if (found := bound.get(best.key)) is not None:
         yield f"the best is bound by: {found}"
     others = list(changes(chosen.subject, table.rows, chosen.settled))

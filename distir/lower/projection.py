@@ -30,7 +30,6 @@ from distir.ir import (
     Attributes,
     Broken,
     Call,
-    Dim,
     Function,
     Module,
     Param,
@@ -44,6 +43,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.deep import Deep, finish
+from distir.ir.sizes import with_sizes
 from distir.ops import Value, type_of
 
 REMOTE = Attributes({"remote": True})
@@ -200,7 +200,7 @@ class _Rank:
         added = tuple(Param(n, t if is_entry else AnyType(_one_device(t)), REMOTE) for n, t in writer.added)
         whole = Function(name, (*heads, *added), tuple(writer.body), stated, function.kernel)
         if is_entry:  # the types of remote parameters have the bound sizes, so all other types need them too
-            whole = _sized(whole, parameters(function, instance.args)[1])
+            whole = with_sizes(whole, parameters(function, instance.args)[1])
         return _Projected(whole, params, tuple(returned), tuple(writer.added))
 
     def _param(self, param: Param, v: Value) -> Param:
@@ -302,21 +302,6 @@ class _BodyBuilder:
             return name
         v = self.instance.state[name]
         return name if self.rank._here(v) or not devices_of([v]) else DISCARD  # pyright: ignore[reportPrivateUsage]
-
-
-def _sized(function: Function, sizes: Mapping[str, Dim]) -> Function:
-    """The function with named dimensions replaced in its type annotations."""
-
-    def sized(stated: Type | None) -> Type | None:
-        return None if stated is None else types.substitute(stated, sizes)
-
-    params = tuple(replace(param, type=types.substitute(param.type, sizes)) for param in function.params)
-    body = tuple(
-        replace(s, claims=tuple(map(sized, s.claims))) if isinstance(s, (Apply, Call)) and s.claims else s
-        for s in function.body
-    )
-    returned = function.result_types and tuple(types.substitute(stated, sizes) for stated in function.result_types)
-    return replace(function, params=params, body=body, result_types=returned)
 
 
 def _one_device(type: Type) -> int | None:

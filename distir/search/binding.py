@@ -32,7 +32,7 @@ CLEARLY = 0.01
 def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | None:
     """The binding resource of a plan; None if it cannot be simulated, or has too many ops to follow one by one."""
     try:
-        simulation = carried_out(subject, plan).simulation(batch_size)
+        simulation = carried_out(subject, plan, batch_size).simulation(batch_size)
         bubble, links, host = simulation.bubble, simulation.exposed_communication, simulation.host_bound or 0.0
     except (ProgramError, BindError, Reject, StepError):
         return None

@@ -18,6 +18,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import ProgramError
+from distir.ir.collection import paused_collection
 from distir.ops import Reject
 from distir.search.bounds import Load, PlanBounds, least_memory
 from distir.search.evaluate import evaluate
@@ -286,6 +287,7 @@ def _estimates(subject: Subject, load: Load, size: int | None, plans: Sequence[P
     if size is None or not load.ops or not plans:
         return None
     try:
-        return Estimates(sequential(subject, load, size), load, subject.hardware, size, plans)
+        with paused_collection():
+            return Estimates(sequential(subject, load, size), load, subject.hardware, size, plans)
     except (ProgramError, BindError, Reject):
         return None

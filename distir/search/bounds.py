@@ -5,7 +5,8 @@ FLOPs is split evenly D·T·K ways, so each device executes f/(D·T·K) of them 
 op of that size does on it; an op that is split less takes longer. The stages' totals add up to the program's, so at
 least one of the P stages has 1/P of it, K times over. Communication, light ops and bubbles only add to this, and with
 overlap they add less, but never take from it: a device has one stream that computes. Where overlap may cut a product
-into chunks beside the communication of tensor parallelism, each FLOP takes at least as long as at the best rate.
+into chunks beside the communication of tensor parallelism, or a schedule cuts sequences, each FLOP takes at least as
+long as at the best rate.
 
 A pipeline with a stage for each device, which runs whole backward passes, cannot be faster than its bubble lets it,
 however layers are distributed over stages. Stage i, whose passes for a microbatch take cᵢ, begins after the first
@@ -65,7 +66,7 @@ class PlanBounds:
     def seconds(self, plan: Plan) -> float:
         """Seconds that a simulation of the plan takes at least."""
         parts = plan.data * plan.tensor * plan.context * plan.microbatches
-        key = parts, plan.fuse, plan.overlap and plan.tensor > 1
+        key = parts, plan.fuse, (plan.overlap and (plan.tensor > 1 or plan.passes)) or plan.chunks > 0
         if key not in self._each:
             self._each[key] = self._at_best(*key)
         return self._each[key] * rounds(plan) * (1 - ROUNDING)
@@ -84,7 +85,7 @@ class PlanBounds:
 def rounds(plan: Plan) -> float:
     """How often at least a device spends what a microbatch takes on all stages together."""
     count, stages = plan.microbatches, plan.pipeline
-    if stages > 1 and not plan.overlap and not plan.virtual:
+    if stages > 1 and not plan.overlap and not plan.virtual and not plan.chunks:
         known = SCHEDULES.get(plan.schedule)
         if known is not None and not known.splits and known.stages == 1:
             return 1 / (1 - (1 - 1 / count) ** stages)

@@ -15,8 +15,9 @@ from distir.analysis import check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.sizes import with_sizes
 from distir.ops import Reject, Value
-from distir.search.plan import AXES, Plan
+from distir.search.plan import AXES, At, Plan
 from distir.search.subject import Subject, batch_dimension
 from distir.search.symmetry import interchangeable
 from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures, Pipeline, read
@@ -29,10 +30,15 @@ from distir.transform.steps import StepError
 
 
 class Distributed:
-    """A plan carried out, ready to be simulated for any batch size. Raises ProgramError or StepError."""
+    """A plan carried out, ready to be simulated for any batch size; if it is `sized`, for `batch_size`.
 
-    def __init__(self, subject: Subject, plan: Plan) -> None:
+    Raises ProgramError or StepError.
+    """
+
+    def __init__(self, subject: Subject, plan: Plan, batch_size: int | None = None) -> None:
         self.subject = subject
+        self._at = at_size(subject, batch_size) if plan.sized else None
+        self._module = undistributed(subject, plan, batch_size)
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
         degrees = plan.data, plan.tensor, plan.pipeline, plan.experts, plan.context
@@ -50,15 +56,15 @@ class Distributed:
         assert entry is not None
         self.entry = entry
         self.sweep = Sweep(analysis, entry, subject.hardware)
-        self.dimension = batch_dimension(subject.entry)
+        self.dimension = None if plan.chunks else batch_dimension(subject.entry)
         self._kept: dict[int, Simulation] = {}
         self._given: dict[int, tuple[Value, ...]] = {}
         self._read: list[Pipeline | None] = []
 
     def _made(self, plan: Plan, options: Mapping[str, bool]) -> Module:
         """The program of the plan, with these options of the step `dtp`."""
-        self._steps = parse_steps(_distributing(plan), options)
-        return _by_steps(self.subject.module, plan, tuple(sorted(options.items())))
+        self._steps = parse_steps(_distributing(plan, self._at), options)
+        return _by_steps(self._module, plan, self._at, tuple(sorted(options.items())))
 
     def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
         """`alone`: no other batch size will be asked for.
@@ -106,9 +112,45 @@ class Distributed:
 
 
 @kept_per_thread(16)  # other searches than grids come back to plans that differ in the number of microbatches
-def carried_out(subject: Subject, plan: Plan) -> Distributed:
-    """A plan carried out. Raises as `Distributed` does."""
-    return Distributed(subject, plan)
+def _carried_out(subject: Subject, plan: Plan, batch_size: int | None) -> Distributed:
+    return Distributed(subject, plan, batch_size)
+
+
+def carried_out(subject: Subject, plan: Plan, batch_size: int | None = None) -> Distributed:
+    """A plan carried out; one that is `sized`, for a batch size. Raises as `Distributed` does."""
+    return _carried_out(subject, plan, batch_size if plan.sized else None)
+
+
+def at_size(subject: Subject, batch_size: int | None) -> At:
+    """The sizes of a program's dimensions, and the machine's name, for steps that depend on them."""
+    dimension = batch_dimension(subject.entry)
+    sizes = {name: size for name, size in subject.bind if isinstance(size, int) and not isinstance(size, bool)}
+    if dimension is not None and batch_size is not None:
+        sizes[dimension] = batch_size
+    return At(tuple(sorted(sizes.items())), subject.hardware.name.partition(" (")[0])
+
+
+def undistributed(subject: Subject, plan: Plan, batch_size: int | None) -> Module:
+    """The program that is distributed; with sequences to be cut, one of that batch size."""
+    dimension = batch_dimension(subject.entry)
+    if not plan.chunks or dimension is None or batch_size is None:
+        return subject.module
+    return _of_batch(subject.module, dimension, batch_size)
+
+
+@kept_per_thread(4)
+def _of_batch(module: Module, dimension: str, size: int) -> Module:
+    return Module(with_sizes(function, {dimension: size}) for function in module)
+
+
+def program(subject: Subject, plan: Plan, batch_size: int | None) -> Module:
+    """The program of a plan for a batch size, whole. Raises as its steps do."""
+    return transform(undistributed(subject, plan, batch_size), *steps_of(subject, plan, batch_size))
+
+
+def steps_of(subject: Subject, plan: Plan, batch_size: int | None) -> list[str]:
+    """The arguments of `distir transform` that make the program of a plan for a batch size."""
+    return plan.steps(at_size(subject, batch_size) if plan.sized else None)
 
 
 class ExtrapolatedPlan:
@@ -134,7 +176,7 @@ class ExtrapolatedPlan:
 
 def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
     """The plan, derived from one of another number of microbatches, if it can be."""
-    if plan.pipeline == 1 or batch_dimension(subject.entry) is None:
+    if plan.pipeline == 1 or plan.sized or batch_dimension(subject.entry) is None:
         return None
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
@@ -144,7 +186,9 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
 
 
 def layers_of_stages(subject: Subject, plan: Plan) -> tuple[int, ...]:
-    """How many layers each stage of a plan has; none where there is no such pipeline."""
+    """How many layers each stage of a plan has; none where there is no such pipeline, or that depends on sizes."""
+    if plan.sized:
+        return ()
     try:
         found = stage_shares(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
         return tuple([stage.layers for stage in found.stages])
@@ -153,25 +197,25 @@ def layers_of_stages(subject: Subject, plan: Plan) -> tuple[int, ...]:
 
 
 @kept_per_thread(16)  # contenders are simulated on several machines
-def _by_steps(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
+def _by_steps(module: Module, plan: Plan, at: At | None, options: tuple[tuple[str, bool], ...]) -> Module:
     """Apply the steps of a plan to a program. Raises as they do."""
-    first = replace(plan, zero=0, shard=0, fuse=False, overlap=False)
-    made = _over_devices(_before(module, plan), first, options)
-    for application in parse_steps(_distributing(plan), dict(options))[1:]:
+    first = replace(plan, zero=0, shard=0, fuse=False, overlap=False, passes=False)
+    made = _over_devices(_before(module, plan), first, at if first.sized else None, options)
+    for application in parse_steps(_distributing(plan, at), dict(options))[1:]:
         made = application.unchecked(made)
     return made
 
 
 @kept_per_thread(16)  # plans that differ in ZeRO, fusion or overlap begin alike
-def _over_devices(module: Module, plan: Plan, options: tuple[tuple[str, bool], ...]) -> Module:
+def _over_devices(module: Module, plan: Plan, at: At | None, options: tuple[tuple[str, bool], ...]) -> Module:
     """Apply the step `dtp` to a program. Raises as it does."""
-    (application,) = parse_steps(_distributing(plan), dict(options))
+    (application,) = parse_steps(_distributing(plan, at), dict(options))
     return application.unchecked(module)
 
 
-def _distributing(plan: Plan) -> list[str]:
+def _distributing(plan: Plan, at: At | None) -> list[str]:
     """The steps from `dtp` on, with their options."""
-    return plan.steps()[len(_recomputing(plan)) :]
+    return plan.steps(at)[len(_recomputing(plan)) :]
 
 
 @lru_cache(maxsize=8)

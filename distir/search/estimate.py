@@ -9,9 +9,10 @@ nothing is excluded by them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 from distir.cost import Hardware
@@ -44,10 +45,12 @@ class Estimates:
     def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, plans: Sequence[Plan]) -> None:
         self.index = {plan: i for i, plan in enumerate(plans)}
         self.capacity = max(kind.memory for kind in hardware.kinds.distinct)
-        terms = _Terms(program, load, hardware, size, plans)
+        table = _Table(plans)
+        terms = _Terms(program, load, hardware, size, table)
         self.time, self.memory = _Fit(terms.seconds()), _Fit(terms.bytes())
         groups = dict[tuple[object, ...], int]()
-        self.group = np.array([groups.setdefault(_group(plan), len(groups)) for plan in plans], dtype=np.int64)
+        alike = "tensor", "context", "kind", "experts", "pipeline", "schedule", "virtual", "zero"
+        self.group = table.found(lambda plan: groups.setdefault(_group(plan), len(groups)), *alike)
         self.groups = groups
         self.refused = np.zeros(len(groups))
 
@@ -99,10 +102,8 @@ class _Fit:
 class _Terms:
     """The terms of plans, of which each with the factor 1 is what the sequential program says. A row for each plan."""
 
-    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, plans: Sequence[Plan]) -> None:
-        def column(name: str) -> Any:
-            return np.array([getattr(plan, name) for plan in plans])
-
+    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, table: _Table) -> None:
+        column = table.column
         self.program, self.hardware = program, hardware
         self.d = column("data")
         self.t = column("tensor")
@@ -116,23 +117,26 @@ class _Terms:
         self.whole = (self.t == 1) | column("sequence")
         shard = column("shard")
         self.group = np.where(shard > 0, shard, self.d) * self.c
-        schedules = {name: SCHEDULES.get(name) for name in {plan.schedule for plan in plans}}
-        split = np.array([known is not None and known.splits for known in map(schedules.get, column("schedule"))])
-        self.idle = np.where(split, 0.4, 1.0)
-        self.stages = np.array([plan.stages_per_device for plan in plans])
-        self.flying = np.array([_in_flight(plan) for plan in plans])
-        head = load.beside(program.layers)
-        self.uneven = np.array([_unevenness(*_cut(plan), program.layers, head) for plan in plans])
-        bounds = PlanBounds(load, hardware)
-        even = (Plan(d, t, p, k, "", fuse=f, context=c) for d, t, p, k, f, c in self._degrees())
-        self.least = np.array([bounds.seconds(plan) for plan in even])
+        head, bounds = load.beside(program.layers), PlanBounds(load, hardware)
+
+        def even(plan: Plan) -> Plan:
+            """Without what makes a pipeline wait."""
+            degrees = plan.data, plan.tensor, plan.pipeline, plan.microbatches
+            return Plan(*degrees, "", fuse=plan.fuse, context=plan.context)
+
+        way = ("pipeline", "schedule", "virtual")
+        self.idle = table.found(_idle, "schedule")
+        self.stages = table.found(lambda plan: plan.stages_per_device, *way)
+        self.flying = table.found(_in_flight, *way, "microbatches", "chunks")
+        self.uneven = table.found(
+            lambda plan: _unevenness(*_cut(plan), program.layers, head), *way, "stages", "balance"
+        )
+        self.least = table.found(
+            lambda plan: bounds.seconds(even(plan)), "data", "tensor", "pipeline", "microbatches", "fuse", "context"
+        )
         self.examples = size / self.d / self.c / self.p
         """Of which each device has the activations, in all microbatches."""
         self.micro = size / self.d / self.k / self.c
-
-    def _degrees(self) -> Iterator[tuple[int, int, int, int, bool, int]]:
-        columns = (self.d, self.t, self.p, self.k, self.fuse, self.c)
-        return zip(*(column.tolist() for column in columns), strict=True)
 
     def seconds(self) -> Any:
         """Arithmetic, on the busiest stage, recomputed, and the bubble; other ops, issue; communication.
@@ -188,9 +192,48 @@ class _Terms:
 
     def rate(self, sizes: Any, strides: Any) -> Any:
         """The seconds per byte of an all-reduce over groups of these sizes, of every `strides`-th device."""
-        pairs = list(zip(sizes.tolist(), strides.tolist(), strict=True))
-        known = {pair: _rate(self.hardware, *pair) for pair in set(pairs)}
-        return np.array([known[pair] for pair in pairs])
+        pairs, place = np.unique(sizes.astype(np.int64) << 32 | strides.astype(np.int64), return_inverse=True)
+        return np.array([_rate(self.hardware, pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()])[place]
+
+
+class _Table:
+    """Plans by columns: there may be a million, of which few differ in any few fields."""
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self.plans = plans
+        self._coded: dict[str, Any] = {}
+
+    def column(self, name: str) -> Any:
+        """The values of a field."""
+        return np.array(self._values(name))
+
+    def found(self, of: Callable[[Plan], float], *fields: str) -> Any:
+        """For each plan what is found of it, which depends on these fields alone."""
+        key = np.zeros(len(self.plans), dtype=np.int64)
+        for name in fields:
+            codes = self._codes(name)
+            key = np.unique(key * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        where: list[int] = first.tolist()
+        return np.array([of(self.plans[i]) for i in where])[place]
+
+    def _codes(self, name: str) -> Any:
+        """By plan a number of the value that a field has."""
+        if name not in self._coded:
+            values = self._values(name)
+            numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+            self._coded[name] = np.fromiter(map(numbers.__getitem__, values), dtype=np.int64, count=len(values))
+        return self._coded[name]
+
+    def _values(self, name: str) -> list[Any]:
+        value: Callable[[Plan], Any] = attrgetter(name)
+        return [*map(value, self.plans)]
+
+
+def _idle(plan: Plan) -> float:
+    """How much of the bubble is left, where weight gradients fill it."""
+    known = SCHEDULES.get(plan.schedule)
+    return 0.4 if known is not None and known.splits else 1.0
 
 
 def _in_flight(plan: Plan) -> float:
@@ -200,6 +243,8 @@ def _in_flight(plan: Plan) -> float:
     if plan.schedule in ("gpipe", "looped-bfs"):
         return float(plan.microbatches)
     virtual = plan.stages_per_device if plan.schedule == "interleaved" else 1
+    if plan.chunks:
+        return min(float(plan.microbatches), (plan.pipeline + plan.chunks - 1) / plan.chunks)
     return min(float(plan.microbatches), plan.pipeline * (1 + (virtual - 1) / virtual))
 
 

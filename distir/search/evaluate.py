@@ -32,7 +32,7 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
     blank = _with_shares(blank, subject)
     try:
         other = extrapolated(subject, plan)
-        whole = carried_out(subject, plan) if other is None else None
+        whole = carried_out(subject, plan) if other is None and not plan.sized else None
     except (ProgramError, StepError, Reject) as error:
         yield from (replace(blank, batch_size=size, reason=_reason(error)) for size in batch_sizes)
         return
@@ -40,7 +40,7 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
         try:
             figures = other.figures(size) if other is not None and size is not None else None
             if figures is None:
-                whole = whole or carried_out(subject, plan)
+                whole = carried_out(subject, plan, size) if plan.sized else whole or carried_out(subject, plan)
                 figures = whole.simulation(size, alone=len(batch_sizes) == 1)
             examples = size or fixed_batch(subject.entry)
             costs = _costs(subject, figures.latency_s, examples, plan.devices)

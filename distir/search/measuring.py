@@ -11,10 +11,10 @@ from distir.diagnostics import ProgramError
 from distir.files.scratch import scratch_folder
 from distir.lower import EntryPoint, Launch, LaunchError, launch, lower
 from distir.lower.launching import PROCESS_BYTES
+from distir.search.distributed import program
 from distir.search.rows import NOT_MEASURED, Row
 from distir.search.subject import Subject, batch_dimension
 from distir.simulate import arguments
-from distir.transform.all_steps import transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def measured(subject: Subject, rows: Iterable[Row], how: Measuring) -> Iterator[
 
 
 def _measured(subject: Subject, row: Row, how: Measuring) -> tuple[float, int]:
-    module = transform(subject.module, *replace(row.plan, skew=0.0).steps())
+    module = program(subject, replace(row.plan, skew=0.0), row.batch_size)
     entry = module.entry(subject.entry.name)
     assert entry is not None
-    dimension = batch_dimension(subject.entry)
+    dimension = None if row.plan.chunks else batch_dimension(subject.entry)
     sizes = {} if dimension is None or row.batch_size is None else {dimension: row.batch_size}
     args = arguments(entry, dict(subject.bind) | sizes)
     lowered = lower([EntryPoint(entry.name, module, entry, args)], subject.model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 from distir.ops.attention import CONTEXTS
 from distir.transform.pipeline import SCHEDULES, SUMS
@@ -18,8 +18,11 @@ MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 """How many microbatches the paper's search tries for pipelines (section 5.1)."""
 
 
-BALANCES = ("uniform", "cost")
-"""How layers are distributed over the stages of a pipeline: equally many, or by estimated time."""
+BALANCES = ("uniform", "cost", "memory")
+"""How layers are distributed over the stages of a pipeline: equally many, by estimated time, or by memory."""
+
+OVERLAP_ALL = "overlap=all"
+"""The word for the step `overlap` with the kind `passes`."""
 
 RECOMPUTED = ("full", "selective", "products")
 """The values of the step `checkpoint` that a search tries."""
@@ -33,6 +36,18 @@ class PipelineOptions(TypedDict, total=False):
     virtual: int
     balance: str
     sums: str
+
+
+class At(NamedTuple):
+    """What the steps of some plans depend on: sizes of named dimensions, and a machine by its name."""
+
+    bind: tuple[tuple[str, int], ...]
+    hardware: str
+
+    @property
+    def words(self) -> str:
+        """The option `bind` of steps."""
+        return "bind=" + ",".join(f"{name}={size}" for name, size in self.bind)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,8 +64,9 @@ class Plan:
     `sequence`: whether what tensor parallelism leaves whole is split along the sequence. `balance`: how layers are
     distributed over stages, as in the step `pp`. `etp`: 1 if each shard has whole experts, 0 if shards split them.
     `cp_experts`: whether those that share sequences share the experts, too. `recompute`: with `checkpoint`, what is
-    recomputed, as that step says, and in how many layers, as `products` or `full:16`; empty for all. A row of a search
-    is a plan and a batch size.
+    recomputed, as that step says, and in how many layers, as `products` or `full:16`; empty for all. `chunks`: how many
+    parts sequences are cut into, by schedules that cut them, 0 by others. `passes`: with `overlap`, whether collectives
+    of layers run beside passes of other microbatches, too. A row of a search is a plan and a batch size.
     """
 
     data: int
@@ -75,6 +91,13 @@ class Plan:
     etp: int = 0
     cp_experts: bool = False
     recompute: str = ""
+    chunks: int = 0
+    passes: bool = False
+
+    @property
+    def sized(self) -> bool:
+        """Whether its program is for one batch size: by what is held, what overlap gains, or as sequences are cut."""
+        return self.passes or self.chunks > 0 or (self.balance == "memory" and self.pipeline > 1)
 
     @property
     def devices(self) -> int:
@@ -111,11 +134,19 @@ class Plan:
             found["sums"] = self.sums
         return found
 
-    def steps(self) -> list[str]:
-        """The arguments of `distir transform` for this plan. ZeRO gives each replica as much, where that divides."""
-        before, after = self._words("before"), self._words("after")
+    def steps(self, at: At | None = None) -> list[str]:
+        """The arguments of `distir transform` for this plan. ZeRO gives each replica as much, where that divides.
+
+        `at`: sizes and machine, for a plan whose steps decide by them.
+        """
+        before, after = self._words("before"), list(self._words("after"))
         own = [f"{name}={value}" for name, value in self.pipeline_options.items()]
         degrees = f"dtp={self.data},{self.tensor},{self.pipeline}"
+        if at is not None and self.balance == "memory":
+            own.append(at.words)
+        if at is not None and self.passes:
+            place = after.index(OVERLAP_ALL) + 1
+            after = [*after[:place], f"hardware={at.hardware}", at.words, *after[place:]]
         return [*before, degrees, *own, *self._words("dtp"), *after]
 
     def _words(self, place: Place) -> Iterator[str]:
@@ -168,6 +199,10 @@ class Choices:
     """How layers are distributed over stages."""
     etp: tuple[int, ...] = (0,)
     """With experts over replicas and shards: 0, shards split experts; 1, each shard has whole ones."""
+    chunks: tuple[int, ...] = (2, 4)
+    """Parts of each sequence, for schedules that cut them."""
+    passes: tuple[bool, ...] = (False,)
+    """With overlap, whether collectives of layers run beside passes of other microbatches, too."""
     cp_experts: tuple[bool, ...] = (False,)
     """Of a model with experts, whether devices that share sequences share the experts."""
     recompute: tuple[str, ...] = ("",)
@@ -197,12 +232,35 @@ class Axis:
     shown: Callable[[Plan], str] = lambda _: ""
 
 
+def _schedules(space: Choices, plan: Plan) -> Sequence[str]:
+    """Sequences are shared by devices, or cut by the schedule."""
+    if plan.pipeline == 1:
+        return space.schedules[:1]
+    whole = [name for name in space.schedules if plan.context == 1 or not _cuts(name)]
+    return whole or space.schedules
+
+
+def _cuts(schedule: str) -> bool:
+    return (known := SCHEDULES.get(schedule)) is not None and known.cuts
+
+
 def _virtual(space: Choices, plan: Plan) -> Sequence[int]:
     """Stages per device, if the schedule supports several. Its default is 0, so that equal plans compare equal."""
     known = SCHEDULES.get(plan.schedule) if plan.pipeline > 1 else None
     if known is None or not known.virtual:
         return (0,)
     return tuple(0 if count == known.stages else count for count in space.virtual)
+
+
+def _chunks(space: Choices, plan: Plan) -> Sequence[int]:
+    """Parts of sequences, if the schedule cuts them."""
+    return space.chunks if plan.pipeline > 1 and _cuts(plan.schedule) else (0,)
+
+
+def _passes(space: Choices, plan: Plan) -> Sequence[bool]:
+    """Only where there are several microbatches, and layers that communicate."""
+    communicates = plan.tensor * plan.context * plan.experts > 1
+    return space.passes if plan.overlap and plan.microbatches > 1 and communicates else (False,)
 
 
 def _counts(space: Choices, plan: Plan) -> Sequence[int]:
@@ -276,10 +334,17 @@ AXES: Final = (
     Axis(
         "schedule",
         "schedule",
-        lambda space, plan: space.schedules if plan.pipeline > 1 else space.schedules[:1],
+        _schedules,
         shown=lambda plan: plan.schedule if plan.pipeline > 1 and plan.schedule != "1f1b" else "",
     ),
     Axis("virtual", "virtual", _virtual, shown=lambda plan: f"virtual={plan.virtual}" if plan.virtual else ""),
+    Axis(
+        "chunks",
+        "chunks",
+        _chunks,
+        lambda plan: [f"chunks={plan.chunks}"] if plan.chunks else [],
+        shown=lambda plan: f"chunks={plan.chunks}" if plan.chunks else "",
+    ),
     Axis(
         "zero",
         "zero",
@@ -349,10 +414,11 @@ AXES: Final = (
         "overlap",
         "overlap",
         lambda space, plan: space.overlap if plan.devices > 1 else (False,),
-        lambda plan: ["overlap"] if plan.overlap else [],
+        lambda plan: [OVERLAP_ALL if plan.passes else "overlap"] if plan.overlap else [],
         "after",
         lambda plan: "overlap" if plan.overlap else "",
     ),
+    Axis("passes", "passes", _passes, shown=lambda plan: "passes" if plan.passes else ""),
     Axis(
         "fuse",
         "fuse",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from distir.diagnostics import ProgramError
 from distir.prove import ProveError, prove
+from distir.search.distributed import program
 from distir.search.rows import Row
 from distir.search.subject import Subject, batch_dimension
-from distir.transform.all_steps import transform
 from distir.transform.steps import StepError
 
 
@@ -51,7 +51,7 @@ def _proof(subject: Subject, row: Row, timeout_s: float) -> ProofOfRow:
         if time.monotonic() > end:
             raise _OutOfTime
 
-    module = transform(subject.module, *replace(row.plan, skew=0.0).steps())
+    module = program(subject, replace(row.plan, skew=0.0), row.batch_size)
     dimension = batch_dimension(subject.entry)
     sizes = {name: value for name, value in subject.bind if isinstance(value, int)}
     if dimension is not None and row.batch_size is not None:

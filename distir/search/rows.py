@@ -98,6 +98,10 @@ class Row:
     cp_experts: bool = False
     recompute: str = ""
     """With `checkpoint`: what is recomputed, if not all."""
+    chunks: int = 0
+    """How many parts the schedule cuts each sequence into; 0: none."""
+    passes: bool = False
+    """With `overlap`: whether collectives of layers run beside passes of other microbatches, too."""
     binding: Binding | None = field(default=None, compare=False, repr=False)
     """What binds it, where a search was asked for that. No column."""
 

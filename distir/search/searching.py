@@ -25,7 +25,6 @@ from distir.search.subject import Subject, batch_dimension, fixed_batch, layers_
 from distir.search.table import Table
 from distir.search.whole import UNSHARED, admitted
 from distir.search.work import Work, Workers, carry_out, units
-from distir.transform.pipeline import SCHEDULES
 from distir.transform.sharding.mesh import devices_of
 
 REACHED = 1 + 2 * HOT
@@ -233,7 +232,6 @@ class Search:
             )
         self._check_groups()
         self._check_recomputation()
-        self._check_schedules()
         if self.configurations == 0:
             self._refuse()
 
@@ -255,14 +253,6 @@ class Search:
             count = int(what.partition(":")[2] or 0)
             if layers is not None and count > layers:
                 raise SpaceError(f"`{what}` recomputes {count} layers, and there are {layers}; {layers} would do")
-
-    def _check_schedules(self) -> None:
-        """Raises SpaceError for a schedule of chunks of sequences: a plan does not say how many there are."""
-        for name in self.space.schedules:
-            known = SCHEDULES.get(name)
-            if known is not None and known.cuts:
-                by_hand = f"`distir transform pp=4 schedule={name} chunks=2` cuts them"
-                raise SpaceError(f"`{name}` cuts sequences into chunks, which a search does not try; {by_hand}")
 
     def _refuse(self) -> NoReturn:
         """Raises SpaceError: says why nothing is left, and where it is the batch, which one would do."""

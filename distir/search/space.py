@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any, Final
 
 from distir.search.plan import AXES, Axis, Choices, Plan
+
+FIELDS: Final = tuple(field.name for field in fields(Plan))
+OF_ALL: Final = attrgetter(*FIELDS)
+"""The values of all fields of a plan."""
 
 
 class SpaceError(ValueError):
@@ -45,14 +50,22 @@ class Space(Choices):
         for data, tensor, pipeline, context in self._degrees():
             found = [Plan(data, tensor, pipeline, context=context)]
             for axis in AXES:
-                found = [other for plan in found for other in self._along(plan, axis)]
+                found = self._along(found, axis)
             yield from found
 
-    def _along(self, plan: Plan, axis: Axis) -> Iterator[Plan]:
-        """The plans that differ from this one on an axis."""
-        own = getattr(plan, axis.field)
-        for value in axis.tried(self, plan):
-            yield plan if value == own else replace(plan, **{axis.field: value})
+    def _along(self, plans: Sequence[Plan], axis: Axis) -> list[Plan]:
+        """The plans that differ from these on an axis. There may be a million: `replace` takes three times as long."""
+        found: list[Plan] = []
+        at, own, tried = FIELDS.index(axis.field), attrgetter(axis.field), axis.tried
+        for plan in plans:
+            is_now = own(plan)
+            for value in tried(self, plan):
+                if value == is_now:
+                    found.append(plan)
+                else:
+                    values = OF_ALL(plan)
+                    found.append(Plan(*values[:at], value, *values[at + 1 :]))  # pyright: ignore[reportCallIssue]
+        return found
 
     def allows(self, batch_size: int, plan: Plan) -> bool:
         """Whether the batch divides evenly into the microbatches of all replicas, of a size that is allowed."""

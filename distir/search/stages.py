@@ -126,9 +126,13 @@ class StageBounds:
         return (stage, self._micro_batch(plan)) not in self._found and self._tells(plan)
 
     def _tells(self, plan: Plan) -> bool:
-        """Whether a stage bounds the plan: all of its devices do the same."""
+        """Whether a stage bounds the plan: all of its devices do the same.
+
+        With `passes` what shards exchange may be hidden, and ops on parts of a sequence are others than those on all of
+        it: then products alone bound the plan (`bounds`).
+        """
         degrees = plan.data, plan.tensor, plan.pipeline, plan.experts, plan.context
-        known = self.kind is not None and self._micro_batch(plan) > 0
+        known = self.kind is not None and self._micro_batch(plan) > 0 and not plan.passes and not plan.chunks
         return known and interchangeable(self.subject.hardware, *degrees)
 
     def simulate(self, stages: Sequence[Plan], workers: Workers, micro: int = 0) -> None:
@@ -235,6 +239,8 @@ def stage_of(plan: Plan) -> Plan:
         stages=(),
         sums="layer",
         balance="uniform",
+        passes=False,
+        chunks=0,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from distir.diagnostics import ProgramError
+from distir.ir.collection import paused_collection
 from distir.ops.attention import CONTEXTS
 from distir.search.plan import BALANCES, Plan
 from distir.search.space import Space, divisors
@@ -49,7 +50,7 @@ def whole(subject: Subject, devices: int, batch_sizes: tuple[int, ...]) -> Space
         sequence=(False, True) if subject.attends else (False,),
         overlap=(False, True),
         fuse=None,
-        balance=BALANCES if trains else BALANCES[:1],
+        balance=BALANCES[:2] if trains else BALANCES[:1],
         etp=(0, 1) if sparse else (0,),
         cp_experts=(False, True) if sparse else (False,),
         recompute=("", "products", f"full:{layers // 2}") if trains and subject.attends and layers > 1 else ("",),
@@ -80,12 +81,13 @@ def admitted(subject: Subject, space: Space, size: int | None, model: bool) -> t
             shards[plan.tensor] = _why_no_shards(subject, plan.tensor)
         return shards[plan.tensor]
 
-    for plan in space.grid():
-        why = refusal(plan)
-        if why is None:
-            found.append(plan)
-        else:
-            refused[why] += 1
+    with paused_collection():
+        for plan in space.grid():
+            why = refusal(plan)
+            if why is None:
+                found.append(plan)
+            else:
+                refused[why] += 1
     return tuple(found), refused
 
 

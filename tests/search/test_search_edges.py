@@ -101,7 +101,7 @@ def test_a_file_of_an_earlier_version_is_said_to_be_one(search):
     before = Path("rows.csv").read_text()
     found = search(*words, "--resume")
     assert found.code == 2
-    said = "was written by another version of DistIR, without the columns balance, etp, cp_experts, recompute"
+    said = "was written by another version of DistIR, without the columns cp_experts, recompute, chunks, passes"
     assert said in found.err
     assert "search anew without `--resume`, or name another file" in found.err
     assert Path("rows.csv").read_text() == before

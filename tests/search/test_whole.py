@@ -355,8 +355,7 @@ def test_bad_words_are_refused_before_anything_runs(distir):
             "--devices",
             "8",
         ): "a multiple of 3, to partition state among\n  help: 2, 4 would do",
-        ("--schedule", "1f1b,seq1f1b"): "`seq1f1b` cuts sequences into chunks, which a search does not try",
-        ("--balance", "memory"): "`distir transform pp=4 balance=memory bind=B=64`",
+        ("--chunks", "2"): "`--chunks` is for schedules that cut sequences\n  help: `--schedule seq1f1b`",
         ("--checkpoint", "16GB"): "here `--max-memory` says it",
         ("--checkpoint", "full:9"): "`full:9` recomputes 9 layers, and there are 2\n  help: 2 would do",
     }.items():

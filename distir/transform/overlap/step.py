@@ -17,6 +17,9 @@ from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, applied
 from distir.transform.steps import StepError, always, bound_sizes, in_order, is_heard, step, tell
 
+EVERYTHING = "all"
+"""The word for all kinds, those included that are applied only if they are named."""
+
 
 @step(
     after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "ep", "dp", "dtp", "zero"),
@@ -34,9 +37,9 @@ def overlap(
 ) -> Module:
     """Communication beside computation: what communicates is put on streams of its own, and issued early.
 
-    `overlap` does all that applies but `passes`, `overlap=gradients,weights` what is named. Apply it to a distributed
-    program, after `dp`, `tp`, `pp` and `zero`. The results stay the same: a stream changes what a program costs, never
-    what it means.
+    `overlap` does all that applies but `passes`, `overlap=all` that too, `overlap=gradients,weights` what is named.
+    Apply it to a distributed program, after `dp`, `tp`, `pp` and `zero`. The results stay the same: a stream changes
+    what a program costs, never what it means.
 
     For each kind it says what is on which stream now, what it left alone, and what that gains in a simulation on
     `hardware`. `bind=B=64` sets sizes.
@@ -45,7 +48,9 @@ def overlap(
     """
     checked(module)
     entry, sizes = entry_of(module), bound_sizes(bind)
-    found = overlapped(module, value, options, Machine(hardware, sizes))
+    value = () if (everything := value == (EVERYTHING,)) else value
+    kinds = tuple(KINDS) if everything else value
+    found = overlapped(module, kinds, options, Machine(hardware, sizes))
     named = {name: why for name, why in found.refused.items() if name in value}
     if refused := named if found.done else found.refused:
         raise ProgramError([_refusal(entry, refused)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Pass
 
@@ -35,16 +37,33 @@ def _of_work(problem: OrderProblem, stages: tuple[int, ...]) -> int:
 def _of_memory(problem: OrderProblem, stages: tuple[int, ...]) -> int:
     """A microbatch is held from its forward pass to its gradients of weights, at least for the way there and back.
 
-    So many of these times fit into what a device can hold, one beside the other. The places for microbatches are taken
-    one after the other, and left one after the other.
+    So many of these times fit into what a device can hold, one beside the other.
     """
     last = problem.stages
     held = sum(
         problem.of(range(stage, last), FORWARD, BACKWARD) + problem.of(range(stage, stage + 1), WEIGHT)
         for stage in stages
     )
+    limit = held_at_most(problem, stages)
+    return limit.head + -(-(problem.count * held + limit.lost) // limit.room)
+
+
+class Held(NamedTuple):
+    """How long microbatches can be held on a device together, by how long all takes: (span - head) * room - lost."""
+
+    room: int
+    head: int
+    lost: int
+
+    def __call__(self, span: Any) -> Any:
+        """The most for a span, or a variable of one."""
+        return (span - self.head) * self.room - self.lost
+
+
+def held_at_most(problem: OrderProblem, stages: tuple[int, ...]) -> Held:
+    """For the device of these stages. Its places are taken one after the other, and left one after the other."""
     room = min(problem.room, problem.count * len(stages))
     head = min(problem.of(range(stage), FORWARD) for stage in stages)
     apart = min(problem.of(range(s, s + 1), FORWARD) for s in stages)
     apart += min(problem.of(range(s, s + 1), WEIGHT) or problem.of(range(s, s + 1), BACKWARD) for s in stages)
-    return head + -(-(2 * problem.count * held + apart * room * (room - 1)) // (2 * room))
+    return Held(room, head, apart * (room * (room - 1) // 2))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from distir.transform.pipeline.best.bound import held_at_most
 from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
@@ -55,10 +56,13 @@ def solved(
         for kind in Pass:
             for a, b in pairwise(Task(stage, k, kind) for k in range(problem.count)):
                 model.add(start[b] >= start[a] + problem.length(a))
+    span = model.new_int_var(bound, longest, "span")
     for device, stages in enumerate(problem.own):
         if problem.room < problem.count * len(stages):
             _limit(model, problem, device, start, longest)
-    span = model.new_int_var(bound, longest, "span")
+            weights = [Task(s, k, Pass.WEIGHT) for s in stages for k in range(problem.count)]
+            held = sum(start[w] + problem.length(w) - start[w._replace(kind=Pass.FORWARD)] for w in weights)
+            model.add(held <= held_at_most(problem, stages)(span))  # follows from the limit; raises the lower bound
     for stage in range(problem.stages):
         for kind in (Pass.BACKWARD, Pass.WEIGHT):
             last = Task(stage, problem.count - 1, kind)

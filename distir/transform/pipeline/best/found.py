@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from distir.transform.pipeline.best.bound import lower_bound
 from distir.transform.pipeline.best.constraints import solved
 from distir.transform.pipeline.best.deadline import Deadline
-from distir.transform.pipeline.best.playing import played, rules
+from distir.transform.pipeline.best.playing import improved, played, rules
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.passes import Order
@@ -58,6 +58,8 @@ def best_order(
             break
     if best is None:
         raise ValueError("no order fits into the room that devices have")
+    if best[0] > bound * (1 + CLOSE) and seconds:
+        best = improved(problem, best, int(bound * (1 + CLOSE)), deadline)
     span, order = best
     if span > bound * (1 + CLOSE) and seconds:
         order, bound = solved(problem, order, bound, seconds, CLOSE, deadline)

@@ -5,48 +5,106 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import itemgetter
+from random import Random
 
+from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
 
 FORWARD, BACKWARD, WEIGHT = Pass
+
+STEPS, PASSES = 400, 200_000
+"""How many rules are tried one after the other at most, and how many passes they order together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
     """How a device chooses. Of passes of one kind that can run, that of the latest of its stages goes first."""
 
-    ahead: int
-    """How many microbatches the last device may hold; one before it, `slope` more, as long as it has room."""
-    slope: int
-    patience: float
-    """The part of what a weight gradient takes that a device would have to wait, for it to make one instead."""
-    back_first: bool
-    """Whether backward passes go before forward passes where both can run."""
+    ahead: tuple[int, ...]
+    """By device: how many microbatches it may hold, as long as it has room."""
+    patience: tuple[float, ...]
+    """By device: the part of what a weight gradient takes that it would have to wait, for it to make one instead."""
+    back_first: tuple[bool, ...]
+    """By device: whether backward passes go before forward passes where both can run."""
+    delay: tuple[int, ...]
+    """By device: how much earlier than a backward pass a forward pass must be able to start to go before it."""
     reserved: bool = False
     """Whether a microbatch begins on a device only where there is room for it in all stages of the device.
 
     Then devices never wait for each other in a circle.
     """
 
+    @classmethod
+    def alike(cls, devices: int, ahead: int, slope: int, patience: float, *, back_first: bool) -> Greedy:
+        """The same for all devices, but that one before another may hold `slope` more microbatches than it."""
+        limits = tuple(ahead + slope * (devices - 1 - device) for device in range(devices))
+        return cls(limits, (patience,) * devices, (back_first,) * devices, (0,) * devices)
+
+    def neighbour(self, draw: Random, most: int, longest: int) -> Greedy:
+        """Another rule, which differs on one to three devices. `most`: microbatches on one; `longest`: a pass."""
+        ahead, patience, back_first, delay = [*self.ahead], [*self.patience], [*self.back_first], [*self.delay]
+        for _ in range(draw.choice((1, 1, 2, 3))):
+            device, part = draw.randrange(len(ahead)), draw.random()
+            if part < 0.35:
+                ahead[device] = max(1, min(most, ahead[device] + draw.choice((-1, 1))))
+            elif part < 0.65:
+                patience[device] = draw.choice((0.0, 0.1, 0.25, 0.5, 0.75, 1.0))
+            elif part < 0.75:
+                back_first[device] = not back_first[device]
+            else:
+                delay[device] = draw.choice((-1, 1)) * draw.choice((0, longest // 16, longest // 6, longest // 2))
+        return Greedy(tuple(ahead), tuple(patience), tuple(back_first), tuple(delay), self.reserved)
+
 
 def rules(problem: OrderProblem) -> Iterator[Greedy]:
     """The rules that are tried: those of 200 that were the best ones for drawn pipelines, the most frequent first."""
     room = min(problem.room, problem.count * max(map(len, problem.own)))
     less = [max(1, room - slope * (problem.devices - 1)) for slope in range(3)]
+    rule = partial(Greedy.alike, problem.devices)
     chosen = [
-        Greedy(room, 0, 0.0, back_first=False),
-        Greedy(less[1], 1, 0.0, back_first=True),
-        Greedy(2, 1, 0.0, back_first=False),
-        Greedy(room, 2, 0.5, back_first=False),
-        Greedy(less[1], 1, 0.5, back_first=False),
-        Greedy(3, 2, 0.0, back_first=False),
-        Greedy(room, 2, 0.0, back_first=True),
-        Greedy(less[2], 2, 0.0, back_first=False),
+        rule(room, 0, 0.0, back_first=False),
+        rule(less[1], 1, 0.0, back_first=True),
+        rule(2, 1, 0.0, back_first=False),
+        rule(room, 2, 0.5, back_first=False),
+        rule(less[1], 1, 0.5, back_first=False),
+        rule(3, 2, 0.0, back_first=False),
+        rule(room, 2, 0.0, back_first=True),
+        rule(less[2], 2, 0.0, back_first=False),
     ]
     yield from chosen
     if problem.stages > problem.devices:
         yield from (replace(rule, reserved=True) for rule in chosen[:4])
+
+
+def improved(problem: OrderProblem, best: tuple[int, Order], close: float, deadline: Deadline) -> tuple[int, Order]:
+    """The shortest order, with its span, of rules that become better step by step; no longer than `best`.
+
+    Steps are drawn with a fixed seed. There are fewer for more passes, and none after half of the time that is left, or
+    once an order is no longer than `close`.
+    """
+    draw, passes = Random(0), 3 * problem.stages * problem.count
+    until, longest = deadline.left / 2, max(map(problem.length, problem.tasks()))
+    found = [(problem.span(order), rule) for rule in rules(problem) if (order := _fitting(problem, rule)) is not None]
+    if not found:
+        return best
+    here, rule = min(found, key=itemgetter(0))
+    for _ in range(min(STEPS, PASSES // passes)):
+        if best[0] <= close or deadline.left <= until:
+            break
+        other = rule.neighbour(draw, problem.room, longest)
+        order = _fitting(problem, other)
+        if order is not None and (span := problem.span(order)) <= here:
+            here, rule = span, other
+            best = min(best, (span, order), key=itemgetter(0))
+    return best
+
+
+def _fitting(problem: OrderProblem, rule: Greedy) -> Order | None:
+    order = played(problem, rule)
+    return order if order is not None and problem.fits(order) else None
 
 
 def played(problem: OrderProblem, rule: Greedy) -> Order | None:
@@ -99,21 +157,22 @@ class _Choosing:
         now = self.clocks[device]
         weights = [found for found in passes if found[1].kind is WEIGHT]
         others = [found for found in passes if found[1].kind is not WEIGHT]
-        best = min(others, key=self._turn, default=None)
+        best = min(others, key=partial(self._turn, device), default=None)
         if weights:
             weight = min(weights, key=lambda found: (found[0], found[1].microbatch))
             wait = math.inf if best is None else best[0] - now
-            if wait > 0 and wait >= self.rule.patience * self.problem.length(weight[1]):
+            if wait > 0 and wait >= self.rule.patience[device] * self.problem.length(weight[1]):
                 return weight
         return best
 
-    def _turn(self, found: tuple[int, Task]) -> tuple[int, bool, int]:
+    def _turn(self, device: int, found: tuple[int, Task]) -> tuple[int, bool, int]:
         start, task = found
-        return start, (task.kind is FORWARD) == self.rule.back_first, -task.stage
+        forward = task.kind is FORWARD
+        return start + forward * self.rule.delay[device], forward == self.rule.back_first[device], -task.stage
 
     def _next(self, device: int, stage: int) -> Iterator[tuple[int, Task]]:
         """The next pass of each kind of a stage, with the time at which it can start, where that is known."""
-        limit = min(self.problem.room, self.rule.ahead + self.rule.slope * (self.problem.devices - 1 - device))
+        limit = min(self.problem.room, self.rule.ahead[device])
         for kind in Pass:
             k = self.begun[stage, kind]
             if k == self.problem.count or (kind is FORWARD and not self._room(device, stage, limit)):
