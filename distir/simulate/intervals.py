@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
 from distir.ir.deep import Deep, finish
-from distir.simulate.algebra.clocks import Clock, Clocks, Summary, ends_on, renamed_clock, run, run_op
+from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, ends_on, renamed_clock, run, run_op
 from distir.simulate.algebra.lanes import allowed, is_host
 from distir.simulate.body import Body
 
@@ -55,7 +55,7 @@ def _repeat(own: list[Interval], other: list[Interval], later: int) -> None:
 
 def intervals_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Mapping[Clock, StreamIntervals]:
     """When these streams are occupied, and with `hosts` when they wait for one."""
-    found = finish(_Runs(frozenset(streams), hosts).run(body, dict.fromkeys(body.clocks, 0))).streams
+    found = finish(_Runs(frozenset(streams), hosts).run(body, dict.fromkeys(body.clocks, 0), set())).streams
     return {stream: found.get(stream) or StreamIntervals() for stream in streams}
 
 
@@ -113,20 +113,18 @@ class _Runs:
                 later = first - found.start
                 if all(clocks[clock] <= bound + later for clock, bound in found.bounds):
                     return found
-        found = yield self.run(body, clocks)
+        found = yield self.run(body, clocks, set(clocks))
         differences = tuple([clocks[clock] - found.start for clock in found.exact])
         known.setdefault(found.exact, {}).setdefault(differences, []).append(found)
         return found
 
-    def run(self, body: Body, start: Mapping[Clock, int]) -> Deep[_Run]:
-        """The run of a body from these clocks."""
+    def run(self, body: Body, start: Mapping[Clock, int], given: set[Clock]) -> Deep[_Run]:
+        """The run of a body from these clocks. `given`: those that may be others in a run that does the same."""
         wanted = self.wanted
         streams = {clock: StreamIntervals() for clock in start if clock in wanted}
         clocks = defaultdict[Clock, int](int, start)
         margins: dict[Clock, int] = {}
         """By clock that is waited for: by how much later it could be without being waited for longer."""
-        given = set(start)
-        """The clocks that no op has ended on yet."""
 
         def narrow(clock: Clock, margin: int) -> None:
             margins[clock] = min(margins.get(clock, margin), margin)
@@ -136,10 +134,9 @@ class _Runs:
                 continue
             if not isinstance(step, Body):
                 since = allowed(move, clocks) if self.hosts else None
-                waited = move.rows[0] if isinstance(move, Summary) else [(device, 0) for device in move.devices]
-                moments = [(clock, clocks[clock] + ticks) for clock, ticks in waited if clock in given]
+                before = _awaited(move, clocks, given) if given else ()
                 begin = run_op(move, clocks)
-                for clock, moment in moments:
+                for clock, moment in before:
                     narrow(clock, (begin if since is None or is_host(clock) else since) - moment)
                 for stream in move.busy if isinstance(move, Summary) else move.devices:
                     if stream in wanted:
@@ -154,8 +151,9 @@ class _Runs:
                     streams[first].add(begin, begin + move.ticks, communicates)
             else:
                 outer = body.outer_clocks(index)
-                origin, its = self.origin(step)
-                names = {own: outer.get(clock, clock) for own, clock in its.items()}
+                origin, names = self.origin(step)
+                if outer:
+                    names = {own: outer.get(clock, clock) for own, clock in names.items()}
                 inside = {own: clocks[clock] for own, clock in names.items()}
                 found = yield self.like(origin, inside)
                 later = inside[found.exact[0]] - found.start
@@ -168,10 +166,18 @@ class _Runs:
                 for stream, done in found.streams.items():
                     streams[names[stream]].repeat(done, later)
                 run((move,), clocks)
-            given.difference_update(ends_on(move))
+            if given:
+                given.difference_update(ends_on(move))
         exact = tuple([clock for clock, margin in margins.items() if not margin])
         bounds = tuple([(clock, start[clock] + margin) for clock, margin in margins.items() if margin])
         return _Run(start[exact[0]] if exact else 0, exact, bounds, streams)
+
+
+def _awaited(op: Step, clocks: Mapping[Clock, int], some: Set[Clock]) -> list[tuple[Clock, int]]:
+    """Those of some clocks that an op waits for, and until when."""
+    if not isinstance(op, Summary):
+        return [(device, clocks[device]) for device in op.devices if device in some]
+    return [(clock, clocks[clock] + ticks) for clock, ticks in op.rows[0] if clock in some]
 
 
 def _communicates(body: Body) -> bool | None:

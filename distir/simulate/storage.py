@@ -86,7 +86,7 @@ class Storages:
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
         same = ("last_uses", "last_used", "widths", "used_parameters", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
-        vars(found).update({name: vars(self)[name] for name in ("by_stream", "crossing") if name in vars(self)})
+        vars(found).update({name: vars(self)[name] for name in BY_STREAM if name in vars(self)})
         return found
 
     @cached_property
@@ -147,8 +147,8 @@ class Storages:
                 continue
             if isinstance(statement, Called):
                 callee, arguments = statement.callee, statement.arguments
-                for stream, storages in callee.users.items():
-                    users[stream].update([arguments[s] for s in storages if s < len(arguments)])
+                for stream, parameters in callee.parameters_used:
+                    users[stream].update([arguments[p] for p in parameters])
                 ours = dict(zip(callee.made, created, strict=True))
                 for stream, storages in callee.makers.items() if callee.streamed else ():
                     makers[stream].update([ours.pop(s) for s in storages if s in ours])
@@ -160,6 +160,11 @@ class Storages:
         for storages in (*users.values(), *makers.values()):
             storages.discard(NO_STORAGE)
         return dict(users), dict(makers)
+
+    @cached_property
+    def parameters_used(self) -> list[tuple[str, list[int]]]:
+        """By stream: the parameters' storages that ops on it use, in calls too."""
+        return [(stream, [s for s in storages if s < self.parameters]) for stream, storages in self.users.items()]
 
     @cached_property
     def crossing(self) -> frozenset[int]:
@@ -178,12 +183,21 @@ class Storages:
 
     def behind(self, storage: int) -> Set[str]:
         """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
-        made = [stream for stream, storages in self.makers.items() if storage in storages]
-        return {*(made or ("",)), *self.used_on(storage)}
+        return self.makers_of.get(storage, COMPUTES) | self.used_on(storage)
 
     def used_on(self, storage: int) -> Set[str]:
         """The streams of the ops that use a storage and occupy a device, in calls too."""
-        return {stream for stream, storages in self.users.items() if storage in storages}
+        return self.users_of.get(storage, frozenset())
+
+    @cached_property
+    def users_of(self) -> dict[int, frozenset[str]]:
+        """By storage: the streams of the ops that use it."""
+        return _by_storage(self.users)
+
+    @cached_property
+    def makers_of(self) -> dict[int, frozenset[str]]:
+        """By storage made here, or in a call: the streams of the ops that make it."""
+        return _by_storage(self.makers)
 
     @cached_property
     def widths(self) -> list[int]:
@@ -209,6 +223,25 @@ class Storages:
     def used_parameters(self) -> frozenset[int]:
         """The parameters' storages that ops use, here or in calls."""
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
+
+
+BY_STREAM = "by_stream", "crossing", "parameters_used", "users_of", "makers_of"
+"""What is found of storages where statements name streams, callees first."""
+
+COMPUTES = frozenset(("",))
+"""The compute stream alone."""
+
+
+def _by_storage(streams: Mapping[str, Set[int]]) -> dict[int, frozenset[str]]:
+    """By storage: the streams that have it."""
+    distinct: dict[int, frozenset[str]] = {}
+    for stream, storages in streams.items():
+        alone = frozenset((stream,))
+        if not distinct:
+            distinct = dict.fromkeys(storages, alone)
+        else:
+            distinct.update([(storage, distinct.get(storage, alone) | alone) for storage in storages])
+    return distinct
 
 
 Sizes = tuple[tuple[int, int], ...]
@@ -313,7 +346,8 @@ class StorageMap:
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         if self.has_streams:
-            _ = known.by_stream, known.crossing
+            for name in BY_STREAM:
+                getattr(known, name)
         return known
 
     @cached_property
