@@ -7,7 +7,7 @@ uses, and the values with ready times of their own (`Edge`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import compress
 
@@ -43,6 +43,14 @@ Key = tuple[int, tuple[Fate, ...], tuple[bool, ...], Edge]
 with separate ready times."""
 
 
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A body, and by calling statement the fates of the callee's parameters and which results are used."""
+
+    body: Body
+    calls: Mapping[int, tuple[tuple[Fate, ...], tuple[bool, ...]]]
+
+
 @dataclass(slots=True)
 class Bodies:
     """Builds bodies, each once."""
@@ -51,6 +59,8 @@ class Bodies:
     sized: bool = field(default=True, kw_only=True)
     """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
     known: dict[Key, Body] = field(default_factory=dict["Key", Body])
+    built: dict[tuple[object, ...], Built] = field(default_factory=dict["tuple[object, ...]", "Built"], kw_only=True)
+    """By what their use of memory depends on, which is all of a key but the values with separate ready times."""
     unequal: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]], kw_only=True)
     """Pairs of sizes: were they equal, a result would be donated memory that it is not."""
 
@@ -90,7 +100,13 @@ class Bodies:
 
     def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
         """The body for one kind of call; `wanted` says which results are."""
-        return Builder(self, found, fates, wanted, edge).build()
+        builder = Builder(self, found, fates, wanted, edge)
+        built = self.built.get((id(found), fates, wanted))
+        if built is not None:
+            return (yield from builder.rebuild(built))
+        body = yield from builder.build()
+        self.built[id(found), fates, wanted] = Built(body, builder.calls)
+        return body
 
     def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
         """The body of a call."""
@@ -121,6 +137,7 @@ class Builder:
         self.moved: dict[int, tuple[tuple[int, int], ...]] = {}
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
+        self.calls: dict[int, tuple[tuple[Fate, ...], tuple[bool, ...]]] = {}
         self.crossing = found.crossing.union(edge.made) if found.streamed or edge != CLOSED else frozenset[int]()
         """The storages made here that ops of other streams wait for."""
         self.edge = edge
@@ -144,6 +161,23 @@ class Builder:
             _ = body.memory
         return body
 
+    def rebuild(self, built: Built) -> Deep[Body]:
+        """The body, which differs from one with the same use of memory in what waits for which value alone."""
+        steps: list[Effect | Body | None] = []
+        for index, statement in enumerate(self.found.statements):
+            if isinstance(statement, Called):
+                step: Effect | Body | None = yield from self._callee(
+                    statement, *built.calls[index], self._created(index)
+                )
+            else:
+                step = statement
+                self._synchronise(index, statement)
+            steps.append(step)
+        like = built.body
+        body = replace(like, steps=steps, flow=self.flow, edge=self._edge_of_body())
+        vars(body).update({name: vars(like)[name] for name in ("events", "ops", "memory") if name in vars(like)})
+        return body
+
     def statement(self, index: int) -> Deep[tuple[Effect | Body | None, Leaves, Leaves]]:
         """The effect of a statement, and the storages allocated at its start and freed at its end."""
         statement = self.found.statements[index]
@@ -152,10 +186,7 @@ class Builder:
         if statement is None:
             return None, NOTHING, NOTHING
         created = self.found.created[index]
-        if statement.devices:
-            waits = not self.ready.keys().isdisjoint(self.found.operands[index])
-            if waits or index in self.found.streams or not self.crossing.isdisjoint(created):
-                self._synchronise(index)
+        self._synchronise(index, statement)
         takes = own_of(statement, created)
         gives = self._last_used(index)
         if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
@@ -187,15 +218,23 @@ class Builder:
             frozenset(live_out),
             pinned,
             flow=self.flow,
-            edge=self.edge._replace(made=tuple([s for s in self.edge.made if s in self.ready])),
+            edge=self._edge_of_body(),
         )
         body.passed_on = self._passed_on(body)
         return body
 
-    def _synchronise(self, index: int) -> None:
+    def _edge_of_body(self) -> Edge:
+        """The edge without those values that get ready as devices do."""
+        return self.edge._replace(made=tuple([s for s in self.edge.made if s in self.ready]))
+
+    def _synchronise(self, index: int, effect: Effect | None) -> None:
         """Find what an op waits for beside its devices, and who waits for it."""
-        stream, ready = self.found.streams.get(index, ""), self.ready
-        operands, created = self.found.operands[index], self.found.created[index]
+        ready, operands, created = self.ready, self.found.operands[index], self.found.created[index]
+        if effect is None or not effect.devices:
+            return
+        if index not in self.found.streams and ready.keys().isdisjoint(operands) and self.crossing.isdisjoint(created):
+            return
+        stream = self.found.streams.get(index, "")
         waits = tuple([s for s in dict.fromkeys(operands) if s in ready and stream not in ready[s]])
         for storage in waits:
             ready[storage] = ready[storage] | {stream}
@@ -287,26 +326,39 @@ class Builder:
         return self.last[storage] == index or not self.found.held.others(storage, index)
 
     def _call(self, index: int, called: Called) -> Deep[Body]:
-        callee = called.callee
         fates = self._fates(index, called.arguments)
         # By leaf of the results; `NO_STORAGE` is the last entry, which nothing uses.
         wanted = tuple(map(index.__lt__, map(self.used.__getitem__, called.results)))
         if not self.live_out.isdisjoint(called.results):
             wanted = tuple([w or s in self.live_out for w, s in zip(wanted, called.results, strict=True)])
-        created = tuple(zip(callee.made, self.found.created[index], strict=True)) + called.left
-        edge = CLOSED
-        if self.ready or self.crossing:
-            edge = self._edge(called, created)
-        body = yield from self.bodies.called(called, fates, wanted, edge)
+        created = self._created(index)
+        self.calls[index] = fates, wanted
         self.arguments[index] = called.arguments
         self.created[index] = created
-        if body.edge != CLOSED:
-            made = body.edge.made
-            self.ready.update((ours, callee.behind(theirs)) for theirs, ours in created if theirs in made)
+        body = yield from self._callee(called, fates, wanted, created)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
         if self.used is not self.last:
             self._taken_over(index, body)
+        return body
+
+    def _created(self, index: int) -> tuple[tuple[int, int], ...]:
+        """The storages that a call makes: the callee's, ours."""
+        called = self.found.statements[index]
+        assert isinstance(called, Called)
+        return tuple(zip(called.callee.made, self.found.created[index], strict=True)) + called.left
+
+    def _callee(
+        self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...], created: tuple[tuple[int, int], ...]
+    ) -> Deep[Body]:
+        """The body of a call, by what gets ready before it, and what others wait for."""
+        edge = CLOSED
+        if self.ready or self.crossing:
+            edge = self._edge(called, created)
+        body = yield from self.bodies.called(called, fates, wanted, edge)
+        if body.edge != CLOSED:
+            made = body.edge.made
+            self.ready.update((ours, called.callee.behind(theirs)) for theirs, ours in created if theirs in made)
         return body
 
     def _fates(self, index: int, arguments: Leaves) -> tuple[Fate, ...]:
@@ -328,10 +380,10 @@ class Builder:
     def _edge(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
         """How values that get ready by clocks of their own come into a call, and leave it."""
         awaited: dict[int, tuple[str, ...]] = {}
-        ready = self.ready
-        for parameter in [p for p, storage in enumerate(called.arguments) if storage in ready]:
-            storage = called.arguments[parameter]
-            behind, streams = ready[storage], called.callee.used_on(parameter)
+        ready, arguments, used_on = self.ready, called.arguments, called.callee.used_on
+        for parameter in [p for p, storage in enumerate(arguments) if storage in ready] if ready else ():
+            storage = arguments[parameter]
+            behind, streams = ready[storage], used_on(parameter)
             if not streams <= behind:
                 awaited[parameter] = tuple(sorted(streams & behind))
                 ready[storage] = behind | streams

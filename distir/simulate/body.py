@@ -213,12 +213,16 @@ class Body:
         made = dict(self.created[index])
         return {s: ours[s] for s in step.edge.awaited} | {s: made[s] for s in step.edge.made}
 
+    def outer_clocks(self, index: int) -> dict[Clock, Clock]:
+        """By clock of a value that crosses the edge of a call: ours."""
+        return {ready(own): ready(ours) for own, ours in self.outside(index).items()}
+
     def inside(self, index: int, clocks: Clocks) -> Clocks:
         """The clocks of a calling statement as the callee knows them."""
         step = self.steps[index]
         if not isinstance(step, Body) or step.edge == CLOSED:
             return clocks
-        names: dict[Clock, Clock] = {ready(ours): ready(own) for own, ours in self.outside(index).items()}
+        names = {ours: own for own, ours in self.outer_clocks(index).items()}
         return {names.get(clock, clock): moment for clock, moment in clocks.items()}
 
     @cached_property

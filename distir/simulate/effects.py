@@ -17,7 +17,7 @@ from distir.cost import Cost, Hardware, larger
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, Arg, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
-from distir.ops.devices import Devices, Renaming, canonical_devices, devices_of, known_work
+from distir.ops.devices import Devices, canonical_devices, devices_of, known_work
 from distir.ops.group import represented
 from distir.simulate.algebra.clocks import Step
 from distir.simulate.algebra.lanes import BLOCKING, occupation
@@ -296,14 +296,6 @@ class Effects:
     def between(self, before: Devices, after: Devices) -> Relocation:
         """From some devices to others."""
         return relocation(before, tuple(map(self.memory, before)), after, tuple(map(self.memory, after)))
-
-    def alike_there(self, renaming: Renaming) -> Relocation | None:
-        """From some devices to others; None where the machine tells them apart."""
-        if any(device not in self.place for device in renaming.before):
-            return None
-        if self.shape(renaming.before, self.represented) != self.shape(renaming.after, self.represented):
-            return None
-        return self.between(renaming.before, renaming.after)
 
     def found(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         """The same, found by the op's rules."""

@@ -15,36 +15,11 @@ summarised and inlined calls give the same shares to the last bit.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from itertools import chain
 
-from distir.simulate.algebra.clocks import Clock, Summary, run, run_op
-from distir.simulate.algebra.lanes import allowed
-from distir.simulate.body import Body
-
-Interval = tuple[int, int]
-"""From when and until when, in ticks."""
-
-
-@dataclass(slots=True)
-class StreamIntervals:
-    """When a stream computes, communicates, and waits for a host, in order. Intervals without a gap are one."""
-
-    computes: list[Interval] = field(default_factory=list[Interval])
-    communicates: list[Interval] = field(default_factory=list[Interval])
-    waits_for_host: list[Interval] = field(default_factory=list[Interval])
-
-    def add(self, start: int, end: int, communicates: bool, since: int | None = None) -> None:
-        """Add what runs next; `since`: from when on it would, were its host done."""
-        if since is not None and since < start:
-            self.waits_for_host.append((since, start))
-        own = self.communicates if communicates else self.computes
-        if own and own[-1][1] == start:
-            own[-1] = own[-1][0], end
-        elif end > start:
-            own.append((start, end))
+from distir.simulate.intervals import Interval, StreamIntervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,49 +79,3 @@ def covered(intervals: Collection[Interval]) -> int:
             total += end - max(start, until)
             until = end
     return total
-
-
-def intervals_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Mapping[Clock, StreamIntervals]:
-    """When these streams are occupied, and with `hosts` when they wait for one. Calls of one kind are passed over."""
-    found = {stream: StreamIntervals() for stream in streams}
-    wanted = found.keys()
-    ways = [(body, defaultdict[Clock, int](int), iter(range(len(body.steps))))]
-    while ways:
-        current, clocks, statements = ways[-1]
-        steps, moves = current.steps, current.moves
-        for index in statements:
-            step, move = steps[index], moves[index]
-            if step is None or move is None:
-                continue
-            if not isinstance(step, Body):
-                since = allowed(move, clocks) if hosts else None
-                start = run_op(move, clocks)
-                for stream in move.busy if isinstance(move, Summary) else move.devices:
-                    if stream in wanted:
-                        found[stream].add(start, start + step.ticks, step.communicates, since)
-                continue
-            if wanted.isdisjoint(move.devices):
-                run((move,), clocks)
-                continue
-            communicates = _communicates(step)
-            if communicates is None:
-                inside = current.inside(index, {clock: clocks[clock] for clock in move.devices})
-                run((move,), clocks)
-                ways.append((step, defaultdict(int, inside), iter(range(len(step.steps)))))
-                break
-            start = clocks[move.devices[0]]
-            run((move,), clocks)
-            found[move.devices[0]].add(start, start + move.ticks, communicates)
-        else:
-            ways.pop()
-    return found
-
-
-def _communicates(body: Body) -> bool | None:
-    """Whether all ops of a body on one device communicate; None if some do, if there are several devices, or waits."""
-    summary = body.summary
-    if len(summary.devices) != 1:
-        return None
-    device = summary.devices[0]
-    communicates = summary.communication.get(device, 0)
-    return None if communicates not in (0, summary.busy[device]) else bool(communicates)

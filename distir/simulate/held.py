@@ -36,6 +36,8 @@ class Given(NamedTuple):
 
 NOTHING_GIVEN = Given()
 
+NOTHING = frozenset[int]()
+
 
 @dataclass(slots=True)
 class PendingOps:
@@ -46,11 +48,13 @@ class PendingOps:
     given: int = 0
     """How many are given."""
     depends: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-    """By storage: the pending ops that it depends on."""
+    """By storage: the pending ops that it depends on, as far as nothing has waited for them."""
     settled: dict[int, int] = field(default_factory=dict[int, int])
     """By pending op: the statement that waits for it."""
     waited: dict[int, Leaves] = field(default_factory=dict[int, Leaves])
     """By statement that waits for pending ops: what they use."""
+    _dependent: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"], init=False)
+    """By pending op: the storages that depend on it, or have."""
     _users: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"], init=False)
     """By storage: the pending ops that use it, of the first `_listed` ones."""
     _listed: int = field(default=0, init=False)
@@ -59,7 +63,10 @@ class PendingOps:
     def of(cls, given: Given) -> PendingOps:
         """At the start of a function."""
         pendings = [Pending(-1, uses) for uses in given.uses]
-        return cls(pendings, len(pendings), {storage: frozenset(numbers) for storage, numbers in given.depends})
+        found = cls(pendings, len(pendings))
+        for storage, numbers in given.depends:
+            found._depend((storage,), frozenset(numbers))
+        return found
 
     def unsettled(self, storages: Iterable[int]) -> list[int]:
         """The pending ops that some storages depend on."""
@@ -67,7 +74,14 @@ class PendingOps:
         if not depends:
             return []
         known = [depends[s] for s in storages if s in depends]
-        return sorted(frozenset[int]().union(*known).difference(self.settled)) if known else []
+        return sorted(frozenset[int]().union(*known)) if known else []
+
+    def _depend(self, storages: Iterable[int], numbers: frozenset[int]) -> None:
+        """Record the pending ops that some storages depend on, one or more."""
+        for storage in storages:
+            self.depends[storage] = numbers
+            for number in numbers:
+                self._dependent.setdefault(number, []).append(storage)
 
     def settle(self, index: int, storages: Iterable[int]) -> None:
         """A statement waits for all that these depend on."""
@@ -78,6 +92,10 @@ class PendingOps:
         for number in numbers:
             self.settled[number] = index
             uses += self.pendings[number].uses
+            for storage in self._dependent.pop(number, ()):
+                rest = self.depends.pop(storage, NOTHING) - {number}
+                if rest:
+                    self.depends[storage] = rest
         if uses:
             self.waited[index] = tuple(dict.fromkeys(uses))
 
@@ -87,13 +105,13 @@ class PendingOps:
             depends = frozenset((*self.unsettled(operands), len(self.pendings)))
             uses = tuple([s for s in dict.fromkeys((*operands, *made)) if s != NO_STORAGE])
             self.pendings.append(Pending(index, uses))
-            self.depends.update(dict.fromkeys(made, depends))
+            self._depend(made, depends)
 
     def derive(self, operands: Leaves, made: Sequence[int]) -> None:
         """Something that takes no time makes these."""
         found = self.unsettled(operands) if made else []
         if found:
-            self.depends.update(dict.fromkeys(made, frozenset(found)))
+            self._depend(made, frozenset(found))
 
     def give(self, arguments: Sequence[int], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
         """The pending state of a call, the pending ops by number, and the storages that are no arguments."""
@@ -105,12 +123,12 @@ class PendingOps:
         hidden = tuple([s for s in used if s not in own])
         theirs = {s: i for i, s in enumerate((*arguments, *hidden))}
         place = {number: i for i, number in enumerate(numbers)}
-        pending = [(s, self.unsettled((s,))) for s in theirs if s in self.depends]
-        depends = [(theirs[s], tuple([place[number] for number in found])) for s, found in pending]
+        known = self.depends
+        depends = [(i, tuple([place[n] for n in sorted(known[s])])) for s, i in theirs.items() if s in known]
         given = Given(
             tuple([sizes[s] for s in hidden]),
             tuple([tuple([theirs[s] for s in self.pendings[number].uses]) for number in numbers]),
-            tuple([(s, found) for s, found in depends if found]),
+            tuple(depends),
         )
         return given, numbers, hidden
 
@@ -122,9 +140,7 @@ class PendingOps:
             place[number] = len(self.pendings)
             self.pendings.append(Pending(index, tuple([ours[s] for s in callee.pendings[number].uses])))
         for storage in callee.depends.keys() & ours.keys():
-            found = callee.unsettled((storage,))
-            if found:
-                self.depends[ours[storage]] = frozenset([place[number] for number in found])
+            self._depend((ours[storage],), frozenset([place[number] for number in callee.depends[storage]]))
 
     @property
     def left(self) -> list[int]:

@@ -211,6 +211,7 @@ def replan(
             known = earlier.storages.effects.known
             effects.known = known if len(known) <= EFFECTS_KEPT else {}
             storages.known, bodies.known = dict(earlier.storages.known), dict(earlier.bodies.known)
+            storages.alike, bodies.built = dict(earlier.storages.alike), dict(earlier.bodies.built)
         try:
             body = bodies.entry(instance)
         except Unplanned as unplanned:
@@ -234,7 +235,9 @@ def _let_go(storages: CutStorages, bodies: CutBodies, entry: Storages) -> None:
                 used[id(callee)] = callee
                 waiting.append(callee)
     storages.known = {key: found for key, found in storages.known.items() if id(found) in used}
+    storages.alike = {kin: like for kin, like in storages.alike.items() if id(like[0]) in used}
     bodies.known = {key: body for key, body in bodies.known.items() if key[0] in used}
+    bodies.built = {key: built for key, built in bodies.built.items() if key[0] in used}
     storages.cut.keep({id(found.instance) for found in used.values()})
 
 

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress, zip_longest
+from typing import Any
 
-from distir.analysis import Checker, Instance
+from distir.analysis import Checker, Instance, Replica
 from distir.ir import Apply, Broken, Call, Return, types
 from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
-from distir.ops.devices import Renaming
-from distir.simulate.effects import Effect, Effects, Relocation
+from distir.ops.devices import Devices, devices_of
+from distir.simulate.effects import Effect, Effects, Relocation, relocation
 from distir.simulate.held import NOTHING_GIVEN, Given, PendingOps
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
@@ -85,7 +86,7 @@ class Storages:
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
         same = ("last_uses", "last_used", "widths", "used_parameters", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
-        vars(found).update({name: vars(self)[name] for name in ("by_stream", "crossing") if name in vars(self)})
+        vars(found).update({name: vars(self)[name] for name in BY_STREAM if name in vars(self)})
         return found
 
     @cached_property
@@ -146,8 +147,8 @@ class Storages:
                 continue
             if isinstance(statement, Called):
                 callee, arguments = statement.callee, statement.arguments
-                for stream, storages in callee.users.items():
-                    users[stream].update([arguments[s] for s in storages if s < len(arguments)])
+                for stream, parameters in callee.parameters_used:
+                    users[stream].update([arguments[p] for p in parameters])
                 ours = dict(zip(callee.made, created, strict=True))
                 for stream, storages in callee.makers.items() if callee.streamed else ():
                     makers[stream].update([ours.pop(s) for s in storages if s in ours])
@@ -159,6 +160,11 @@ class Storages:
         for storages in (*users.values(), *makers.values()):
             storages.discard(NO_STORAGE)
         return dict(users), dict(makers)
+
+    @cached_property
+    def parameters_used(self) -> list[tuple[str, list[int]]]:
+        """By stream: the parameters' storages that ops on it use, in calls too."""
+        return [(stream, [s for s in storages if s < self.parameters]) for stream, storages in self.users.items()]
 
     @cached_property
     def crossing(self) -> frozenset[int]:
@@ -177,12 +183,21 @@ class Storages:
 
     def behind(self, storage: int) -> Set[str]:
         """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
-        made = [stream for stream, storages in self.makers.items() if storage in storages]
-        return {*(made or ("",)), *self.used_on(storage)}
+        return self.makers_of.get(storage, COMPUTES) | self.used_on(storage)
 
     def used_on(self, storage: int) -> Set[str]:
         """The streams of the ops that use a storage and occupy a device, in calls too."""
-        return {stream for stream, storages in self.users.items() if storage in storages}
+        return self.users_of.get(storage, frozenset())
+
+    @cached_property
+    def users_of(self) -> dict[int, frozenset[str]]:
+        """By storage: the streams of the ops that use it."""
+        return _by_storage(self.users)
+
+    @cached_property
+    def makers_of(self) -> dict[int, frozenset[str]]:
+        """By storage made here, or in a call: the streams of the ops that make it."""
+        return _by_storage(self.makers)
 
     @cached_property
     def widths(self) -> list[int]:
@@ -210,6 +225,25 @@ class Storages:
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
 
 
+BY_STREAM = "by_stream", "crossing", "parameters_used", "users_of", "makers_of"
+"""What is found of storages where statements name streams, callees first."""
+
+COMPUTES = frozenset(("",))
+"""The compute stream alone."""
+
+
+def _by_storage(streams: Mapping[str, Set[int]]) -> dict[int, frozenset[str]]:
+    """By storage: the streams that have it."""
+    distinct: dict[int, frozenset[str]] = {}
+    for stream, storages in streams.items():
+        alone = frozenset((stream,))
+        if not distinct:
+            distinct = dict.fromkeys(storages, alone)
+        else:
+            distinct.update([(storage, distinct.get(storage, alone) | alone) for storage in storages])
+    return distinct
+
+
 Sizes = tuple[tuple[int, int], ...]
 """Memory and bytes of storages."""
 
@@ -225,10 +259,10 @@ class StorageMap:
     domain: Checker
     effects: Effects
     known: dict[Key, Storages] = field(default_factory=dict[Key, Storages])
-    relocations: dict[Renaming, Relocation | None] = field(
-        default_factory=dict[Renaming, "Relocation | None"], kw_only=True
+    alike: dict[Any, tuple[Storages, Devices, Leaves]] = field(
+        default_factory=dict[Any, "tuple[Storages, Devices, Leaves]"], kw_only=True
     )
-    """From the devices of one call to those of another; None where the machine tells them apart."""
+    """By what instances on other devices share with one: its storages, its devices and their memories."""
     pause: Callable[[], None] = field(default=go_on, kw_only=True)
     """Called now and then while something is built; may raise to give up."""
 
@@ -252,26 +286,51 @@ class StorageMap:
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
         key = (id(instance), partition, given, pending)
         known = self.known.get(key)
-        if known is None and given is None and pending is NOTHING_GIVEN:
-            known = yield from self._replica(key, instance, partition)
-        return known if known is not None else (yield from self.fresh(key, instance, partition))
+        if known is None:
+            known = self.known[key] = yield from self._found(key, instance, partition)
+        return known
 
-    def _replica(self, key: Key, instance: Instance, partition: Leaves) -> Deep[Storages | None]:
-        """The storages of an instance that follows another one; None if it does not, or not on this machine."""
-        if instance.replica is None:
+    def _found(self, key: Key, instance: Instance, partition: Leaves) -> Deep[Storages]:
+        """Those that are not known yet: as on other devices, or else by the statements."""
+        _, _, given, pending = key
+        is_plain = given is None and pending is NOTHING_GIVEN
+        replica = instance.replica
+        if replica is None and (is_plain or self.domain.replicas.names_devices(instance.function.name)):
+            return (yield from self.fresh(key, instance, partition))
+        devices = devices_of(instance.args) if replica is None else replica.renaming.after
+        memories = {self.effects.memory(device): number for number, device in enumerate(devices)}
+
+        def relative(sizes: Sizes) -> Sizes:
+            return tuple([(memories.setdefault(memory, len(memories)), nbytes) for memory, nbytes in sizes])
+
+        origin = instance if replica is None else replica.origin
+        shape = self.effects.shape(devices, self.effects.represented)
+        sizes = None if given is None else relative(given)
+        kin = id(origin), partition, sizes, pending._replace(hidden=relative(pending.hidden)), shape
+        like = self.alike.get(kin)
+        if like is None and replica is not None and is_plain:
+            like = yield from self._origin(replica, partition, shape)
+        if like is None:
+            found = yield from self.fresh(key, instance, partition)
+            self.alike[kin] = found, devices, tuple(memories)
+            return found
+        self.alike[kin] = like
+        return like[0].relocated(relocation(*like[1:], devices, tuple(memories)), instance)
+
+    def _origin(
+        self, replica: Replica, partition: Leaves, shape: object
+    ) -> Deep[tuple[Storages, Devices, Leaves] | None]:
+        """Those of the instance that a replica follows; None where the machine tells its devices apart."""
+        devices = replica.renaming.before
+        if any(device not in self.effects.place for device in devices):
             return None
-        renaming = instance.replica.renaming
-        if renaming not in self.relocations:
-            self.relocations[renaming] = self.effects.alike_there(renaming)
-        there = self.relocations[renaming]
-        if there is None:
+        if self.effects.shape(devices, self.effects.represented) != shape:
             return None
         try:
-            origin = yield self.found(instance.replica.origin, partition)
-            found = self.known[key] = origin.relocated(there, instance)
+            found = yield self.found(replica.origin, partition)
         except Unplanned:  # it names a device
             return None
-        return found
+        return found, devices, tuple(map(self.effects.memory, devices))
 
     def fresh(self, key: Key, instance: Instance, partition: Leaves) -> Deep[Storages]:
         """The storages of an instance that are not known yet."""
@@ -282,12 +341,13 @@ class StorageMap:
         _, _, given, pending = key
         sizes = own if given is None else [*given]
         sizes += pending.hidden
-        known = self.known[key] = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending))
+        known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         if self.has_streams:
-            _ = known.by_stream, known.crossing
+            for name in BY_STREAM:
+                getattr(known, name)
         return known
 
     @cached_property

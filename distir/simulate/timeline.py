@@ -41,12 +41,11 @@ from distir.simulate.exposure import (
     IDLE,
     DeviceActivity,
     Exposure,
-    StreamIntervals,
     exposure,
     hidden,
-    intervals_of,
     waits_for_host,
 )
+from distir.simulate.intervals import StreamIntervals, intervals_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,190 @@
+"""When streams compute, communicate, and wait for their hosts, over a whole program.
+
+What a body does depends on the clocks at its start, but not on all that they say: a clock that others overtake before
+anything waits for it may as well be earlier, and if all are later by the same, everything is. So a body is entered once
+for all starts from which it does the same, and later ones repeat it. All in whole ticks, exact to the last one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Set
+from dataclasses import dataclass, field
+
+from distir.ir.deep import Deep, finish
+from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, ends_on, renamed_clock, run, run_op
+from distir.simulate.algebra.lanes import allowed, is_host
+from distir.simulate.body import Body
+
+Interval = tuple[int, int]
+"""From when and until when, in ticks."""
+
+
+@dataclass(slots=True)
+class StreamIntervals:
+    """When a stream computes, communicates, and waits for a host, in order. Intervals without a gap are one."""
+
+    computes: list[Interval] = field(default_factory=list[Interval])
+    communicates: list[Interval] = field(default_factory=list[Interval])
+    waits_for_host: list[Interval] = field(default_factory=list[Interval])
+
+    def add(self, start: int, end: int, communicates: bool, since: int | None = None) -> None:
+        """Add what runs next; `since`: from when on it would, were its host done."""
+        if since is not None and since < start:
+            self.waits_for_host.append((since, start))
+        own = self.communicates if communicates else self.computes
+        if own and own[-1][1] == start:
+            own[-1] = own[-1][0], end
+        elif end > start:
+            own.append((start, end))
+
+    def repeat(self, other: StreamIntervals, later: int) -> None:
+        """Add what another one does, so much later."""
+        _repeat(self.computes, other.computes, later)
+        _repeat(self.communicates, other.communicates, later)
+        self.waits_for_host += [(start + later, end + later) for start, end in other.waits_for_host]
+
+
+def _repeat(own: list[Interval], other: list[Interval], later: int) -> None:
+    if other:
+        moved = [(start + later, end + later) for start, end in other]
+        if own and own[-1][1] == moved[0][0]:
+            moved[0] = own.pop()[0], moved[0][1]
+        own += moved
+
+
+def intervals_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Mapping[Clock, StreamIntervals]:
+    """When these streams are occupied, and with `hosts` when they wait for one."""
+    found = finish(_Runs(frozenset(streams), hosts).run(body, dict.fromkeys(body.clocks, 0), set())).streams
+    return {stream: found.get(stream) or StreamIntervals() for stream in streams}
+
+
+@dataclass(slots=True)
+class _Run:
+    """What streams do in a run of a body, and from which other clocks they do the same, earlier or later.
+
+    From those of which the `exact` ones differ from each other as they do here, and the others are within their bounds.
+    """
+
+    start: int
+    """The first of the exact clocks. Other moments are counted as it is."""
+    exact: tuple[Clock, ...]
+    bounds: tuple[tuple[Clock, int], ...]
+    """Clocks, each with the latest moment at which nothing waits for it."""
+    streams: Mapping[Clock, StreamIntervals]
+
+
+@dataclass(slots=True)
+class _Runs:
+    """Runs of the bodies of a program, as far as they differ."""
+
+    wanted: Set[Clock]
+    """The streams that are followed."""
+    hosts: bool
+    """Whether waits for hosts are, too."""
+    known: dict[int, dict[tuple[Clock, ...], dict[tuple[int, ...], list[_Run]]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """By body, by exact clocks, and by how much later than the first of them each is."""
+    origins: dict[int, tuple[Body, Mapping[Clock, Clock]]] = field(
+        default_factory=dict[int, tuple[Body, Mapping[Clock, Clock]]]
+    )
+
+    def origin(self, body: Body) -> tuple[Body, Mapping[Clock, Clock]]:
+        """The body that this one follows from on other devices, or itself, and by clock of it the one of this."""
+        if id(body) not in self.origins:
+            origin = body
+            names: dict[Clock, Clock] = {clock: clock for clock in body.summary.devices}
+            while origin.origin is not None:
+                origin, there = origin.origin
+                before = {renamed_clock(clock, there.devices): clock for clock in origin.summary.devices}
+                names = {before[clock]: ours for clock, ours in names.items()}
+            if any((clock in self.wanted) != (ours in self.wanted) for clock, ours in names.items()):
+                origin, names = body, {clock: clock for clock in body.summary.devices}
+            self.origins[id(body)] = origin, names
+        return self.origins[id(body)]
+
+    def like(self, body: Body, clocks: Clocks) -> Deep[_Run]:
+        """A run of a body that does the same as from these clocks, earlier or later."""
+        known = self.known[id(body)]
+        for exact, runs in known.items():
+            first = clocks[exact[0]]
+            for found in runs.get(tuple([clocks[clock] - first for clock in exact]), ()):
+                later = first - found.start
+                if all(clocks[clock] <= bound + later for clock, bound in found.bounds):
+                    return found
+        found = yield self.run(body, clocks, set(clocks))
+        differences = tuple([clocks[clock] - found.start for clock in found.exact])
+        known.setdefault(found.exact, {}).setdefault(differences, []).append(found)
+        return found
+
+    def run(self, body: Body, start: Mapping[Clock, int], given: set[Clock]) -> Deep[_Run]:
+        """The run of a body from these clocks. `given`: those that may be others in a run that does the same."""
+        wanted = self.wanted
+        streams = {clock: StreamIntervals() for clock in start if clock in wanted}
+        clocks = defaultdict[Clock, int](int, start)
+        margins: dict[Clock, int] = {}
+        """By clock that is waited for: by how much later it could be without being waited for longer."""
+
+        def narrow(clock: Clock, margin: int) -> None:
+            margins[clock] = min(margins.get(clock, margin), margin)
+
+        for index, (step, move) in enumerate(zip(body.steps, body.moves, strict=True)):
+            if step is None or move is None:
+                continue
+            if not isinstance(step, Body):
+                since = allowed(move, clocks) if self.hosts else None
+                before = _awaited(move, clocks, given) if given else ()
+                begin = run_op(move, clocks)
+                for clock, moment in before:
+                    narrow(clock, (begin if since is None or is_host(clock) else since) - moment)
+                for stream in move.busy if isinstance(move, Summary) else move.devices:
+                    if stream in wanted:
+                        streams[stream].add(begin, begin + step.ticks, step.communicates, since)
+            elif wanted.isdisjoint(move.devices) or (communicates := _communicates(step)) is not None:
+                for clock in given.intersection(move.devices):
+                    narrow(clock, 0)
+                first = move.devices[0]
+                begin = clocks[first]
+                run((move,), clocks)
+                if first in wanted:
+                    streams[first].add(begin, begin + move.ticks, communicates)
+            else:
+                outer = body.outer_clocks(index)
+                origin, names = self.origin(step)
+                if outer:
+                    names = {own: outer.get(clock, clock) for own, clock in names.items()}
+                inside = {own: clocks[clock] for own, clock in names.items()}
+                found = yield self.like(origin, inside)
+                later = inside[found.exact[0]] - found.start
+                for own in found.exact:
+                    if names[own] in given:
+                        narrow(names[own], 0)
+                for own, bound in found.bounds:
+                    if names[own] in given:
+                        narrow(names[own], bound + later - inside[own])
+                for stream, done in found.streams.items():
+                    streams[names[stream]].repeat(done, later)
+                run((move,), clocks)
+            if given:
+                given.difference_update(ends_on(move))
+        exact = tuple([clock for clock, margin in margins.items() if not margin])
+        bounds = tuple([(clock, start[clock] + margin) for clock, margin in margins.items() if margin])
+        return _Run(start[exact[0]] if exact else 0, exact, bounds, streams)
+
+
+def _awaited(op: Step, clocks: Mapping[Clock, int], some: Set[Clock]) -> list[tuple[Clock, int]]:
+    """Those of some clocks that an op waits for, and until when."""
+    if not isinstance(op, Summary):
+        return [(device, clocks[device]) for device in op.devices if device in some]
+    return [(clock, clocks[clock] + ticks) for clock, ticks in op.rows[0] if clock in some]
+
+
+def _communicates(body: Body) -> bool | None:
+    """Whether all ops of a body on one device communicate; None if some do, if there are several devices, or waits."""
+    summary = body.summary
+    if len(summary.devices) != 1:
+        return None
+    device = summary.devices[0]
+    communicates = summary.communication.get(device, 0)
+    return None if communicates not in (0, summary.busy[device]) else bool(communicates)
