@@ -58,13 +58,17 @@ CAUSES = """## What does not fit, and why
   is on 32 and 64 GPUs, with 8 to 256 microbatches, with and without tensor parallelism and recomputation; with the
   other kernels of the same table the bubble is that of 1F1B, one microbatch. The schedule of Aleph Alpha's code, as far
   as it is public, is 1F1B with sends that wait, so we predict that: these 26 of 90 runs are most of the error of the
-  table.
+  table, which would be 4 % with pipelines that run eight times. That is not assumed: no code says so, and no run here
+  has more than two stages.
 - **LLaMA 13B out of memory.** Eleven layouts ran out of memory that are predicted to need 54 to 79 of 85 GB: with
   `fused` or `unfused` attention, or recomputation and a microbatch of 8. What their code, as far as it is public, holds
   explains part of it (logits of all shards, and those of two microbatches beside); the rest is not found. No number of
-  bytes for each score, or each logit, agrees with all of these runs and with those of the same kernels that fit.
-- **LLaMA 13B, recomputation.** Aleph Alpha's code recomputes the logits, too, which is not in the program: 0.9 to 1.6 %
-  of a step.
+  bytes for each score, or each logit, agrees with all of these runs and with those of the same kernels that fit: with
+  two shards and a microbatch of 8 a device has as many scores as with one shard and a microbatch of 4, which fits. Nor
+  is it the allocator's blocks: laid out as PyTorch's caching allocator does (best fit, split, joined with free
+  neighbours), what these programs allocate takes 2 to 10 GB more than their tensors, and 31 GB are missing.
+- **LLaMA 13B, recomputation.** With tensor parallelism, Aleph Alpha's code gathers the logits once more, too, when it
+  recomputes the output layer; here only the product is done again. That is 0.2 % of a step.
 - **Runs at the limit of memory** take 10 to 18 % longer than predicted, those of the same table with more memory left
   about 6 %: LLaMA 13B on one stage without FlashAttention 2, MPT-13B on 8 GPUs. A likely cause, not verified, is the
   allocator, which gives memory back to the device and takes it again.
