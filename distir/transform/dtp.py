@@ -211,7 +211,7 @@ class _Distribution:
     ends: bool
     representative: bool
     batch: dict[str, Dim] = field(default_factory=dict[str, Dim])
-    """What the named dimensions of the batch stand for, in the end."""
+    """By named dimension of the batch: its size in the final program."""
     sources: dict[str, str] | None = None
     """By parameter of a pipeline: that of the program on one device."""
 
