@@ -241,47 +241,59 @@ def _print(
         ),
         Text(f"a step takes {times}; of the time of ops, {one} of the simulated and {other} of the measured line up"),
     ]
-    kinds = output.table(
+    parts += ["", _title("what differs, per step and device", len(found.kinds) - top), _kinds(found, top)]
+    parts += ["", _title("ranks", len(found.devices) - top), _ranks(found, top)]
+    title = "statements, one run of each, the largest difference of all first"
+    parts += ["", _title(title, len(found.statements) - top), _statements(found, top)]
+    if found.advice:
+        parts += ["", _title("what to check", 0), *map(Text, found.advice)]
+    if learned is not None and again is not None:
+        parts += ["", *_learned_parts(learned, again, found, out)]
+    output.lay_out(*parts)
+
+
+def _kinds(found: TraceComparison, top: int) -> Any:
+    """The first kinds of ops, simulated and measured, as a table."""
+    from rich.text import Text
+
+    made = output.table(
         "op", "where", "n", "n measured", "simulated", "measured", "ratio", "difference", "share", right="2345678"
     )
     for row in found.kinds[:top]:
         where = {"both": "", "simulated": "only simulated", "measured": "only measured"}[row.side]
         counts = ("", "") if not row.is_op else (f"{row.simulated_n:g}", f"{row.measured_n:g}")
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        kinds.add_row(
-            Text(row.kind),
-            where,
-            *counts,
-            *_both(row),
-            ratio,
-            _signed(row.difference),
-            f"{100 * found.share(row):.1f}%",
-        )
-    parts += ["", _title("what differs, per step and device", len(found.kinds) - top), kinds]
-    ranks = output.table("rank", "device", "steps", "step", "busy simulated", "busy measured", right="012345")
+        share = f"{100 * found.share(row):.1f}%"
+        made.add_row(Text(row.kind), where, *counts, *_both(row), ratio, _signed(row.difference), share)
+    return made
+
+
+def _ranks(found: TraceComparison, top: int) -> Any:
+    """The first ranks, with their devices, as a table."""
+    from distir.cost import show_seconds
+
+    made = output.table("rank", "device", "steps", "step", "busy simulated", "busy measured", right="012345")
     for rank, device in list(found.devices.items())[:top]:
         busy = show_seconds(found.programs[device].busy), show_seconds(_busy(found, rank))
-        ranks.add_row(str(rank), str(device), str(len(found.steps[rank])), show_seconds(_step(found, rank)), *busy)
-    parts += ["", _title("ranks", len(found.devices) - top), ranks]
-    listed = output.table("statement", "in", "runs as", "module", "n", "simulated", "measured", "ratio", right="4567")
+        made.add_row(str(rank), str(device), str(len(found.steps[rank])), show_seconds(_step(found, rank)), *busy)
+    return made
+
+
+def _statements(found: TraceComparison, top: int) -> Any:
+    """The first statements, one run of each, as a table."""
+    from rich.text import Text
+
+    from distir.cost import show_seconds
+
+    made = output.table("statement", "in", "runs as", "module", "n", "simulated", "measured", "ratio", right="4567")
     for row in found.statements[:top]:
         label = row.op if row.label == row.op else f"{row.op} {row.label}"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         more = f" and {len(row.modules) - 1} more" if len(row.modules) > 1 else ""
         where = Text(f"@{row.function}"), Text(row.torch), Text(f"{row.modules[0]}{more}" if row.modules else "")
-        listed.add_row(
-            Text(label), *where, str(row.runs), show_seconds(row.simulated), show_seconds(row.measured), ratio
-        )
-    parts += [
-        "",
-        _title("statements, one run of each, the largest difference of all first", len(found.statements) - top),
-    ]
-    parts.append(listed)
-    if found.advice:
-        parts += ["", _title("what to check", 0), *map(Text, found.advice)]
-    if learned is not None and again is not None:
-        parts += ["", *_learned_parts(learned, again, found, out)]
-    output.lay_out(*parts)
+        times = show_seconds(row.simulated), show_seconds(row.measured)
+        made.add_row(Text(label), *where, str(row.runs), *times, ratio)
+    return made
 
 
 def _count(number: int, what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distir.cost.price import Price
-    from distir.search import Annealing, Log, Row, Search, Space, Subject, Table
+    from distir.search import Log, Row, Search, Space, Subject, Table
     from distir.search.proving import ProofOfRow
     from distir.search.searching import Method
 
@@ -319,9 +319,8 @@ def search(
     from dataclasses import replace
 
     from distir.search import SpaceError, Table
-    from distir.search.bounded import usual_budget
     from distir.search.log import LogError
-    from distir.search.plot import PlotError, check_suffix
+    from distir.search.plot import PlotError
 
     asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
     asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard, "etp": etp}
@@ -335,13 +334,8 @@ def search(
     apply = apply if fp8 is None else f"{in_fp8(fp8, SearchedOn(hardware, nodes, None, False))} {apply or ''}".strip()
     chosen_model = SearchedModel(model, of, apply)
     try:
-        for path in plot or ():
-            check_suffix(path)
-        if export is not None:
-            _check_export(export)
+        _check_outputs(plot or (), export, progress)
         wanted = searching.Wanted(top, _front(pareto), _tokens(tokens), _price(price), power)
-        if progress not in searching.PROGRESS:
-            raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: integers(text, name) for name, text in asked.items() if text is not None}
         hot = trained if sustained is None else sustained
         subject = subject_on(
@@ -354,12 +348,9 @@ def search(
             output.tell(f"{said}; `--global-batch N` says another")
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, passes, cp_experts, skew)
         space = Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
-        few = usual_budget(subject) if budget is None and trained and method in (None, "anneal") else budget
-        behind = few if method is None else None
-        annealing = _annealing(steps, seed, behind)
-        chosen = _search(subject, space, method or ("anneal" if trained else "grid"), jobs, backend, annealing)
         explained = trained if explain is None else explain
-        chosen = replace(chosen, budget=few, explain=explained)
+        how_long = Effort(method, budget, steps, seed, trained)
+        chosen = replace(how_long.search(subject, space, jobs, backend), explain=explained)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
@@ -430,28 +421,44 @@ def _usual_batch(devices: int) -> int:
     return PER_DEVICE * devices
 
 
-def _annealing(steps: int | None, seed: int, behind: int | None) -> Annealing:
-    """How annealing is done; `behind`: the budget of the best-first search before it, where no option asks for it."""
-    from distir.search import Annealing
+class Effort(NamedTuple):
+    """The method of a search and how far it goes, as options say; None where they do not."""
 
-    if steps is None and behind is not None:
-        return Annealing(max(1, behind // STEP), seed, pipelines=True)
-    return Annealing(steps or STEPS, seed)
+    method: str | None
+    budget: int | None
+    steps: int | None
+    seed: int
+    trained: bool
+
+    def search(self, subject: Subject, space: Space, jobs: int, backend: str) -> Search:
+        """The search. Without a method, of training: best first up to the usual budget, then some annealing."""
+        from distir.search import Annealing, Search, Workers
+        from distir.search.bounded import usual_budget
+
+        method = self.method or ("anneal" if self.trained else "grid")
+        methods: dict[str, Method] = {each: each for each in METHODS}
+        if method not in methods:
+            raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
+        usual = self.budget is None and self.trained and method == "anneal"
+        budget = usual_budget(subject) if usual else self.budget
+        if self.steps is None and self.method is None and budget is not None:
+            annealing = Annealing(max(1, budget // STEP), self.seed, pipelines=True)
+        else:
+            annealing = Annealing(self.steps or STEPS, self.seed)
+        return Search(subject, space, methods[method], Workers(jobs, backend), annealing, budget=budget)
 
 
-def _search(subject: Subject, space: Space, method: str, jobs: int, backend: str, annealing: Annealing) -> Search:
-    from distir.search import Search, Workers
-
-    methods: dict[str, Method] = {each: each for each in METHODS}
-    if method not in methods:
-        raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
-    return Search(subject, space, methods[method], Workers(jobs, backend), annealing)
-
-
-def _check_export(name: str) -> None:
+def _check_outputs(plots: Sequence[str], export: str | None, progress: str) -> None:
+    """Raises Refused, or PlotError, for what could not be written after a long search."""
     from distir.cli.configurations import known_format
+    from distir.search.plot import check_suffix
 
-    known_format(name)
+    for path in plots:
+        check_suffix(path)
+    if export is not None:
+        known_format(export)
+    if progress not in searching.PROGRESS:
+        raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
 
 
 @contextmanager

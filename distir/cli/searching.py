@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WORTH_SAYING = 0.05
 """A share of the time that is said of each row."""
 
+REASONS = 3
+"""So many reasons for infeasible rows are said."""
+
 
 class ProgressBar:
     """A progress bar with the best so far, for a person at a terminal; else nothing."""
@@ -227,39 +230,61 @@ def _shares(row: Row) -> str:
 
 def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     """Print the best rows, or those of the Pareto front, as a table."""
-    from dataclasses import replace
-
     from rich.text import Text
+
+    rows, front = wanted.rows(table), wanted.front is not None
+    bound = _bound(rows, chosen, wanted)
+    nothing = "none fits into memory" if len(table.failed) < len(table) else "none is feasible"
+    parts: list[Any] = [Text(_summary(table, chosen) + "\n")]
+    parts.append(_listed(table, rows, chosen, wanted, bound) if rows else Text(nothing))
+    parts += [Text(f"\n{line}") for line in (*_reasons(table, rows), *_correlation(rows), *_said_of_proofs(wanted))]
+    alike = 0 if front else _alike(rows, chosen)
+    if alike > 1:
+        apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0
+        text = f"rows 1 to {alike} cannot be distinguished: in published runs, ratios of times are off by {apart:.0%}"
+        parts.append(Text("\n" + text))
+    if wanted.explain and rows:
+        parts.append(Text("\n" + "\n".join(_explained(table, chosen, bound))))
+    output.lay_out(*parts)
+
+
+def _summary(table: Table, chosen: Search) -> str:
+    """How many configurations there are, and what became of those that are not ranked."""
+    failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
+    machine = chosen.subject.hardware.name
+    text = f"{chosen.subject.model} on {machine}, {_counted(chosen.space.devices, 'device')}: "
+    text += _counted(len(table), "configuration")
+    text += f", {over} need more memory than there is" if over else ""
+    text += f", {failed} infeasible" if failed else ""
+    text += "".join(f"\n{count:,} more {_are(count)} skipped: {why}" for why, count in chosen.refused.most_common())
+    return text + "".join(f"\n{line}" for line in (*chosen.notes, *_certified(chosen, table)))
+
+
+def _listed(
+    table: Table, rows: Sequence[Row], chosen: Search, wanted: Wanted, bound: Mapping[Any, Binding | None]
+) -> Any:
+    """The first rows, with a column for each figure that some row has."""
+    from dataclasses import replace
 
     from distir.cost import show_bytes, show_seconds
     from distir.search.economy import economy
-    from distir.search.rows import NOT_MEASURED, rank_correlation, show_rate
+    from distir.search.rows import show_rate
 
-    rows, top, front = wanted.rows(table), wanted.top, wanted.front is not None
-    economies = [economy(chosen.subject, row, wanted.tokens, wanted.price, wanted.power) for row in rows[:top]]
+    economies = [economy(chosen.subject, row, wanted.tokens, wanted.price, wanted.power) for row in rows[: wanted.top]]
     timed = any(row.measured_latency_s is not None for row in rows)
     priced = [row.currency for row in rows if row.currency][:1]
-    currencies = [found.cost.currency for found in economies if found.cost is not None][:1]
-    more = {
-        **{f"{currency}/Mtoken": True for currency in currencies},
-        "tokens/s": wanted.training and any(found.tokens_per_s for found in economies),
-        "MFU": wanted.training and any(found.mfu for found in economies),
-        "kWh/Mtoken": any(found.kwh is not None for found in economies),
-        "days": wanted.tokens is not None,
-    }
-    figures = [name for name, there in more.items() if there]
+    figures = _figure_columns(economies, wanted)
     shared = any(row.weights_share is not None for row in rows)
     shares = any(row.EP > 1 for row in table)
     columns = ["batch", "D/T/P/K", *(["EP"] if shares else []), "micro-batch", "latency", "throughput", "memory"]
     columns += [f"{currency}/step" for currency in priced]
     columns += figures
     columns += ["measured", "measured memory"] if timed else []
-    bound = _bound(rows, chosen, wanted)
     columns += ["bound by"] if bound else []
     columns += ["proved"] if wanted.proofs is not None else []
     numbers = "".join(str(i) for i, name in enumerate(columns) if name not in ("D/T/P/K", "bound by", "proved"))
     made = output.table(*columns, *(["per shard"] if shared else []), right=numbers)
-    for row, found in zip(rows[:top], economies, strict=True):
+    for row, found in zip(rows, economies, strict=False):
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
         batch = "" if row.batch_size is None else str(row.batch_size)
         micro_batch = "" if row.micro_batch is None else str(row.micro_batch)
@@ -275,34 +300,42 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
             cells.append("" if by is None else by.shown(WORTH_SAYING))
         cells += [] if wanted.proofs is None else ["yes" if _proved(row, wanted).get("proved") else "no"]
         made.add_row(*cells, *([_shares(row)] if shared else []))
-    failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
-    machine = chosen.subject.hardware.name
-    text = f"{chosen.subject.model} on {machine}, {_counted(chosen.space.devices, 'device')}: "
-    text += _counted(len(table), "configuration")
-    text += f", {over} need more memory than there is" if over else ""
-    text += f", {failed} infeasible" if failed else ""
-    text += "".join(f"\n{count:,} more {_are(count)} skipped: {why}" for why, count in chosen.refused.most_common())
-    text += "".join(f"\n{line}" for line in (*chosen.notes, *_certified(chosen, table)))
-    nothing = "none fits into memory" if failed < len(table) else "none is feasible"
-    parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
+    return made
+
+
+def _figure_columns(economies: Sequence[Economy], wanted: Wanted) -> list[str]:
+    """The figures of training that have a column, since they are asked for or known of some row."""
+    currencies = [found.cost.currency for found in economies if found.cost is not None][:1]
+    known = {
+        **{f"{currency}/Mtoken": True for currency in currencies},
+        "tokens/s": wanted.training and any(found.tokens_per_s for found in economies),
+        "MFU": wanted.training and any(found.mfu for found in economies),
+        "kWh/Mtoken": any(found.kwh is not None for found in economies),
+        "days": wanted.tokens is not None,
+    }
+    return [name for name, is_known in known.items() if is_known]
+
+
+def _reasons(table: Table, rows: Sequence[Row]) -> Iterator[str]:
+    """Why rows are infeasible, the first reasons, and why some could not be measured."""
+    from distir.search.rows import NOT_MEASURED
+
     reasons: dict[str, list[Plan]] = {}
     for row in table.failed:
         reasons.setdefault(row.reason, []).append(row.plan)
-    parts += [Text(f"\n{len(plans)} of them, as {plans[0]}: {reason}") for reason, plans in list(reasons.items())[:3]]
-    parts += [Text(f"\n{row.plan}: {row.reason}") for row in rows if row.reason.startswith(NOT_MEASURED)]
+    for reason, plans in list(reasons.items())[:REASONS]:
+        yield f"{len(plans)} of them, as {plans[0]}: {reason}"
+    yield from (f"{row.plan}: {row.reason}" for row in rows if row.reason.startswith(NOT_MEASURED))
+
+
+def _correlation(rows: Sequence[Row]) -> Iterator[str]:
+    """How well simulated times order the measured ones."""
+    from distir.search.rows import rank_correlation
+
     order = rank_correlation(rows)
     if order is not None:
         count = sum(row.measured_latency_s is not None for row in rows)
-        parts.append(Text(f"\nthe orders of simulated and of measured times of {count} rows correlate by {order:.2f}"))
-    parts += [Text(f"\n{line}") for line in _said_of_proofs(wanted)]
-    alike = 0 if front else _alike(rows, chosen)
-    if alike > 1:
-        apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0
-        text = f"rows 1 to {alike} cannot be distinguished: in published runs, ratios of times are off by {apart:.0%}"
-        parts.append(Text("\n" + text))
-    if wanted.explain and rows:
-        parts.append(Text("\n" + "\n".join(_explained(table, chosen, bound))))
-    output.lay_out(*parts)
+        yield f"the orders of simulated and of measured times of {count} rows correlate by {order:.2f}"
 
 
 def _are(count: int) -> str:

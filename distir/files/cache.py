@@ -1,4 +1,4 @@
-"""A folder among the user's other caches, one for each version: what costs time to make again, and can be."""
+"""The user's cache folder, one for each version of DistIR: its contents can be computed again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Folders that are there for a while: gone when they are done with, however that comes.
+"""Temporary folders that are removed when their process ends, in whatever way.
 
-An error, an interrupt and SIGTERM leave none behind. What a process leaves that is killed at once, the next one
-removes: the process that uses a folder holds a lock on a file in it, which the system takes back with the process.
+After an error, an interrupt or SIGTERM the process removes its own. Those of a process that was killed are removed by
+the next one: a process holds a lock on a file in its folder, which the system releases when the process ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from distir.files.locking import InUseError, open_alone
 LOCK = ".lock"
 
 SETTLED_S = 60.0
-"""A folder that is younger may be about to be locked."""
+"""A folder younger than this may be about to be locked, and is left alone."""
 
 
 @contextmanager

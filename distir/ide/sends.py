@@ -1,4 +1,4 @@
-"""Values on another device than the one where they are needed: the `Send` that brings them there, or did so before."""
+"""Values that are needed on another device: the `Send` that copies them there, new or already in the function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from distir.ir import Apply, Attributes, Function
 
 
 def sent_before(function: Function, index: int, name: str, device: int) -> str | None:
-    """The copy of a value on a device that statements before the one at `index` have made; None without one."""
+    """The copy of a value on a device that a `Send` before statement `index` has made; None without one."""
     sends = (s for s in function.body[:index] if isinstance(s, Apply) and s.op == "Send" and s.args == (name,))
     return next((s.results[0] for s in sends if s.attrs.get("device") == device and s.results[0]), None)
 

@@ -8,7 +8,7 @@ from distir.diagnostics import Severity, Span
 from distir.ide.document import Document
 
 MARK = "~"
-"""Stands before figures of an earlier version."""
+"""The mark before figures of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)

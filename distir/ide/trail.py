@@ -1,7 +1,7 @@
-"""Back from a value to where it comes from: definition by definition, into functions that are called and out again.
+"""Follows a value back to its origin: from use to definition, into called functions and out of them again.
 
-A trail ends in any program, however wrong. Within a function it only goes up: of several definitions of one name, the
-last one before a use counts there. Calls that form a cycle are not followed.
+Terminates in programs with errors, too: within a function a trail only goes up (of several definitions of one name, the
+last one before a use counts), and calls that form a cycle are not followed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Trail:
     name: str
     before: int
     passed: int = 0
-    """Through how many statements and calls the trail has come."""
+    """How many statements and calls the trail has passed."""
     entered: list[tuple[Occurrence, int]] = field(default_factory=list[tuple[Occurrence, int]])
-    """The calls that it has followed into their functions and not out again, outermost first."""
+    """The calls whose functions it has entered and not left, outermost first."""
 
     @property
     def function(self) -> Function:

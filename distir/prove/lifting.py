@@ -1,4 +1,4 @@
-"""What an op makes of pieces, by its layout: the piece of what it makes of the wholes.
+"""Applies ops to pieces, by their layouts: the result is a piece of the op's result on the wholes.
 
 An op on rows 0 to 3 of a value gives rows 0 to 3 of the op on the value, if its layout has one letter for both. Along
 a letter that a result lacks, the result is a sum, of which a part of the operands gives a partial sum. A partial sum of
@@ -43,7 +43,7 @@ class Lifted:
     greatest: tuple[Over, ...]
     """By result: the dimensions of operands over some places of which it is the maximum."""
     scale: float
-    """What a mean over a part is a multiple of, for it is divided by fewer."""
+    """A mean over a part is so many times what it adds to the mean over the whole: it is divided by fewer elements."""
     operands: tuple[TermPiece | None, ...]
     """With constants as parts of those of the sequential program."""
     stated: Mapping[int, Shape]
@@ -79,9 +79,9 @@ def lift(
 def _located(
     algebra: Algebra, op: Op, bound: Attributes, operands: Sequence[TermPiece | None], results: Sequence[Value]
 ) -> tuple[Sequence[TermPiece | None], bool]:
-    """The operands without the one that says where the first one begins in the whole, and whether it says what is so.
+    """The operands without the one that states at which index of the whole the first one begins; whether there is one.
 
-    Without one, it begins at the beginning. Raises Unproved where it begins elsewhere than is said.
+    An operand that is left out states 0. Raises Unproved if the first operand begins elsewhere.
     """
     if "sharding" not in op.rules or not operands or operands[0] is None:
         return operands, False
@@ -103,7 +103,7 @@ def _located(
         if given is None:
             return operands, False
         said = "an unknown place" if held is None else f"{held}"
-        raise Unproved(f"`{op.name}` is told that `{algebra.label(op, 0)}` begins at {said}, not at {begins}")
+        raise Unproved(f"`{op.name}` expects that `{algebra.label(op, 0)}` begins at {said}, not at {begins}")
     rest += [None, *operands[found.start + 1 :]]
     while rest and rest[-1] is None:
         rest.pop()
@@ -187,7 +187,7 @@ def _lifted(
     results: Sequence[Value],
     is_located: bool,
 ) -> Lifted:
-    """The op on wholes; `is_located`: it is told where its operands are.
+    """The op on wholes; `is_located`: an operand states where in the whole the first one begins.
 
     Raises Unproved where pieces do not belong together, or the layout does not tell.
     """
@@ -290,7 +290,7 @@ def _of_wholes(
 ) -> tuple[Layout, tuple[Shape, ...]] | None:
     """The layout for wholes, in which a dimension of 1 is one that broadcasts, and the shapes of their results.
 
-    It is found once for the shards, replicas and microbatches of an op: devices and places do not matter.
+    Cached for all shards, replicas and microbatches of an op: devices and places do not matter.
     """
     values: list[Value] = []
     for piece in operands:

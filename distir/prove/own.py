@@ -1,4 +1,4 @@
-"""Positions that a device has: how values are looked up where each device has some rows of the table.
+"""Lookups in a table of which each device has some rows: the positions that are in a device's part.
 
 Vocabulary parallelism takes from positions `i` the place where the device's part begins, keeps those that lie in the
 part (`here`), looks up with 0 in place of the others, and then puts zeros there. So a value is the sum over all rows v
@@ -76,7 +76,7 @@ def run(first: Number, count: int) -> Runs:
 
 
 def own(algebra: Algebra, x: TermPiece) -> OwnPositions | None:
-    """What `x` says of positions, if it is what `Parts.own` writes; None of anything else."""
+    """The positions from which `x` is computed, if `Parts.own` wrote it; else None."""
     atom = _single(x)
     if atom is None:
         return None
@@ -122,7 +122,7 @@ def taken(x: TermPiece) -> TakenPositions | None:
 def guarded(
     algebra: Algebra, x: TermPiece, found: OwnPositions, axes: tuple[int, ...], absorbed: bool = False
 ) -> TermPiece:
-    """Something that equals `x` where positions are in the part; `axes`: those of `x` along which the positions are.
+    """An atom that equals `x` at positions in the part; `axes`: those of `x` that have the positions.
 
     `absorbed`: `x` is zero where they are not.
     """

@@ -1,4 +1,4 @@
-"""Sets of places along one dimension, as runs: ordered, of whole numbers, neighbours joined. Nothing but arithmetic.
+"""Sets of indices ("places") along one dimension, as sorted half-open intervals ("runs"). Arithmetic alone.
 
 The rows 0 to 3 and 8 to 11 of a dimension are `((0, 4), (8, 12))`. One representation serves every split, however
 nested: contiguous parts, microbatches of replicas, blocks of a fused weight, zig-zag.
@@ -17,13 +17,13 @@ from distir.prove.ranks import MeshAxis
 from distir.prove.terms import Unproved
 
 Runs = tuple[tuple[int, int], ...]
-"""Pairs of first place and the place behind the last; both may depend on the device, as `ranks.RankedPlace`.
+"""Half-open intervals `(start, stop)`; both ends may depend on the device, as `ranks.RankedPlace`.
 
-Of runs that do, neighbours are joined where they are neighbours on all devices.
+Adjacent intervals are merged; those that depend on the device, if they are adjacent on all devices.
 """
 
 MOST_DEVICES = 1 << 10
-"""Of how many devices at most runs are looked at one by one, where nothing can be said for all at once."""
+"""The most devices of which runs are computed one by one, where no expression in ranks covers all of them."""
 
 
 def full(size: int) -> Runs:
@@ -114,9 +114,9 @@ def of_device(runs: Runs, own: Mapping[MeshAxis, ranks.Number]) -> Runs:
 
 
 def fitted(sets: Sequence[Runs], axes: Sequence[MeshAxis]) -> Runs:
-    """What is these runs for the devices of a group. Raises Unproved where nothing is.
+    """One expression in ranks for the runs of each device of a group. Raises Unproved where there is none.
 
-    What one device has as one run may be two of another: then it is two of both.
+    An interval of one device may be two of another: then it is cut into two.
     """
     if len(set(sets)) == 1:
         return sets[0]
@@ -130,9 +130,9 @@ def fitted(sets: Sequence[Runs], axes: Sequence[MeshAxis]) -> Runs:
 
 
 def _on_each(of: Callable[..., tuple[Runs, ...] | None], given: tuple[Runs, ...]) -> tuple[Runs, ...] | None:
-    """What is found of runs on each device by itself, for all of them; None where it is None on one.
+    """The result of a function of runs, computed for each device and then expressed in ranks; None if it is on one.
 
-    Raises Unproved where nothing is that for all, or there are too many devices.
+    Raises Unproved where no expression covers all devices, or there are too many.
     """
     axes = sorted(ranks.axes_in(given))
     if prod(axis.size for axis in axes) > MOST_DEVICES:
@@ -204,7 +204,7 @@ def _parted(runs: Runs, size: int, inner: int, count: int) -> tuple[Runs, Runs] 
 
 
 def are_within(runs: Runs, start: int, stop: int) -> bool:
-    """Whether all of them are from `start` to before `stop`, on whichever device that is represented."""
+    """Whether all of them are within `[start, stop)`, on each device that is represented."""
     try:
         return all(start <= first and last <= stop for first, last in runs)
     except Unproved:

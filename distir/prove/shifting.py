@@ -1,14 +1,14 @@
-"""Calls whose operands have other places: where these begin is a rank, so that one call stands for all.
+"""Calls that differ only in the offsets of their operands' places: one symbolic call represents all of them.
 
-Microbatches and replicas call a function on other rows of the batch. Here the places of its operands are written as
-they are from a beginning on that may be any: a rank along an axis of its own, as if one device represented all calls
-(`ranks.py`). What is found of them holds for each call, with where its own places begin instead of the rank.
+Microbatches and replicas call a function on other rows of the batch. Here the offset of these rows is a symbol: a rank
+along an axis of its own, as if one device represented all calls (`ranks.py`). A result in terms of the rank holds for
+each call, with the call's own offset in its place.
 
-Dimensions are told apart by their size: of all operands the places along those of one size move together, so that what
-they have in common stays. The axes are no axes of the mesh: no collective goes along them.
+Dimensions are identified by their size: the places of all operands along dimensions of one size share an offset, so
+that their overlaps stay. These axes are not axes of the mesh: no collective runs along them.
 
-The addends of a sum that is given are not counted at all: only which of them other operands have, too, matters. Those
-that are in the same operands are a *cell*, and count as one.
+Of a partial sum that is an operand, the number of addends does not matter, only which of them other operands have too.
+Addends that are in the same operands are a *cell*, and count as one.
 """
 
 from __future__ import annotations

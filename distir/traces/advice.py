@@ -1,4 +1,4 @@
-"""What may be behind large differences between a simulation and a run, in sentences for people."""
+"""Possible causes of large differences between a simulation and a run, as sentences."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from distir.traces.kineto import PATTERNS
 
 HALF = 0.5
 LARGE = 0.3
-"""The share of all differences from which what is left of a step is worth a sentence."""
+"""The rest of a step beside its ops is mentioned from this share of all differences on."""
 
 
 def advice(rows: Sequence[KindRow], found: Sequence[Aligned], matched: tuple[float, float], on_gpu: bool) -> list[str]:
-    """Sentences; none where nothing stands out. `matched`: shares of the simulated and measured time that line up."""
+    """Sentences; none if no difference is large. `matched`: shares of the simulated and measured time aligned."""
     said: list[str] = []
     if matched[0] < HALF or matched[1] < HALF:
         said.append(

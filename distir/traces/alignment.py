@@ -1,10 +1,10 @@
-"""Lines the pieces of measured steps up with the statements of a simulated program, device by device.
+"""Aligns the measured ops of a trace ("pieces") with the statements of a simulated program, device by device.
 
-A piece and a statement may be the same where torch calls the statement so, or both are products, attention or the same
-pattern of communication. By size first: those that agree in phase and size, in order; then without the phase; then in
-order those of similar sizes. Where both sides have different numbers of equals, an alignment keeps the order and
-prefers what is in modules and functions of like names, and as far along. What is left over, on either side, is counted.
-Times are in seconds.
+A piece matches a statement if its name is torch's name for the statement's op, or if both are products, attention or
+the same pattern of communication. Matches are made in three passes: equal phase and size, in order; equal size in any
+phase; similar sizes, in order. Where the two sides have different numbers of candidates, a sequence alignment keeps the
+order and prefers equal names of modules and functions, and similar positions in the step. Unmatched pieces and
+statements are counted. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGEST = 4_000_000
 """The most pairs that an alignment of equal names compares; beyond that, the first ones are matched in order."""
 
 SIMILAR = 4.0
-"""The ratio of sizes up to which what is left over may be the same."""
+"""The ratio up to which sizes are similar, in the last pass."""
 
 _WORD = re.compile(r"[a-z]{3,}")
 
@@ -276,9 +276,9 @@ def _words(names: Iterable[str]) -> frozenset[str]:
 
 
 def _fuse(matches: Sequence[AlignedOp], statements: _Pending[SimulatedOp]) -> None:
-    """Add statements to the piece that also does them: which uses what its statement makes, and that torch's op names.
+    """Match further statements with a fused piece: users of its statement's result that the kernel computes as well.
 
-    As the bias of `addmm`, and what a kernel of `torch.compile` is made of.
+    Such as the bias of `addmm`, and the ops of a kernel of `torch.compile`.
     """
     maker: dict[tuple[int, str], AlignedOp] = {value: match for match in matches for value in match.statement.makes}
     for index in list(statements.open):

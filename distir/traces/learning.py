@@ -1,7 +1,7 @@
-"""What measured steps say about a machine, as corrections of the hardware profile that the simulation used.
+"""Fits figures of a machine to measured steps: corrections of the hardware profile that the simulation used.
 
-From ops that were lined up one to one, with the fits of `distir calibrate`: what an op takes, by op and element type;
-from communication without its waiting, what a pattern takes by payload; from launches of a GPU, what issuing takes.
+With the fits of `distir calibrate`. From ops aligned one to one: seconds by op and element type. From communication,
+less its waiting: seconds by pattern and payload. From the launches of a GPU: seconds to issue an op.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from distir.traces.kineto import RankTrace
 
 SOURCE = "trace"
 UNSURE = 0.3
-"""What is stated at least as the uncertainty of an op that was measured in one size."""
+"""The least uncertainty stated of an op that was measured in one size."""
 
 MOST_UNCERTAIN = 0.9
-"""What an uncertainty is stated as, at most."""
+"""The greatest uncertainty stated."""
 
 FEWEST_LAUNCHES = 20
-"""Launches from which their distance says something."""
+"""The fewest launches whose intervals say how long issuing an op takes."""
 
 SCALES = (4096, 64)
-"""How many times less than the smallest size that was measured, and more than the largest, a profile states, too."""
+"""A profile extends to sizes so many times smaller than the smallest that was measured, and larger than the largest."""
 
 APART = 2
-"""Sizes that differ so many times say what a byte takes; from closer ones, the profile's bandwidth is kept."""
+"""The least ratio of two sizes from which a bandwidth is fitted; else the profile's is used."""
 
 _NOTHING = Function("measured", (), ())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice, permutations
 from typing import Any
@@ -56,10 +56,10 @@ from distir.transform.sharding import (
 )
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
-from distir.transform.sharding.mesh import IN_ORDER
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.ownership import by_owner
 from distir.transform.sharding.state import State, is_host
-from distir.transform.sharding.steps import LARGEST_NODE, known_ops
+from distir.transform.sharding.steps import LARGEST_NODE, Plan, known_ops
 from distir.transform.steps import StepError, is_heard, step, tell
 
 AXES = "dtp"
@@ -141,14 +141,6 @@ def dtp(
         raise StepError("sequences are cut into `chunks`, or shared by devices with `context`: give one of the two")
     if layout not in LAYOUTS:
         raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
-
-    def run(axis: str, done: str) -> int:
-        """The stride between two neighbours along a mesh axis, for the axes applied so far."""
-        inside = nested[nested.index(axis) + 1 :]
-        return math.prod(degrees[other] for other in inside if other in done)
-
-    nested = layout.replace("t", "ct")
-    degrees["c"] = context
     d, t, p = (degrees[axis] for axis in AXES)
     if experts < 1 or d % experts:
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
@@ -165,7 +157,6 @@ def dtp(
         if parts > 1:
             module = with_owners(module, parts, skew)
         piped = p > 1 or microbatches > 1 or chunks > 1
-        made, batch = module, dict[str, Dim]()
         virtual, room = per_device(schedule, virtual, chunks), memory if p > 1 else None
         spread = (d * context, t) if balance == "memory" or room is not None else (1, 1)  # only memory depends on it
         how = (schedule, virtual, balance, hardware, sums, in_flight, room, bind, *spread)
@@ -180,76 +171,150 @@ def dtp(
         shards = TensorPlan(t, shard, strict, representative, whole_experts=whole_experts)
         if t > 1 and not shard:
             shards.settled = _settled(module)
+        written = _Distribution(
+            module,
+            module,
+            analysis,
+            shards,
+            weights,
+            degrees | {"c": context, "e": experts},
+            layout,
+            ends,
+            representative,
+        )
         if piped:
-            analysis, batch = _analysed(*options)
-            made = analysis.module
-            sources = _sources(made)
-            shards.settled = shards.settled and _settled(module, made)
-            weights = {name: weights[source] for name, source in sources.items() if source in weights}
+            written.pipeline(*_analysed(*options))
         if context > 1:
-            owned = weights if cp_experts else {}
-            along = sequences(module).of(_sources(made)) if piped else sequences(module)
+            written.share_sequences(order, cp_experts)
+        if t > 1:
+            cut_sends = d * context * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather
+            written.split_tensors(sequence, cut_sends, taken_whole)
+        if experts > 1:
+            written.split_experts(dispatcher)
+        if d > experts or t == context == experts == 1:
+            written.replicate(bucket_bytes)
+        return written.done()
 
-            def places(analysis: Analysis, entry: Function) -> Sequence[State]:
-                return by_owner(entry, sequence_states(entry, along, context, order), owned)
 
-            before, inside = entry_of(made), run("c", "p")
-            made = split(made, context, inside, places, 0, False, analysis, ends, representative, order=order)
-            analysis = checked_result(f"cp={context}", module, made, entry_of(made).name)
-            shards.settled = shards.settled and shards.settled.of(_copies(before, entry_of(made)))
-            weights = _of_shards(weights, before, entry_of(made), 1 if representative else context)
+@dataclass
+class _Distribution:
+    """A program that is split along one mesh axis after the other, and what the next axis needs to know of it."""
+
+    given: Module
+    """The program on one device."""
+    made: Module
+    analysis: Analysis
+    shards: TensorPlan
+    weights: Owned
+    """The weights of experts, by parameter of the program so far."""
+    degrees: Mapping[str, int]
+    """How many devices there are along each axis: d, t and p; c of them share sequences, and e experts."""
+    layout: str
+    ends: bool
+    representative: bool
+    batch: dict[str, Dim] = field(default_factory=dict[str, Dim])
+    """By named dimension of the batch: its size in the final program."""
+    sources: dict[str, str] | None = None
+    """By parameter of a pipeline: that of the program on one device."""
+
+    def pipeline(self, analysis: Analysis, batch: dict[str, Dim]) -> None:
+        """Continue with a pipeline of the program."""
+        self.analysis, self.made, self.batch = analysis, analysis.module, batch
+        self.sources = sources = _sources(self.made)
+        self.shards.settled = self.shards.settled and self.shards.settled.of(sources)
+        self.weights = {name: self.weights[source] for name, source in sources.items() if source in self.weights}
+
+    def share_sequences(self, order: Order, cp_experts: bool) -> None:
+        """Let devices share sequences, and the experts too with `cp_experts`."""
+        context, before = self.degrees["c"], entry_of(self.made)
+        owned: Owned = self.weights if cp_experts else {}
+        along = sequences(self.given)
+        if self.sources is not None:
+            along = along.of(self.sources)
+
+        def places(analysis: Analysis, entry: Function) -> Sequence[State]:
+            return by_owner(entry, sequence_states(entry, along, context, order), owned)
+
+        self._split(context, self._stride("c", "p"), places, order=order)
+        self._check(f"cp={context}", self.given)
+        self.shards.settled = self.shards.settled and self.shards.settled.of(_copies(before, entry_of(self.made)))
+        self._weights_of_shards(before, context)
+
+    def split_tensors(self, sequence: bool, cut_sends: bool, whole: frozenset[str]) -> None:
+        """Split tensors over shards, as the plan says."""
+        t, before = self.degrees["t"], entry_of(self.made)
+        self.shards.owned = self.weights if self.shards.whole_experts else None
+        stride, piped = self._stride("t", "pc"), self.sources is not None
+        if self.degrees["c"] > 1 or self.shards.whole_experts or self.shards.strict or is_heard():
+            report = self.shards.report
+            self._split(t, stride, self.shards, 0, sequence, report=report, cut_sends=cut_sends, whole=whole)
+        else:  # nobody asks what was not split, so that other numbers of replicas may have the same program
+            how = (stride, sequence, self.ends, self.representative, cut_sends, whole)
+            self.made = _shards(self.given, self.analysis, piped, t, self.shards.by_hand, *how)
+        if self.degrees["d"] > 1:
+            self.analysis = _checked_shards(self.given, self.made, t)
+        self._weights_of_shards(before, t)
+
+    def split_experts(self, dispatcher: str) -> None:
+        """Let neighbouring replicas have a part of the experts each."""
+        experts, stride, of_one = self.degrees["e"], self._stride("d", "pct"), self.made
+
+        def owners(analysis: Analysis, entry: Function) -> Sequence[State]:
+            return expert_states(analysis, entry, experts, self.weights)
+
+        self._split(experts, stride, owners)
+        self.made = with_dispatcher(of_one, self.made, experts, stride, router_of(self.given, dispatcher))
+        if self.degrees["d"] > experts:
+            self._check(f"experts={experts}", of_one)
+
+    def replicate(self, bucket_bytes: int) -> None:
+        """Split the batch over replicas, or over groups of those that share experts."""
+        experts = self.degrees["e"]
+        count, stride = self.degrees["d"] // experts, self._stride("d", "pct")
 
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
-            return batch_states(analysis, entry, d // experts)
+            return batch_states(analysis, entry, count)
 
-        if t > 1:
-            unsplit, shards.owned = made, weights if whole_experts else None
-            cut_sends = d * context * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather
-            written, stride = (ends, representative), run("t", "pc")
-            if context == 1 and not (whole_experts or strict or is_heard()):
-                made = _shards(module, analysis, piped, t, shard, stride, sequence, *written, cut_sends, taken_whole)
-            else:
-                made = split(
-                    unsplit,
-                    t,
-                    stride,
-                    shards,
-                    0,
-                    sequence,
-                    analysis,
-                    *written,
-                    report=shards.report,
-                    cut_sends=cut_sends,
-                    whole=taken_whole,
-                )
-            if d > 1:
-                analysis = _checked_shards(module, made, t)
-            weights = _of_shards(weights, entry_of(unsplit), entry_of(made), 1 if representative else t)
-        inside = run("d", "pct")
-        if experts > 1:
+        self._split(count, stride * experts, replicas, bucket_bytes)
+        if count > 1 and experts > 1:
+            self.made = with_joined_sums(self.made, experts, count, stride)
 
-            def owners(analysis: Analysis, entry: Function) -> Sequence[State]:
-                return expert_states(analysis, entry, experts, weights)
-
-            of_one = made
-            made = split(made, experts, inside, owners, 0, False, analysis, ends, representative)
-            made = with_dispatcher(of_one, made, experts, inside, router_of(module, dispatcher))
-            if d > experts:
-                analysis = checked_result(f"experts={experts}", of_one, made, entry_of(made).name)
-        if d > experts or t == context == experts == 1:
-            made = split(
-                made, d // experts, inside * experts, replicas, bucket_bytes, False, analysis, ends, representative
-            )
-        if d > experts > 1:
-            made = with_joined_sums(made, experts, d // experts, inside)
+    def done(self) -> Module:
+        """The program, with sums over neighbouring axes joined, and the roles of its devices."""
+        context, d, nested, made = self.degrees["c"], self.degrees["d"], self._nested, self.made
         joined = context > 1 and nested.index("d") + 1 == nested.index("c")
         if joined and d > 1:
             made = with_joined_sums(made, context, d)
         if context > 1:
             made = with_roles(made, context=context)
-        if representative and (d > 1 or joined):
+        if self.representative and (d > 1 or joined):
             made = with_roles(made, replicas=d * context if joined else d)
-        return _resized(made, batch)
+        return _resized(made, self.batch)
+
+    @property
+    def _nested(self) -> str:
+        """The axes, outermost first."""
+        return self.layout.replace("t", "ct")
+
+    def _stride(self, axis: str, done: str) -> int:
+        """The stride between two neighbours along a mesh axis, for the axes applied so far."""
+        inside = self._nested[self._nested.index(axis) + 1 :]
+        return math.prod(self.degrees[other] for other in inside if other in done)
+
+    def _split(
+        self, size: int, stride: int, plan: Plan, bucket_bytes: int = 0, sequence: bool = False, **more: Any
+    ) -> None:
+        ends, representative = self.ends, self.representative
+        self.made = split(
+            self.made, size, stride, plan, bucket_bytes, sequence, self.analysis, ends, representative, **more
+        )
+
+    def _check(self, step: str, before: Module) -> None:
+        self.analysis = checked_result(step, before, self.made, entry_of(self.made).name)
+
+    def _weights_of_shards(self, before: Function, count: int) -> None:
+        shards = 1 if self.representative else count
+        self.weights = _of_shards(self.weights, before, entry_of(self.made), shards)
 
 
 @kept_per_thread(4)  # plans that differ in the number of replicas have the same shards

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from lsprotocol import types
@@ -48,201 +49,223 @@ async def answered(answer: Callable[[Mapping[str, Any]], Any], asked: Mapping[st
 
 def register(server: DistirServer) -> None:
     """Offer the requests."""
+    for name, handler in REQUESTS.items():
+        _offer(server, name, partial(handler, server))
 
-    def offer(name: str, answer: Callable[[Mapping[str, Any]], Any]) -> None:
-        @server.feature(f"distir/{name}")
-        async def handler(params: Any) -> Raw:  # pyright: ignore[reportUnusedFunction]
-            asked = cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else dict[str, Any]()
-            try:
-                return await answered(answer, asked)
-            except RequestRefused as refused:
-                return written({"error": str(refused)})
-            except ModuleNotFoundError as missing:
-                if await server.obtained(missing.name or ""):
-                    return await handler(params)
-                return written({"error": f"this needs the Python package `{missing.name}`, which is not there"})
 
-    async def timeline(asked: Mapping[str, Any]) -> Raw:
-        from distir.ide.timeline import MOST_EVENTS, timeline_view
-
-        shown = await _simulated(server, _uri(server, asked))
-        most = max(1, min(_integer(asked, "limit", MOST_EVENTS), 10 * MOST_EVENTS))
-        wanted = _devices(asked)
-        first, columns = max(0, _integer(asked, "firstEvent", 0)), asked.get("columns") is True
-        blocks = asked.get("blocks") is True
-        return await server.aside(
-            lambda: written(shown.answer(timeline_view(shown.document, first, most, wanted, columns, blocks)))
-        )
-
-    async def memory(asked: Mapping[str, Any]) -> Raw:
-        from distir.ide.memory import memory_view
-
-        shown = await _simulated(server, _uri(server, asked))
-        return await server.aside(lambda: written(shown.answer(memory_view(shown.document))))
-
-    async def line_times(asked: Mapping[str, Any]) -> Raw:
-        from distir.ide.line_times import line_times
-
-        shown = await _simulated(server, _uri(server, asked))
-        return await server.aside(lambda: written(shown.answer(line_times(shown.document, shown.positions.starts))))
-
-    async def diff_times(asked: Mapping[str, Any]) -> Answer:
-        uri = _named(asked)
-        found = server.document(uri)
-        setup = found.setup if found is not None else settings_for(path_of(uri), server.client_settings).setup
-        texts = [_text(asked, "other"), _text(asked, "this") if "this" in asked or found is None else found.text]
-        return await server.aside(lambda: _diff_times(server, path_of(uri), setup, *texts))
-
-    async def go_to(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.call_choice import numbers_on
-        from distir.ide.going import GOALS, goal
-
-        uri = _uri(server, asked)
-        kind = asked.get("to")
-        if kind not in GOALS:
-            raise RequestRefused(f"expected one of {', '.join(GOALS)} as `to`, found `{_shown(kind)}`")
-        shown = await _simulated(server, uri)
-        if shown.stale:
-            raise RequestRefused("the text has changed since it was simulated")
-        offset = server.positions(uri).offset(_position(asked))
-        found = await server.aside(lambda: goal(shown.document, offset, kind))
-        if found is None:
-            raise RequestRefused("there is no further one")
-        _pick(server, uri, numbers_on(shown.document, found.path))
-        return shown.answer(found)
-
-    async def traced(asked: Mapping[str, Any]) -> Answer:
-        path = asked.get("path")
-        if not isinstance(path, str) or not os.path.isabs(path):
-            raise RequestRefused("expected where to write the trace as `path`, an absolute one")
-        shown = await _simulated(server, _uri(server, asked))
-        return await server.aside(lambda: shown.answer(_traced(shown.document, path)))
-
-    async def compared(asked: Mapping[str, Any]) -> Answer:
-        uri = _uri(server, asked)
-        shown = await _simulated(server, uri)
-        find, name = await _other(server, uri, shown.document, asked)
-        return await server.aside(lambda: _compared(shown, name, *find()))
-
-    async def ranked(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.rank_program import rank_program
-
-        uri = _uri(server, asked)
-        document = _document(server, uri)
-        rank = _integer(asked, "rank", 1)
+def _offer(server: DistirServer, name: str, answer: Callable[[Mapping[str, Any]], Any]) -> None:
+    @server.feature(f"distir/{name}")
+    async def handler(params: Any) -> Raw:
+        asked = cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else dict[str, Any]()
         try:
-            found = await server.aside(lambda: rank_program(document, rank))
-        except LookupError as error:
-            raise RequestRefused(str(error.args[0] if error.args else error)) from None
-        if isinstance(shown_as := asked.get("shownAs"), str):
-            following.follow(server, shown_as, following.Followed(uri, rank))
-        return answer_of(document, found, server.positions(uri))
+            return await answered(answer, asked)
+        except RequestRefused as refused:
+            return written({"error": str(refused)})
+        except ModuleNotFoundError as missing:
+            if await server.obtained(missing.name or ""):
+                return await handler(params)
+            return written({"error": f"this needs the Python package `{missing.name}`, which is not there"})
 
-    def stands(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.status import status
 
-        uri = _uri(server, asked)
-        followed = server.followed.get(uri)
-        if followed is not None and followed.rank is not None:  # its times are the whole program's
-            uri = followed.source
-        document = _document(server, uri)
-        return answer_of(
-            document, status(document, server.simulated(uri), server.is_on_demand(uri)), server.positions(uri)
-        )
+async def _timeline(server: DistirServer, asked: Mapping[str, Any]) -> Raw:
+    from distir.ide.timeline import MOST_EVENTS, timeline_view
 
-    def followed(asked: Mapping[str, Any]) -> Answer:
-        uri, source = _named(asked), asked.get("source")
-        if not isinstance(source, str):
-            raise RequestRefused("expected a document's URI as `source`")
-        following.follow(server, uri, following.Followed(source))
-        return {}
+    shown = await _simulated(server, _uri(server, asked))
+    most = max(1, min(_integer(asked, "limit", MOST_EVENTS), 10 * MOST_EVENTS))
+    wanted = _devices(asked)
+    first, columns = max(0, _integer(asked, "firstEvent", 0)), asked.get("columns") is True
+    blocks = asked.get("blocks") is True
+    return await server.aside(
+        lambda: written(shown.answer(timeline_view(shown.document, first, most, wanted, columns, blocks)))
+    )
 
-    def called(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.call_choice import call_choices, numbers_on
 
-        uri = _uri(server, asked)
-        document = _document(server, uri)
-        name = str(asked.get("function", "")).removeprefix("@")
-        if "path" in asked:
-            found = numbers_on(document, _places(asked))
-            if not found:
-                raise RequestRefused("expected calls of the program as `path`, such as `[{function, statement}]`")
-            name = list(found)[-1]
-            _pick(server, uri, found)
-        elif "pick" in asked:
-            _pick(server, uri, {name: _integer(asked, "pick", 0)})
-        view = view_of(server, uri)
-        assert view is not None
-        if name not in view.document.program.module.functions:
-            raise RequestRefused(f"there is no function `@{name}`")
-        return answer_of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
+async def _memory(server: DistirServer, asked: Mapping[str, Any]) -> Raw:
+    from distir.ide.memory import memory_view
 
-    async def transformed(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.actions import transforms
+    shown = await _simulated(server, _uri(server, asked))
+    return await server.aside(lambda: written(shown.answer(memory_view(shown.document))))
 
-        uri = _uri(server, asked)
-        document = _document(server, uri)
-        words = asked.get("steps")
-        if words is None:
-            return answer_of(document, {"steps": transforms.known_steps()}, server.positions(uri))
-        if not isinstance(words, (list, tuple)) or not words:
-            raise RequestRefused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
-        name = str(asked.get("function") or (document.entry.name if document.entry else "")).removeprefix("@")
-        steps = [str(word) for word in cast("Sequence[Any]", words)]
-        most = _integer(asked, "maxBytes", MOST_BYTES) if asked.get("verify") is True else None
-        made = await asyncio.to_thread(_transformed, document, name, steps, most)
-        return answer_of(document, made, server.positions(uri))
 
-    async def ran(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.running import CannotRun, run
+async def _line_times(server: DistirServer, asked: Mapping[str, Any]) -> Raw:
+    from distir.ide.line_times import line_times
 
-        uri = _uri(server, asked)
-        document = _document(server, uri)
-        name = None if asked.get("function") is None else str(asked["function"]).removeprefix("@")
-        seed, most = max(0, _integer(asked, "seed", 0)), _integer(asked, "maxBytes", MOST_BYTES)
-        try:
-            found = await asyncio.to_thread(run, document, name, seed, most)
-        except CannotRun as why:
-            raise RequestRefused(str(why)) from None
-        return answer_of(document, found, server.positions(uri))
+    shown = await _simulated(server, _uri(server, asked))
+    return await server.aside(lambda: written(shown.answer(line_times(shown.document, shown.positions.starts))))
 
-    async def hardware(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide import hardware as machines
 
-        action = asked.get("action", "list")
-        if action == "list" and "textDocument" not in asked:
-            return {"profiles": as_json(machines.known(), None)}
-        uri = _uri(server, asked)
-        document = _document(server, uri)
-        name, changes = following.machine(server, uri)
-        if action == "list":
-            chosen = {"name": name, "changes": changes, "figures": machines.figures(document.setup.hardware)}
-            return answer_of(document, {"chosen": chosen, "profiles": machines.known()}, server.positions(uri))
-        try:
-            if action == "choose":
-                name = str(asked.get("name", name))
-                following.choose_machine(server, uri, load(name), name, {})
-                return answer_of(document, {"chosen": {"name": name, "changes": {}}}, server.positions(uri))
-            if action == "whatIf":
-                return await _what_if(server, uri, name, changes, asked)
-        except HardwareError as error:
-            raise RequestRefused(_problems(error)) from None
-        raise RequestRefused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
+async def _diff_times(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    uri = _named(asked)
+    found = server.document(uri)
+    setup = found.setup if found is not None else settings_for(path_of(uri), server.client_settings).setup
+    texts = [_text(asked, "other"), _text(asked, "this") if "this" in asked or found is None else found.text]
+    return await server.aside(lambda: _compared_times(server, path_of(uri), setup, *texts))
 
-    offer("timeline", timeline)
-    offer("memory", memory)
-    offer("lineTimes", line_times)
-    offer("diffTimes", diff_times)
-    offer("goTo", go_to)
-    offer("trace", traced)
-    offer("compare", compared)
-    offer("rankProgram", ranked)
-    offer("status", stands)
-    offer("follow", followed)
-    offer("calls", called)
-    offer("hardware", hardware)
-    offer("transform", transformed)
-    offer("run", ran)
+
+async def _go_to(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.call_choice import numbers_on
+    from distir.ide.going import GOALS, goal
+
+    uri = _uri(server, asked)
+    kind = asked.get("to")
+    if kind not in GOALS:
+        raise RequestRefused(f"expected one of {', '.join(GOALS)} as `to`, found `{_shown(kind)}`")
+    shown = await _simulated(server, uri)
+    if shown.stale:
+        raise RequestRefused("the text has changed since it was simulated")
+    offset = server.positions(uri).offset(_position(asked))
+    found = await server.aside(lambda: goal(shown.document, offset, kind))
+    if found is None:
+        raise RequestRefused("there is no further one")
+    _pick(server, uri, numbers_on(shown.document, found.path))
+    return shown.answer(found)
+
+
+async def _trace(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    path = asked.get("path")
+    if not isinstance(path, str) or not os.path.isabs(path):
+        raise RequestRefused("expected where to write the trace as `path`, an absolute one")
+    shown = await _simulated(server, _uri(server, asked))
+    return await server.aside(lambda: shown.answer(_traced(shown.document, path)))
+
+
+async def _compare(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    uri = _uri(server, asked)
+    shown = await _simulated(server, uri)
+    find, name = await _other(server, uri, shown.document, asked)
+    return await server.aside(lambda: _compared(shown, name, *find()))
+
+
+async def _rank_program(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.rank_program import rank_program
+
+    uri = _uri(server, asked)
+    document = _document(server, uri)
+    rank = _integer(asked, "rank", 1)
+    try:
+        found = await server.aside(lambda: rank_program(document, rank))
+    except LookupError as error:
+        raise RequestRefused(str(error.args[0] if error.args else error)) from None
+    if isinstance(shown_as := asked.get("shownAs"), str):
+        following.follow(server, shown_as, following.Followed(uri, rank))
+    return answer_of(document, found, server.positions(uri))
+
+
+def _status(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.status import status
+
+    uri = _uri(server, asked)
+    followed = server.followed.get(uri)
+    if followed is not None and followed.rank is not None:  # its times are the whole program's
+        uri = followed.source
+    document = _document(server, uri)
+    return answer_of(document, status(document, server.simulated(uri), server.is_on_demand(uri)), server.positions(uri))
+
+
+def _follow(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    uri, source = _named(asked), asked.get("source")
+    if not isinstance(source, str):
+        raise RequestRefused("expected a document's URI as `source`")
+    following.follow(server, uri, following.Followed(source))
+    return {}
+
+
+def _calls(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.call_choice import call_choices, numbers_on
+
+    uri = _uri(server, asked)
+    document = _document(server, uri)
+    name = str(asked.get("function", "")).removeprefix("@")
+    if "path" in asked:
+        found = numbers_on(document, _places(asked))
+        if not found:
+            raise RequestRefused("expected calls of the program as `path`, such as `[{function, statement}]`")
+        name = list(found)[-1]
+        _pick(server, uri, found)
+    elif "pick" in asked:
+        _pick(server, uri, {name: _integer(asked, "pick", 0)})
+    view = view_of(server, uri)
+    assert view is not None
+    if name not in view.document.program.module.functions:
+        raise RequestRefused(f"there is no function `@{name}`")
+    return answer_of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
+
+
+async def _transform(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.actions import transforms
+
+    uri = _uri(server, asked)
+    document = _document(server, uri)
+    words = asked.get("steps")
+    if words is None:
+        return answer_of(document, {"steps": transforms.known_steps()}, server.positions(uri))
+    if not isinstance(words, (list, tuple)) or not words:
+        raise RequestRefused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
+    name = str(asked.get("function") or (document.entry.name if document.entry else "")).removeprefix("@")
+    steps = [str(word) for word in cast("Sequence[Any]", words)]
+    most = _integer(asked, "maxBytes", MOST_BYTES) if asked.get("verify") is True else None
+    made = await asyncio.to_thread(_transformed, document, name, steps, most)
+    return answer_of(document, made, server.positions(uri))
+
+
+async def _run(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.running import CannotRun, run
+
+    uri = _uri(server, asked)
+    document = _document(server, uri)
+    name = None if asked.get("function") is None else str(asked["function"]).removeprefix("@")
+    seed, most = max(0, _integer(asked, "seed", 0)), _integer(asked, "maxBytes", MOST_BYTES)
+    try:
+        found = await asyncio.to_thread(run, document, name, seed, most)
+    except CannotRun as why:
+        raise RequestRefused(str(why)) from None
+    return answer_of(document, found, server.positions(uri))
+
+
+async def _hardware(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide import hardware as machines
+
+    action = asked.get("action", "list")
+    if action == "list" and "textDocument" not in asked:
+        return {"profiles": as_json(machines.known(), None)}
+    uri = _uri(server, asked)
+    document = _document(server, uri)
+    name, changes = following.machine(server, uri)
+    if action == "list":
+        chosen = {"name": name, "changes": changes, "figures": machines.figures(document.setup.hardware)}
+        return answer_of(document, {"chosen": chosen, "profiles": machines.known()}, server.positions(uri))
+    try:
+        if action == "choose":
+            name = str(asked.get("name", name))
+            following.choose_machine(server, uri, load(name), name, {})
+            return answer_of(document, {"chosen": {"name": name, "changes": {}}}, server.positions(uri))
+        if action == "whatIf":
+            return await _what_if(server, uri, name, changes, asked)
+    except HardwareError as error:
+        raise RequestRefused(_problems(error)) from None
+    raise RequestRefused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
+
+
+Handler = Callable[[DistirServer, Mapping[str, Any]], Any]
+"""Answers a request, at once or awaited."""
+
+REQUESTS: Mapping[str, Handler] = {
+    "timeline": _timeline,
+    "memory": _memory,
+    "lineTimes": _line_times,
+    "diffTimes": _diff_times,
+    "goTo": _go_to,
+    "trace": _trace,
+    "compare": _compare,
+    "rankProgram": _rank_program,
+    "status": _status,
+    "follow": _follow,
+    "calls": _calls,
+    "hardware": _hardware,
+    "transform": _transform,
+    "run": _run,
+}
+"""By name, after `distir/`: who answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +305,7 @@ def _compared(shown: SimulatedVersion, name: str, other: Document, other_positio
     return answer
 
 
-def _diff_times(server: DistirServer, path: str, setup: Setup, other: str, this: str) -> Answer:
+def _compared_times(server: DistirServer, path: str, setup: Setup, other: str, this: str) -> Answer:
     """The lines of each of two versions whose times differ."""
     from distir.ide.line_times import line_changes
 
