@@ -92,7 +92,7 @@ def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> Prod
     read = ((section.section(name), axes) for name, axes in PRODUCT_AXES.items())
     corrected = (None if table is None else correction(table, axes, profile, section) for table, axes in read)
     form = processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to
-    found = ProductFigures(*form, *corrected, _splits_from(section, profile))
+    found = ProductFigures(*form, *corrected, splits_from=_splits_from(section, profile))
     section.close()
     return found
 
