@@ -1,7 +1,8 @@
 """How fast flat programs are simulated: ops per second of CPU time in each pass, and bytes kept per op.
 
 Then, for programs of 10,000 ops, what hosts that take time and named streams add: each pass, over that of the same
-program without either. The goal for what is simulated end to end is 1.5.
+program without either. The same for training steps of Llama 3 8B with overlap: over the same statements on one stream,
+beside the steps without overlap. The goal for what is simulated end to end is 1.5.
 
 Run it as a script: `bench_simulate.py [OPS …] [--profile]`. Parsing is left out. Nothing is asserted: times depend on
 the machine, how time per op grows with the program does less so.
@@ -19,9 +20,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import distir
+from distir import models
 from distir.analysis import Analysis, check
 from distir.cost import load
-from distir.ir import DTYPES, Apply, Function, Module, TensorType
+from distir.ir import DTYPES, Apply, Call, Function, Module, Statement, TensorType
 from distir.ir.builder import FunctionBuilder
 from distir.simulate import Timeline, plan, simulate
 
@@ -34,6 +37,14 @@ WITH_HOSTS = f"{HARDWARE}@eager"
 SIZES = (1_000, 10_000, 100_000, 500_000)
 BASELINE = 10_000
 """The size whose time per op the others are compared with."""
+TRAINING = (
+    ("optimizer=adam dtp=8,1,1 representative=true", 8, "dgx-h100"),
+    ("optimizer=adam dtp=8,1,1 representative=true zero=3 partition=split", 8, "dgx-h100"),
+    ("optimizer=adamw precision=mixed dtp=1,2,4 microbatches=16 representative=true", 64, "dgx-h100"),
+    ("optimizer=adamw precision=mixed dtp=2,1,8 microbatches=32", 64, "dgx-h100x2"),
+    ("optimizer=adamw precision=mixed dtp=1,1,8 microbatches=64 schedule=interleaved", 64, "dgx-h100x2"),
+)
+"""How Llama 3 8B is distributed, its batch, and the machine."""
 RUNS = 5
 """How often programs with hosts and streams, and without, are simulated."""
 
@@ -70,6 +81,21 @@ def flat(ops: int) -> Module:
     return Module([_closed(f, [*weights.values(), *done])])
 
 
+def training(steps: str, batch: int, hardware: str) -> tuple[Module, Module]:
+    """A training step of Llama 3 8B, distributed, without overlap and with it."""
+    step = distir.transform(models.named("llama3-8b", batch, 4096), "grad", *steps.split())
+    return step, distir.transform(step, "overlap", f"hardware={hardware}")
+
+
+def without_streams(module: Module) -> Module:
+    """The same statements, all on the compute stream."""
+
+    def plain(statement: Statement) -> Statement:
+        return replace(statement, stream="") if isinstance(statement, (Apply, Call)) else statement
+
+    return Module([replace(f, body=tuple(map(plain, f.body))) for f in module])
+
+
 def streamed(module: Module) -> Module:
     """The same with sends between stages, and reductions, on streams of their own."""
     streams = {"Send": "copy", "MPIAllreduce": "reduce"}
@@ -99,7 +125,8 @@ def measure(ops: int) -> dict[str, float]:
 
 def _passes(module: Module, hardware: str = HARDWARE) -> dict[str, float]:
     machine = load(hardware)
-    (entry,) = module
+    entry = module.entry()
+    assert entry is not None
     seconds: dict[str, float] = {}
     analysis: Analysis
     seconds["check"], analysis = cpu(lambda: check(module))
@@ -138,8 +165,22 @@ def kept_bytes(ops: int) -> float:
     return (after - before) / ops
 
 
-def compare(ops: int) -> None:
-    """Print what hosts and streams add to each pass: the least of some runs, in turns, over that without either."""
+def compare(title: str, cases: dict[str, tuple[Module, str]]) -> None:
+    """Print what each case takes in each pass: the least of some runs, in turns, over that of the first one."""
+    least: dict[str, dict[str, float]] = {name: {} for name in cases}
+    for _ in range(RUNS):
+        for name, case in cases.items():
+            for step, s in _passes(*case).items():
+                least[name][step] = min(s, least[name].get(step, s))
+    first, *others = cases
+    print(f"{title}, over {first}:")
+    print(f"  {'':12} " + "".join(f"{name:>10}" for name in others))
+    for step, s in least[first].items():
+        print(f"  {step:12} " + "".join(f"{least[name][step] / s:10.2f}" for name in others))
+
+
+def compare_flat(ops: int) -> None:
+    """Print what hosts and streams add to a program without calls."""
     plain, with_streams = flat(ops), streamed(flat(ops))
     cases = {
         "plain": (plain, HARDWARE),
@@ -147,15 +188,22 @@ def compare(ops: int) -> None:
         "streams": (with_streams, HARDWARE),
         "both": (with_streams, WITH_HOSTS),
     }
-    least: dict[str, dict[str, float]] = {name: {} for name in cases}
-    for _ in range(RUNS):
-        for name, case in cases.items():
-            for step, s in _passes(*case).items():
-                least[name][step] = min(s, least[name].get(step, s))
-    print(f"hosts and streams, {ops:,} ops, over the same program without:")
-    print(f"  {'':12} " + "".join(f"{name:>10}" for name in cases if name != "plain"))
-    for step, s in least["plain"].items():
-        print(f"  {step:12} " + "".join(f"{least[name][step] / s:10.2f}" for name in cases if name != "plain"))
+    compare(f"hosts and streams, {ops:,} ops", cases)
+
+
+def compare_training() -> None:
+    """Print what they add to training steps, over the same statements on one stream."""
+    for steps, batch, hardware in TRAINING:
+        before, with_streams = training(steps, batch, hardware)
+        plain = without_streams(with_streams)
+        cases = {
+            "plain": (plain, hardware),
+            "no overlap": (before, hardware),
+            "hosts": (plain, f"{hardware}@eager"),
+            "streams": (with_streams, hardware),
+            "both": (with_streams, f"{hardware}@eager"),
+        }
+        compare(f"llama3-8b {steps}", cases)
 
 
 def profile(ops: int) -> None:
@@ -187,7 +235,8 @@ def main() -> None:
         print(f"time per op at {largest:,} ops over that at {BASELINE:,}:")
         for name, s in per_op[BASELINE].items():
             print(f"  {name:12} {per_op[largest][name] / s if s else float('nan'):.2f}")
-    compare(BASELINE)
+    compare_flat(BASELINE)
+    compare_training()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ tiles at once; the next P are the next *wave*. Of a tile of R × C elements whos
 `rate` is that of the device where all of it computes in such tiles, and `hypot4` a maximum without corner. A share
 `tail` of a tile's waves needs not be whole, for multiprocessors that hold several blocks do not wait for each other.
 With few tiles, a kernel splits the sum into s parts: there are s times as many tiles and 1/s of the steps, and the
-parts are added up in `split` seconds and s · m · n numbers of traffic. Long products run at a lower clock: `heating` is
+parts are added up in `split` seconds and s · m · n numbers of traffic. `splits_from` says which sums a library splits
+where that is less than all that gain by it. Long products run at a lower clock: `heating` is
 1 + `throttle` · x / (1 + x), where x is their length over `heats_in`. Products of few rows or columns are made by other
 kernels, whose figures are those of `thin`. `memory` is the traffic of the op over the bandwidth: operands that are in
 no cache, as for all ops.
@@ -80,6 +81,18 @@ class Pace:
     load: float
 
 
+@dataclass(frozen=True, slots=True)
+class SplitsFrom:
+    """Sums are split in products of at least so many multiplications, m · n · k, or of so many `terms`."""
+
+    multiplications: int
+    terms: int
+
+    def may(self, product: MatrixProduct) -> bool:
+        """Whether kernels split the sums of a product, if they gain by it."""
+        return product.m * product.n * product.k >= self.multiplications or product.k >= self.terms
+
+
 @dataclass(frozen=True)
 class ProductFigures:
     """Figures for products of one element type. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
@@ -103,6 +116,8 @@ class ProductFigures:
     thin_to: int = 16
     correction: Correction | None = None
     filling: Correction | None = None
+    splits_from: SplitsFrom | None = None
+    """None: all that gain by it."""
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -148,6 +163,7 @@ class ProductFigures:
     def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
         """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""
         m, n, k, batch = product.m, product.n, product.k, product.batch
+        splits = SPLITS if self.splits_from is None or self.splits_from.may(product) else (1,)
         heating = 1 + self.throttle * _heat(2 * m * n * k * batch / self.rate / self.heats_in)
         written = m * n * batch * max(size, 2)
         for tile in self.tiles:
@@ -156,7 +172,7 @@ class ProductFigures:
             step = (alone**4 + (loaded / pace.load) ** 4 + pace.step**4) ** 0.25
             for rows, columns in {(tile.rows, tile.columns), (tile.columns, tile.rows)}:
                 whole = -(-m // rows) * -(-n // columns) * batch
-                for parts in SPLITS:
+                for parts in splits:
                     tiles = whole * parts
                     if parts > 1 and (parts * STEP > k or tiles > 2 * self.processors):
                         break

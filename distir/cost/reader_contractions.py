@@ -5,7 +5,8 @@
                                 `"128x256" = { rate = "900TFLOP/s", overhead = "1us", tail = 0.5 }`; optionally
                                 `thin_to` and the table `correction`: lists `short`, `long`, `terms`, and `percent`, a
                                 number for each of `terms`, in a list for each of `long`, for each of `short`; and the
-                                table `filling` with `result`, `terms` and `percent`; or `like = "DTYPE"`
+                                table `filling` with `result`, `terms` and `percent`; and the table `splits_from`
+                                with `multiplications` and `terms`; or `like = "DTYPE"`
 `[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
 `… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
                                 `overhead`, `overlap`, `throttle`, `heats_in`; optionally `backward`, a share of the
@@ -20,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from distir.cost.compute import Rate
-from distir.cost.contractions import AttentionFigures, Pace, ProductFigures, Tile
+from distir.cost.contractions import AttentionFigures, Pace, ProductFigures, SplitsFrom, Tile
 from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
 from distir.cost.reader_correction import correction
 from distir.cost.reader_measured import FigureNotes
@@ -91,8 +92,19 @@ def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> Prod
     read = ((section.section(name), axes) for name, axes in PRODUCT_AXES.items())
     corrected = (None if table is None else correction(table, axes, profile, section) for table, axes in read)
     form = processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to
-    found = ProductFigures(*form, *corrected)
+    found = ProductFigures(*form, *corrected, splits_from=_splits_from(section, profile))
     section.close()
+    return found
+
+
+def _splits_from(section: DocumentTable, profile: FigureNotes) -> SplitsFrom | None:
+    table = section.section("splits_from")
+    if table is None:
+        return None
+    found = SplitsFrom(*(table.count(name, most=MOST * MOST) for name in ("multiplications", "terms")))
+    for name in ("multiplications", "terms"):
+        profile.record(table, name, table.get(name), section)
+    table.close()
     return found
 
 

@@ -9,7 +9,7 @@ communication does. Over all devices that the program uses, from its start to it
   issue it.
 
 The rest is computation, with or without communication beside it. For devices with one stream the sums in call summaries
-suffice; for devices with several, and for hosts, the intervals of the streams are compared. All in whole ticks, so
+suffice; for devices with several, and for hosts, the streams' `intervals` are compared. All in whole ticks, so
 summarised and inlined calls give the same shares to the last bit.
 """
 

@@ -124,7 +124,7 @@ class _Runs:
         streams = {clock: StreamIntervals() for clock in start if clock in wanted}
         clocks = defaultdict[Clock, int](int, start)
         margins: dict[Clock, int] = {}
-        """By clock that is waited for: by how much later it could be without being waited for longer."""
+        """By clock that is waited for: by how much later it could be, and nothing be waited for longer."""
 
         def narrow(clock: Clock, margin: int) -> None:
             margins[clock] = min(margins.get(clock, margin), margin)
@@ -137,18 +137,11 @@ class _Runs:
                 before = _awaited(move, clocks, given) if given else ()
                 begin = run_op(move, clocks)
                 for clock, moment in before:
-                    narrow(clock, (begin if since is None or is_host(clock) else since) - moment)
+                    only_issues = is_host(clock) and clock not in ends_on(move)
+                    narrow(clock, (begin if since is None or only_issues else since) - moment)
                 for stream in move.busy if isinstance(move, Summary) else move.devices:
                     if stream in wanted:
                         streams[stream].add(begin, begin + step.ticks, step.communicates, since)
-            elif wanted.isdisjoint(move.devices) or (communicates := _communicates(step)) is not None:
-                for clock in given.intersection(move.devices):
-                    narrow(clock, 0)
-                first = move.devices[0]
-                begin = clocks[first]
-                run((move,), clocks)
-                if first in wanted:
-                    streams[first].add(begin, begin + move.ticks, communicates)
             else:
                 outer = body.outer_clocks(index)
                 origin, names = self.origin(step)
@@ -178,13 +171,3 @@ def _awaited(op: Step, clocks: Mapping[Clock, int], some: Set[Clock]) -> list[tu
     if not isinstance(op, Summary):
         return [(device, clocks[device]) for device in op.devices if device in some]
     return [(clock, clocks[clock] + ticks) for clock, ticks in op.rows[0] if clock in some]
-
-
-def _communicates(body: Body) -> bool | None:
-    """Whether all ops of a body on one device communicate; None if some do, if there are several devices, or waits."""
-    summary = body.summary
-    if len(summary.devices) != 1:
-        return None
-    device = summary.devices[0]
-    communicates = summary.communication.get(device, 0)
-    return None if communicates not in (0, summary.busy[device]) else bool(communicates)

@@ -98,14 +98,26 @@ def test_a_transposed_product_takes_the_same_time(hardware, m, n, k, batch):
     assert there == pytest.approx(back, rel=1e-12)
 
 
+def split_alike(figures, less, more):
+    """Whether the profile says of neither, or of both, that a library does not split its sums."""
+    known = figures.splits_from
+    return known is None or known.may(less) == known.may(more)
+
+
 def in_order(name, dtype, pairs):
-    """By what share products along a random side take less time than smaller ones, at most."""
+    """By what share products along a random side take less time than smaller ones, at most.
+
+    Where a library splits the sums of the larger one alone, it may well take less time: it has more multiprocessors.
+    """
     dice, hardware = random.Random(0), load(name)
+    figures = hardware.kinds[0].products[dtype.name]
     worst = 0.0
     for _ in range(pairs):
         less = [int(2 ** dice.uniform(0, 14.3)) for _ in range(3)]
         more = list(less)
         more[dice.randrange(3)] += dice.randint(1, 20_000)
+        if not split_alike(figures, MatrixProduct(*less), MatrixProduct(*more)):
+            continue
         here, there = (hardware.cost(product(*sides, dtype=dtype), (0,)).seconds for sides in (less, more))
         worst = max(worst, 1 - there / here)
     return worst
@@ -134,8 +146,30 @@ def test_by_the_form_more_rows_or_products_never_take_less_time(figures, m, n, k
     def seconds(m, batch=1):
         return figures.spent(MatrixProduct(m, n, k, batch), 2, 2 * batch * (m * k + k * n + m * n)).seconds
 
-    assert seconds(m + more) >= seconds(m) * (1 - 1e-12)
+    if split_alike(figures, MatrixProduct(m, n, k), MatrixProduct(m + more, n, k)):
+        assert seconds(m + more) >= seconds(m) * (1 - 1e-12)
     assert seconds(m, 1 + more) >= seconds(m) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "splits"),
+    [((16, 64, 1024), False), ((16, 64, 2048), True), ((15, 64, 2048), False), ((2, 32, 10_240), True)],
+)
+def test_sums_are_split_from_so_many_multiplications_or_terms_on(shape, splits):
+    """One multiprocessor goes through all terms of a sum that is not split."""
+    known = {"multiplications": 16 * 64 * 2048, "terms": 10_240}
+    stated = parse(toml(profile(products={"BFloat16": {**PRODUCTS, "splits_from": known}})))
+    always, never = (stated_splits(many) for many in (1, 10**9))
+    found = stated.kinds[0].products["BFloat16"].spent(MatrixProduct(*shape), 2, 0)
+    assert found == (always if splits else never).spent(MatrixProduct(*shape), 2, 0)
+    assert always.spent(MatrixProduct(*shape), 2, 0).seconds < never.spent(MatrixProduct(*shape), 2, 0).seconds
+
+
+def stated_splits(many):
+    """Figures by which all products of so many multiplications and terms are split."""
+    known = {"multiplications": many, "terms": many}
+    stated = parse(toml(profile(products={"BFloat16": {**PRODUCTS, "splits_from": known}})))
+    return stated.kinds[0].products["BFloat16"]
 
 
 @given(st.sampled_from(MACHINES), sizes, sizes, sizes, st.integers(1, 64))

@@ -25,7 +25,8 @@ from distir import parse
 from distir.analysis import check
 from distir.cost.host import Host
 from distir.ir import Module
-from distir.simulate import simulate
+from distir.simulate import intervals, simulate
+from distir.simulate.algebra.clocks import run_op
 from distir.simulate.effects import to_seconds
 from distir.simulate.page.answers import timeline_of
 
@@ -245,3 +246,22 @@ def test_an_all_reduce_in_place_on_a_stream_has_no_second_copy():
     alone = simulate(parse(program.replace(" on reduce", "")), MACHINE).peaks
     assert beside == alone
     assert max(beside.values()) <= 4 * x
+
+
+@pytest.mark.parametrize("host", [Host(), Host(1e-9), Host(3e-5)])
+def test_calls_are_followed_once_for_all_starts_from_which_they_do_the_same(monkeypatch, host):
+    """What streams do in 64 equal layers takes time for few of them, and is what the oracle says."""
+    calls = "\n  ".join(f"%x{i + 1} = @layer(%x{i})" for i in range(64))
+    module = parse(
+        "func @layer(%x) {\n  %h = MatMul(%x, %x)\n  %s = Relu(%h) on side\n  %t = MatMul(%s, %x) on side\n"
+        "  %y = Relu(%h)\n  return %y\n}\n"
+        f"func @main(%x0: Tensor[Float32, (256, 256), 1]) {{\n  {calls}\n  return %x64\n}}"
+    )
+    hardware = with_hosts(MACHINE, host, host)
+    followed: list = []
+    monkeypatch.setattr(intervals, "run_op", lambda op, clocks: followed.append(op) or run_op(op, clocks))
+    found = simulate(module, hardware)
+    assert (found.bubble, found.exposed_communication, found.host_bound) == pytest.approx(
+        oracle(module, hardware).shares(), rel=1e-12
+    )
+    assert 0 < len(followed) < found.ops / 4

@@ -3,15 +3,17 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from simulate_samples import inlined, machine
+from simulate_samples import inlined, machine, with_hosts
 from thorough import most_programs
 
 import distir
 from distir import op
 from distir.analysis import Mixed, check
+from distir.cost.host import Host
 from distir.ir import Call
 from distir.ops import OPS
 from distir.simulate import simulate
+from distir.simulate.body import Body
 
 PROGRAMS = most_programs(100)
 MACHINE = machine()
@@ -21,8 +23,12 @@ quick = settings(max_examples=PROGRAMS, deadline=None, suppress_health_check=lis
 
 
 @st.composite
-def replicated(draw):
-    """A function on two devices that names neither, and a program that calls it on several pairs of devices."""
+def replicated(draw, streams=False):
+    """A function on two devices that names neither, and a program that calls it on several pairs of devices.
+
+    With streams, the function has some of its own, and arguments are sent there on another one.
+    """
+    aside = [" on side", " on copy", ""] if streams else [""]
     sides = {0: ["w_0", "x_0"], 1: ["w_1", "x_1"]}
     lines = []
     for number in range(draw(st.integers(1, 8))):
@@ -32,7 +38,8 @@ def replicated(draw):
         name = f"v{number}_{side}"
         if kind == "Allreduce":
             both = [draw(st.sampled_from(sides[i])) for i in (0, 1)]
-            lines.append(f"%v{number}_0, %v{number}_1 = MPIAllreduce(%{both[0]}, %{both[1]})")
+            on = draw(st.sampled_from(aside))
+            lines.append(f"%v{number}_0, %v{number}_1 = MPIAllreduce(%{both[0]}, %{both[1]}){on}")
             sides[1 - side].append(f"v{number}_{1 - side}")
         elif kind == "Tuple":
             lines += [f"%t{number} = MakeTuple(%{a}, %{b})", f"_, %{name} = UnpackTuple(%t{number})"]
@@ -41,7 +48,8 @@ def replicated(draw):
         elif kind == "SGD":
             lines.append(f"%{name} = SGD[lr = 0.5](%{a}, %{b})")
         else:
-            lines.append(f"%{name} = {kind}(%{a}{f', %{b}' if kind == 'MatMul' else ''})")
+            on = draw(st.sampled_from(aside))
+            lines.append(f"%{name} = {kind}(%{a}{f', %{b}' if kind == 'MatMul' else ''}){on}")
         sides[side].append(name)
     returned = [draw(st.sampled_from(sides[i])) for i in (0, 1)]
     body = "\n  ".join(lines)
@@ -53,6 +61,13 @@ def replicated(draw):
     for number in range(draw(st.integers(2, 6))):
         pair = draw(st.lists(st.sampled_from(DEVICES), min_size=2, max_size=2, unique=True))
         arguments = [draw(st.sampled_from(values[pair[i]])) for i in (0, 1, 0, 1)]
+        for i in (0, 1) if streams else ():
+            sender = draw(st.sampled_from([0, *(device for device in DEVICES if device != pair[i])]))
+            if sender:
+                value = draw(st.sampled_from(values[sender]))
+                calls.append(f"%s{number}_{i} = Send[device = {pair[i]}](%{value}) on copy")
+                arguments[draw(st.sampled_from([i, i + 2]))] = f"s{number}_{i}"
+                values[pair[i]].append(f"s{number}_{i}")
         calls.append(f"%r{number}_0, %r{number}_1 = @stage({', '.join(f'%{a}' for a in arguments)})")
         for i in (0, 1):
             values[pair[i]].append(f"r{number}_{i}")
@@ -67,9 +82,10 @@ def replicated(draw):
 
 
 @quick
-@given(replicated())
-def test_replicas_run_as_if_inlined(module):
-    found, expected = (simulate(m, MACHINE) for m in (module, inlined(module)))
+@given(st.one_of(replicated(), replicated(streams=True)), st.booleans())
+def test_replicas_run_as_if_inlined(module, hosts):
+    hardware = with_hosts(MACHINE, Host(4e-6), Host(1.5e-6)) if hosts else MACHINE
+    found, expected = (simulate(m, hardware) for m in (module, inlined(module)))
     assert found.latency_s == expected.latency_s
     assert found.devices == expected.devices
     assert found.peaks == expected.peaks
@@ -79,6 +95,25 @@ def test_replicas_run_as_if_inlined(module):
     assert [e.devices for e in a.effects] == [e.devices for e in b.effects]
     assert a.critical_path() == b.critical_path()
     assert list(found.memory().points()) == list(expected.memory().points())
+    assert (found.bubble, found.exposed_communication, found.host_bound) == (
+        expected.bubble, expected.exposed_communication, expected.host_bound)  # fmt: skip
+
+
+def test_replicas_that_wait_for_what_is_sent_follow_from_one():
+    """What is pending when they are called uses memory of other devices, too."""
+    lines = [f"%s{d} = Send[device = {d + 1}](%x{d}) on copy\n  %y{d} = @stage(%s{d})" for d in (1, 4)]
+    text = (
+        "func @stage(%x) {\n  %h = Relu(%x)\n  %y = MatMul(%h, %x)\n  return %y\n}\n"
+        "func @main(%x1: Tensor[Float32, (64, 64), 1], %x4: Tensor[Float32, (64, 64), 4]) {\n  "
+        + "\n  ".join(lines)
+        + "\n  return %y1, %y4\n}"
+    )
+    module = distir.parse(text)
+    found = simulate(module, "dgx-a100")
+    first, second = (step for step in found.body.steps if isinstance(step, Body))
+    assert second.origin is not None
+    assert second.origin[0] is first
+    assert list(found.memory().points()) == list(simulate(inlined(module), "dgx-a100").memory().points())
 
 
 @quick

@@ -35,7 +35,11 @@ def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, tab
     lines += [f"{name} = {_text(getattr(figures, name), 'B/s')}" for name in ("memory", "cache", "sums")]
     lines += [f"overlap = {_digits(figures.overlap)}", f"throttle = {_digits(figures.throttle)}"]
     lines += [f"heats_in = {_text(figures.heats_in, 's')}", f"usual = {pace(figures.usual)}"]
-    lines += [f"thin = {pace(figures.thin)}", cited.rstrip(), f"[kinds.{kind}.{table}.{dtype}.tiles]"]
+    lines.append(f"thin = {pace(figures.thin)}")
+    if figures.splits_from is not None:
+        multiplications, terms = figures.splits_from.multiplications, figures.splits_from.terms
+        lines.append(f"splits_from = {{ multiplications = {multiplications}, terms = {terms} }}")
+    lines += [cited.rstrip(), f"[kinds.{kind}.{table}.{dtype}.tiles]"]
     for tile in figures.tiles:
         stated = f"rate = {_text(tile.rate, 'FLOP/s')}, overhead = {_text(tile.overhead, 's')}"
         lines.append(f'"{tile.rows}x{tile.columns}" = {{ {stated}, tail = {_digits(tile.tail)} }}')

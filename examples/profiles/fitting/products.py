@@ -66,7 +66,8 @@ class Choices:
         tile, rows, columns, parts = (np.array(one)[None] for one in zip(*chosen, strict=True))
         m, n, k, batch = (one[:, None] for one in (table.m, table.n, table.k, table.batch))
         tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * parts
-        possible = (parts == 1) | ((parts * STEP <= k) & (tiles <= 2 * figures.processors))
+        splits = may_split(figures, m, n, k)
+        possible = (parts == 1) | (splits & (parts * STEP <= k) & (tiles <= 2 * figures.processors))
         self.row, chosen = np.nonzero(possible)
         self.first = np.searchsorted(self.row, np.arange(len(table.m)))
         self.tile = tile[0][chosen]
@@ -111,6 +112,12 @@ class Choices:
             factor(sizes, own) for sizes, own in zip(sizes_of(self.table), (f.correction, f.filling), strict=True)
         )
         return np.maximum(form * np.prod(list(factors), 0), np.maximum(self.flops / f.rate, memory[self.first]))
+
+
+def may_split(figures: ProductFigures, m: Array, n: Array, k: Array) -> Array:
+    """What `SplitsFrom.may` gives, for all products."""
+    known = figures.splits_from
+    return (m > 0) if known is None else (m * n * k >= known.multiplications) | (k >= known.terms)
 
 
 TILES = {"64x32": 0.3, "64x64": 0.55, "64x128": 0.75, "128x128": 0.9, "64x256": 0.9, "128x256": 0.98, "256x256": 0.98}
@@ -197,9 +204,7 @@ def fit_products(
         shared = {name: next(values) for name in SHARED}
         usual, thin = (Pace(*(next(values) for _ in PACE)) for _ in range(2))
         tiles = tuple(Tile(t.rows, t.columns, next(values), next(values), next(values)) for t in start.tiles)
-        figures = ProductFigures(
-            start.processors, usual=usual, thin=thin, tiles=tiles, thin_to=start.thin_to, **shared
-        )  # fmt: skip
+        figures = replace(start, usual=usual, thin=thin, tiles=tiles, correction=None, filling=None, **shared)
         return ProductFit(figures, next(values), tuple(values))
 
     choices, measured = Choices(table, start), np.log(table.measured)
@@ -296,10 +301,13 @@ def _in_order(figures: ProductFigures, table: Products, slack: float) -> tuple[S
     more = less.copy()
     along = np.arange(PAIRS), dice.integers(3, size=PAIRS)
     more[along] = np.floor(more[along] * 2 ** dice.uniform(0.1, 3, PAIRS)) + 1
+    # A product whose sums are split may well take less time than a smaller one whose sums are not.
+    alike = may_split(figures, *less.T) == may_split(figures, *more.T)
+    less, more = less[alike], more[alike]
 
     def shapes(sides: Array) -> Shapes:
         m, n, k = sides.T
-        one = Products(m, n, k, np.ones(PAIRS), np.ones(PAIRS), table.size)
+        one = Products(m, n, k, np.ones(len(m)), np.ones(len(m)), table.size)
         moved = table.size * (m * k + n * k + m * n)
         return Shapes(sizes_of(one), Choices(one, figures).seconds(figures, moved / figures.memory))
 
