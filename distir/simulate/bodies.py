@@ -301,7 +301,7 @@ class Builder:
         self.arguments[index] = called.arguments
         self.created[index] = created
         if body.edge != CLOSED:
-            made = body.edge.made
+            made = frozenset(body.edge.made)
             self.ready.update((ours, callee.behind(theirs)) for theirs, ours in created if theirs in made)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
