@@ -126,7 +126,7 @@ class _Revision:
             self.functions = names.calls.keys() & self.old.affected
             everywhere = bool(unsure or self.functions)
             for same, hunk in edit.stretches():
-                if everywhere or not names.uses.keys().isdisjoint(self.changed):  # tests the fewer of the two
+                if everywhere or not names.uses.keys().isdisjoint(self.changed):  # walks the smaller of the two
                     yield from self._type_users(rho, same.start, same.stop)
                 if hunk is not None:
                     self.changed |= self._gone(hunk)

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from distir.analysis.revision import Change, change
 from distir.ir import DISCARD, Broken, Call, Function, Return, Statement, names, results
 
+LEAST_TOUCHED = 1_000
+"""From so many changed statements on, an eighth of a body or more, reading all of it is cheaper than revising."""
+
 
 @dataclass(slots=True)
 class FunctionNames:
@@ -97,7 +100,11 @@ def revised(old: FunctionNames, function: Function) -> FunctionNames:
         return old
     if function.params != old.function.params:
         return gather(function)
-    return _Revision(old, function, change(old.function.body, function.body)).names()
+    edit = change(old.function.body, function.body)
+    touched = sum(hunk.end - hunk.first + hunk.new_end - hunk.new_first for hunk in edit.hunks)
+    if touched > max(LEAST_TOUCHED, edit.new_size // 8):
+        return gather(function)
+    return _Revision(old, function, edit).names()
 
 
 def mentioned(statement: Statement) -> list[str]:

@@ -10,6 +10,7 @@ Example::
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Param, Return, Statement, results
@@ -37,6 +38,11 @@ class FunctionBuilder:
             name = f"{hint}_{self._next[hint]}"
         self._taken.add(name)
         return name
+
+    def take(self, names: Iterable[str]) -> None:
+        """Take names that are defined elsewhere: `fresh` does not give them."""
+        self._taken.update(names)
+        self._taken.discard(DISCARD)
 
     def param(self, hint: str, type: Type = UNKNOWN, **roles: Constant) -> str:
         """Add a parameter and give its name."""
@@ -87,7 +93,7 @@ def _mentions_values(operand: Operand) -> bool:
 def namer(function: Function) -> FunctionBuilder:
     """A builder that gives no name which the function has already."""
     builder = FunctionBuilder(function.name)
-    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
-        if name != DISCARD:
-            builder.fresh(name)
+    builder.take(param.name for param in function.params)
+    for statement in function.body:
+        builder.take(results(statement))
     return builder

@@ -42,7 +42,7 @@ def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | N
 
 def evaluated(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[Row]:
     """The rows of a plan; those that fit say what binds them, which costs little while its program is there."""
-    for row in evaluate(subject, plan, sizes):
+    for row in evaluate(subject, plan, sizes, extrapolates=False):
         yield replace(row, binding=binding(subject, plan, row.batch_size)) if row.fits else row
 
 

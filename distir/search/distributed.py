@@ -180,7 +180,9 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
         return None
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
-        return None if found is None else ExtrapolatedPlan(subject, plan, found)
+        if found is None or (plan.overlap and plan.microbatches < found.microbatches):
+            return None  # with streams, the order of passes does not determine what fewer microbatches do
+        return ExtrapolatedPlan(subject, plan, found)
     except (ProgramError, StepError, Reject):
         return None
 

@@ -19,8 +19,14 @@ from distir.transform.sharding import tensor_shares
 from distir.transform.steps import StepError
 
 
-def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) -> Iterator[Row]:
-    """A row for each batch size. Never raises for an infeasible configuration: its row says why."""
+def evaluate(
+    subject: Subject, plan: Plan, batch_sizes: Sequence[int | None], *, extrapolates: bool = True
+) -> Iterator[Row]:
+    """A row for each batch size. Never raises for an infeasible configuration: its row says why.
+
+    `extrapolates`: whether figures may be derived from another number of microbatches, where nothing else is asked of
+    the plan's own program. They are the same.
+    """
     none: dict[str, Any] = {
         "batch_size": None,
         "latency_s": None,
@@ -31,7 +37,7 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
     blank = Row(model=subject.model, hardware=subject.hardware.name, **none, **columns_of(plan))
     blank = _with_shares(blank, subject)
     try:
-        other = extrapolated(subject, plan)
+        other = extrapolated(subject, plan) if extrapolates else None
         whole = carried_out(subject, plan) if other is None and not plan.sized else None
     except (ProgramError, StepError, Reject) as error:
         yield from (replace(blank, batch_size=size, reason=_reason(error)) for size in batch_sizes)

@@ -357,7 +357,7 @@ class Builder:
             edge = self._edge(called, created)
         body = yield from self.bodies.called(called, fates, wanted, edge)
         if body.edge != CLOSED:
-            made = body.edge.made
+            made = frozenset(body.edge.made)
             self.ready.update((ours, called.callee.behind(theirs)) for theirs, ours in created if theirs in made)
         return body
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from distir.analysis.revision_names import gather, revised
+from distir.analysis.revision_names import LEAST_TOUCHED, gather, revised
 from distir.ir import DISCARD, UNKNOWN, Apply, Broken, Call, Function, Param, Return
 
 names = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -37,6 +37,14 @@ def test_names_are_those_of_the_new_body(params, body, steps):
         body = [*body[:at], *new, *body[at + count :]]
         known = revised(known, made(params, body))
         assert facts(known) == facts(gather(made(params, body)))
+
+
+def test_names_are_those_of_a_body_of_which_much_changed():
+    body = [Apply((f"v{n + 1}",), "Relu", (f"v{n}",)) for n in range(LEAST_TOUCHED + 1)]
+    other = [Apply(s.results, "Sqrt", s.args) for s in body[1:]] + [Return(("v9", "lost"))]
+    known = revised(gather(made(["v0"], body)), made(["v0"], other))
+    assert facts(known) == facts(gather(made(["v0"], other)))
+    assert known.undefined == {"v1", "lost"}
 
 
 def test_hints_follow_what_is_defined():

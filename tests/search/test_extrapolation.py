@@ -12,6 +12,7 @@ from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.models import gpt2
 from distir.search import Plan, Space, Subject, distributed, evaluate
+from distir.search.binding import evaluated
 from distir.simulate import simulate
 from distir.simulate.extrapolation.numbers import are_numbers
 from distir.transform import transform
@@ -109,8 +110,32 @@ def test_more_microbatches_of_plans_with_overlap_too(model):
     for plan in (Plan(2, 2, 2, 24, overlap=True), Plan(2, 1, 2, 60, zero=1, overlap=True)):
         assert distributed.extrapolated(subject, plan).figures(240) is not None
         assert_same(subject, plan, (240,))
-    few = distributed.extrapolated(subject, Plan(2, 1, 2, 4, overlap=True))
-    assert few is None or few.figures(240) is None
+    assert distributed.extrapolated(subject, Plan(2, 1, 2, 4, overlap=True)) is None  # no other program is made in vain
+
+
+@pytest.mark.parametrize("model", ["training", "inference"])
+def test_rows_of_plans_themselves_are_the_same(model):
+    subject = Subject(model, MODELS[model], load("dgx2-v100"))
+    for plan in (Plan(2, 1, 2, 4), Plan(1, 2, 2, 24)):
+        assert distributed.extrapolated(subject, plan) is not None
+        sizes = (240, 480)
+        derived, own = (list(evaluate.evaluate(subject, plan, sizes, extrapolates=yes)) for yes in (True, False))
+        assert derived == own
+
+
+def test_a_row_that_says_what_binds_it_takes_one_program(monkeypatch):
+    """That of its plan, which what binds it is asked of."""
+    subject, plan = Subject("training", MLP, load("dgx2-v100")), Plan(2, 1, 2, 24)
+    made, whole = [], distributed.Distributed
+
+    def distributing(*given):
+        made.append(given)
+        return whole(*given)
+
+    monkeypatch.setattr(distributed, "Distributed", distributing)
+    (row,) = evaluated(subject, plan, (240,))
+    assert row.binding is not None
+    assert made == [(subject, plan)]
 
 
 @pytest.mark.each_once

@@ -256,7 +256,7 @@ class _Gathers:
         """
         layer = self.layers[number]
         devices = layer.devices if device is None or device == HOST else {device}
-        for other in self.layers[number::-1]:
+        for other in map(self.layers.__getitem__, range(number, -1, -1)):
             if other is layer or not other.devices.isdisjoint(devices):
                 if not prefetch:
                     return other

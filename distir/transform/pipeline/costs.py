@@ -87,7 +87,7 @@ def call_costs(
 
     `count` is the number of microbatches. Raises ProgramError where the cost of an op is not known.
     """
-    entry, analysis = module.entry(), check(module)
+    entry, analysis = module.entry(), check(module, late=True)  # only what is called is costed
     if entry is None or analysis.errors:
         raise ProgramError(analysis.errors)
     instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE * count)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from typing import NamedTuple
 
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, in_flight, needs, stage_devices, with_weights
 
@@ -21,19 +21,27 @@ def filled_orders(order: Order, lengths: Lengths) -> Iterator[Order]:
     for half of the gradient's length, or for all of it. The last order has each weight gradient right after its
     backward pass. In all others no device holds more microbatches than the device of `order` that holds most.
     """
-    plans = [[task for task in tasks if task.kind is not Pass.WEIGHT] for tasks in order]
-    limit, homes = max(map(in_flight, order)), stage_devices(order)
+    homes = stage_devices(order)
+    plans = [[_Waiting(t, (*needs(t, len(homes)),)) for t in tasks if t.kind is not Pass.WEIGHT] for tasks in order]
+    limit = max(map(in_flight, order))
     for patience in (0.0, 0.5, 1.0):
         yield _played(plans, limit, homes, lengths, patience)
     yield with_weights(order)
 
 
-def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: Lengths, patience: float) -> Order:
+class _Waiting(NamedTuple):
+    """A pass, and those that it waits for."""
+
+    task: Task
+    needs: tuple[Task, ...]
+
+
+def _played(plans: list[list[_Waiting]], limit: int, homes: Sequence[int], lengths: Lengths, patience: float) -> Order:
     """The order in which devices run passes when they are ready, with weight gradients in between.
 
     `homes`: by stage, its device.
     """
-    devices, stages = range(len(plans)), len(homes)
+    devices = range(len(plans))
     orders: list[list[Task]] = [[] for _ in plans]
     clocks, taken, held = [0.0 for _ in plans], [0 for _ in plans], [0 for _ in plans]
     weights: list[deque[Task]] = [deque() for _ in plans]
@@ -43,11 +51,11 @@ def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: 
     def choice(device: int) -> tuple[float, Task] | None:
         """The next pass of a device and its start."""
         plan, now, waiting = plans[device], clocks[device], weights[device]
-        task = plan[taken[device]] if taken[device] < len(plan) else None
+        task, needed = plan[taken[device]] if taken[device] < len(plan) else (None, ())
         full = task is not None and task.kind is Pass.FORWARD and held[device] == limit
         start = math.inf
         if task is not None and not full:
-            start = max([now, *(done.get(need, math.inf) for need in needs(task, stages))])
+            start = max([now, *[done.get(need, math.inf) for need in needed]])
         if waiting and start > now and start - now >= patience * lengths[waiting[0].stage, Pass.WEIGHT]:
             return now, waiting[0]
         return None if task is None or start == math.inf else (start, task)
@@ -62,7 +70,7 @@ def _played(plans: list[list[Task]], limit: int, homes: Sequence[int], lengths: 
                 ready.pop(device, None)
             else:
                 ready[device] = (found[0], device, found[1])
-        start, device, task = min(ready.values(), key=itemgetter(0, 1))
+        start, device, task = min(ready.values())
         # the devices that may wait for this pass: its own and those of neighbouring stages
         doubtful = {device, *homes[max(task.stage - 1, 0) : task.stage + 2]}
         orders[device].append(task)

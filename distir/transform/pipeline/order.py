@@ -131,10 +131,11 @@ class _Play:
         while True:
             idle = [device for device, task in enumerate(self.running) if task is None]
             for device in idle:
-                self._meet(device, done)
+                if self.pending[device]:
+                    self._meet(device, done)
             for device in idle:
                 task = self._next(device)
-                if task is not None and not self._better_wait(device, task, now):
+                if task is not None and not (self.pending[device] and self._better_wait(device, task, now)):
                     self.position[device] += 1
                     self.running[device] = task
                     self.until[device] = now + self.duration[task]

@@ -70,7 +70,7 @@ class Prepared:
             orders = [self.found.order, *self.found.named]
         else:
             order = self.rule(self.count)
-            orders = [order, *(() if self.is_given else filled_orders(order, self._exact))]
+            orders = [order, *(() if self.is_given else _filled(order, tuple(self._exact.items())))]
         every = (self.merged(one, self._exact) for one in orders)
         events = min(every, key=lambda found: self.span(found, self._exact))
         return write(self.placement, folded(events, LEAST), self.functions)
@@ -213,10 +213,15 @@ def some(devices: int, stages: int, count: int) -> list[int]:
     return [n + (count - n) % (devices if stages > devices else 1) for n in least]
 
 
-@lru_cache(maxsize=32)  # plans of a search differ in the number of microbatches; this cache is shared by them
+@lru_cache(maxsize=32)  # plans of a search differ in the number of microbatches; these caches are shared by them
 def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...]) -> Sequence[Event]:
     known = dict(lengths)
     return merge(order, messages, lambda task: known[task.stage, task.kind])
+
+
+@lru_cache(maxsize=4)
+def _filled(order: Order, lengths: tuple[tuple[Place, float], ...]) -> tuple[Order, ...]:
+    return tuple(filled_orders(order, dict(lengths)))
 
 
 def _exact_lengths(

@@ -11,7 +11,7 @@ from distir.diagnostics.codes import transforms as codes
 from distir.ir import Arg, Call, Function, Site
 from distir.ir.deep import Deep, finish
 from distir.ops import Value
-from distir.transform.sharding.classes import Place, Settled, is_one
+from distir.transform.sharding.classes import Place, is_one
 from distir.transform.sharding.flow import Flow
 
 Places = dict[Place, None]
@@ -49,9 +49,6 @@ class BatchPlaces:
     flow: Flow
     places: dict[str, Places] = field(default_factory=dict[str, Places])
     instances: dict[str, list[Instance]] = field(default_factory=dict[str, list[Instance]])
-    _settled: dict[tuple[str, tuple[Value, ...]], Settled] = field(
-        default_factory=dict[tuple[str, tuple[Value, ...]], Settled]
-    )
     _seen: set[tuple[str, tuple[Value, ...], frozenset[Place]]] = field(
         default_factory=set[tuple[str, tuple[Value, ...], frozenset[Place]]]
     )
@@ -66,7 +63,7 @@ class BatchPlaces:
         if key in self._seen:  # possibly on other devices
             return
         self._seen.add(key)
-        settled = self._settled.get(key[:2]) or self._settled.setdefault(key[:2], self.flow.function(function, vs))
+        settled = self.flow.function(function, vs)
         classes = {of for seed in key[2] for of, _ in settled.places.get(seed, ())}
         here = {place: None for place, pieces in settled.places.items() if is_one(pieces) and pieces[0][0] in classes}
         self.places.setdefault(function.name, {}).update(here)

@@ -51,10 +51,16 @@ class Flow:
 
     def function(self, function: Function, vs: Sequence[Value]) -> Settled:
         """The classes of a function's dimensions, for these arguments."""
-        key = (function.name, tuple(vs))
+        given = tuple(vs)
+        key = self._key(function, given)
         if key not in self._settled:
-            self._settled[key] = finish(self._function(function, key[1]))
+            self._settled[key] = finish(self._function(function, given))
         return self._settled[key]
+
+    def _key(self, function: Function, vs: tuple[Value, ...]) -> tuple[str, tuple[Value, ...]]:
+        """The same for calls that differ only in their devices, of which dimensions are alike."""
+        place = self._domain.replicas.key(function.name, vs)
+        return (function.name, vs) if place is None else place[0]
 
     def _function(self, function: Function, vs: tuple[Value, ...]) -> Deep[Settled]:
         instance = self._domain.instance(function.name, vs)
@@ -67,10 +73,12 @@ class Flow:
 
     def summary(self, function: Function, vs: tuple[Value, ...]) -> Deep[BoundarySummary]:
         """The summary of a function."""
-        place = self._domain.replicas.key(function.name, vs)
-        key = (function.name, vs) if place is None else place[0]
+        key = self._key(function, vs)
         if key not in self._summaries:
-            self._summaries[key] = summary_of(function, (yield from self._function(function, vs)))
+            settled = self._settled.get(key) or (yield from self._function(function, vs))
+            if self.likeliest:  # then all dimensions of callees are asked for, too
+                self._settled[key] = settled
+            self._summaries[key] = summary_of(function, settled)
         return self._summaries[key]
 
 
