@@ -283,7 +283,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     text += f", {failed} infeasible" if failed else ""
     text += "".join(f"\n{count:,} more {_are(count)} skipped: {why}" for why, count in chosen.refused.most_common())
     text += "".join(f"\n{line}" for line in (*chosen.notes, *_certified(chosen, table)))
-    nothing = "none fits into memory" if failed < len(table) else "none is feasible"
+    nothing = "none fits into memory" if failed < len(table) or not len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}
     for row in table.failed:
