@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from distir.cost.price import Price
     from distir.search import Log, Row, Search, Space, Subject, Table
+    from distir.search.measuring import Measuring
     from distir.search.proving import ProofOfRow
     from distir.search.searching import Method
 
@@ -318,6 +319,7 @@ def search(
     """
     from dataclasses import replace
 
+    from distir.cli.launch import seconds_of
     from distir.search import SpaceError, Table
     from distir.search.log import LogError
     from distir.search.plot import PlotError
@@ -351,14 +353,17 @@ def search(
         explained = trained if explain is None else explain
         how_long = Effort(method, budget, steps, seed, trained)
         chosen = replace(how_long.search(subject, space, jobs, backend), explain=explained)
+        chosen.check()
+        how_measured = _measuring(measure_backend, measure_timeout, model) if measure else None
+        limit = seconds_of(prove_timeout, "--prove-timeout") if prove else 0.0
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
             known = chosen.asked_for(there)
             chosen = replace(chosen, known=tuple(known))
             table = Table((*known, *_found(chosen, log, progress)))
-            if measure:
-                table = _measured(table, chosen, model, measure, measure_backend, measure_timeout)
+            if how_measured is not None:
+                table = _measured(table, chosen, measure, how_measured)
                 if csv is not None:
                     _rewritten(csv, [*(row for row in there if row not in known), *table])
         _pictures(table, chosen, plot or ())
@@ -369,7 +374,7 @@ def search(
         raise Refused(message, hint or None) from None
     wanted = wanted._replace(explain=explained, training=trained)
     if prove:
-        wanted = wanted._replace(proofs=_proofs(wanted.rows(table)[:top], chosen, prove_timeout))
+        wanted = wanted._replace(proofs=_proofs(wanted.rows(table)[:top], chosen, limit))
     if as_json:
         output.write_json(searching.document(table, chosen, wanted))
     else:
@@ -531,17 +536,15 @@ def _found(chosen: Search, log: Log | None, progress: str) -> list[Row]:
     return found
 
 
-def _measured(table: Table, chosen: Search, model: str, count: int, backend: str, timeout: str) -> Table:
-    """The table with the times of its best rows as they ran here."""
+def _measuring(backend: str, timeout: str, model: str) -> Measuring:
+    """How rows are run here. Raises Refused where none can be."""
     from importlib.util import find_spec
 
     from distir.cli import memory
     from distir.cli.launch import seconds_of
     from distir.cli.programs import folder_of
     from distir.cli.tensors import loader
-    from distir.cost import show_bytes, show_seconds
-    from distir.search import Table
-    from distir.search.measuring import Measuring, measured
+    from distir.search.measuring import Measuring
 
     if backend not in ("gloo", "nccl"):
         raise Refused(f"`--measure-backend` expected gloo or nccl, found `{backend}`")
@@ -549,7 +552,15 @@ def _measured(table: Table, chosen: Search, model: str, count: int, backend: str
         raise Refused("`--measure` needs torch, which is not installed", "install `distir[torch]`")
     limit = seconds_of(timeout, "--measure-timeout")
     most = memory.available_bytes() if backend == "gloo" else None  # all ranks share the memory of this machine
-    how = Measuring(backend, timeout_s=limit, load=loader(folder_of(model)), most_bytes=most)
+    return Measuring(backend, timeout_s=limit, load=loader(folder_of(model)), most_bytes=most)
+
+
+def _measured(table: Table, chosen: Search, count: int, how: Measuring) -> Table:
+    """The table with the times of its best rows as they ran here."""
+    from distir.cost import show_bytes, show_seconds
+    from distir.search import Table
+    from distir.search.measuring import measured
+
     found: dict[Any, Row] = {}
     for row in measured(chosen.subject, table.ranked[:count], how):
         found[row.key] = row
@@ -559,12 +570,10 @@ def _measured(table: Table, chosen: Search, model: str, count: int, backend: str
     return Table(tuple(found.get(row.key, row) for row in table))
 
 
-def _proofs(rows: Sequence[Row], chosen: Search, timeout: str) -> tuple[ProofOfRow, ...]:
-    """Whether the programs of rows compute what the model does."""
-    from distir.cli.launch import seconds_of
+def _proofs(rows: Sequence[Row], chosen: Search, limit: float) -> tuple[ProofOfRow, ...]:
+    """Whether the programs of rows compute what the model does, in `limit` seconds each."""
     from distir.search.proving import proofs
 
-    limit = seconds_of(timeout, "--prove-timeout")
     with output.progress("proving the best"):
         return tuple(proofs(chosen.subject, rows, limit))
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from distir.cli.endings import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distir.search import Space, Subject
 
 DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
@@ -54,7 +56,9 @@ class Tries(NamedTuple):
         else:
             space = Space(devices, batches)
         held = self._held({} if self.all_divisors else space.fixed)
-        return replace(space, **self._counts(held, space), **self._axes(), fixed=held, all_divisors=self.all_divisors)
+        made = replace(space, **self._counts(held, space), **self._axes(), fixed=held, all_divisors=self.all_divisors)
+        _check_schedules(made.schedules, self.sizes)
+        return made
 
     def _axes(self) -> dict[str, Any]:
         """By field of a space: what is said."""
@@ -80,8 +84,6 @@ class Tries(NamedTuple):
         found["sums"] = _words(self.sums, "sums")
         if self.schedule is not None:
             found["schedules"] = _words(self.schedule, "schedule")
-        if "chunks" in sizes:
-            _check_cutting(found.get("schedules", ()))
         if self.cp_kind is not None:
             found["kinds"] = _words(self.cp_kind, "cp-kind")
         if self.balance is not None:
@@ -124,13 +126,15 @@ class Tries(NamedTuple):
         return {"microbatches": counts, "accumulate": accumulate, "micro_batches": own}
 
 
-def _check_cutting(schedules: tuple[str, ...]) -> None:
-    """Raises Refused where no schedule cuts sequences."""
+def _check_schedules(schedules: tuple[str, ...], sizes: Mapping[str, object]) -> None:
+    """Raises Refused for an option that no schedule which is tried has."""
     from distir.transform.pipeline import SCHEDULES
 
-    if not any(SCHEDULES[name].cuts for name in schedules):
-        cutting = " or ".join(f"`--schedule {name}`" for name, known in SCHEDULES.items() if known.cuts)
-        raise Refused("`--chunks` is for schedules that cut sequences", cutting)
+    for option, what in {"chunks": "cut sequences", "virtual": "have any number of stages on a device"}.items():
+        takes = [name for name, known in SCHEDULES.items() if (known.cuts if option == "chunks" else known.virtual)]
+        if option in sizes and not set(takes) & set(schedules):
+            hint = " or ".join(f"`--schedule {name}`" for name in takes)
+            raise Refused(f"`--{option}` is for schedules that {what}", hint)
 
 
 def _recomputed(text: str) -> dict[str, Any]:
@@ -187,8 +191,12 @@ def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> 
     most = {batch // size for batch in batches for size in sizes if batch > 0 and batch % size == 0}
     if not most:
         found = ", ".join(map(str, sizes))
+        near = min(
+            (n for batch in batches for n in range(1, batch + 1) if batch % n == 0), key=lambda n: abs(n - sizes[0])
+        )
         raise Refused(
-            f"`--micro-batch` expected sizes that divide the batch {', '.join(map(str, batches))}, found {found}"
+            f"`--micro-batch` expected sizes that divide the batch {', '.join(map(str, batches))}, found {found}",
+            f"{near} would do",
         )
     return tuple(sorted({k for total in most for k in range(1, total + 1) if total % k == 0}))
 

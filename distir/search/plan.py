@@ -257,6 +257,12 @@ def _chunks(space: Choices, plan: Plan) -> Sequence[int]:
     return space.chunks if plan.pipeline > 1 and _cuts(plan.schedule) else (0,)
 
 
+def _overlaps(space: Choices, plan: Plan) -> Sequence[bool]:
+    """What shards alone communicate is overlapped for known sizes: of a program that fixes them, or with `passes`."""
+    others = plan.devices > plan.tensor or not space.batch_sizes or True in space.passes
+    return space.overlap if plan.devices > 1 and others else (False,)
+
+
 def _passes(space: Choices, plan: Plan) -> Sequence[bool]:
     """Only where there are several microbatches, and layers that communicate."""
     communicates = plan.tensor * plan.context * plan.experts > 1
@@ -413,7 +419,7 @@ AXES: Final = (
     Axis(
         "overlap",
         "overlap",
-        lambda space, plan: space.overlap if plan.devices > 1 else (False,),
+        _overlaps,
         lambda plan: [OVERLAP_ALL if plan.passes else "overlap"] if plan.overlap else [],
         "after",
         lambda plan: "overlap" if plan.overlap else "",

@@ -112,7 +112,7 @@ class Search:
 
         Raises SpaceError before the first row if there is nothing to search.
         """
-        self._check()
+        self.check()
         self.stages.clear()
         digest = self.digest
         for row in self._found():
@@ -206,7 +206,8 @@ class Search:
     def _allows(self, size: int | None, plan: Plan) -> bool:
         return size is None or self.space.allows(size, plan)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises SpaceError if there is nothing to search."""
         if not isinstance(self.space.devices, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise SpaceError(f"expected a number of devices, found {self.space.devices!r}; a machine is `hardware=…`")
         if self.space.devices > self.subject.hardware.devices:

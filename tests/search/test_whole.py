@@ -320,7 +320,7 @@ def test_a_memory_that_holds_nothing(distir):
     found = distir("search", *words, "--global-batch", "8", "--max-memory", "1GB")
     assert found.code == 1
     assert "are too large: weights and optimizer state alone do not fit" in found.out
-    assert "none is feasible" in found.out
+    assert "none fits into memory" in found.out
 
 
 def test_context_parallelism_in_the_words_of_its_users(distir):
@@ -355,6 +355,11 @@ def test_bad_words_are_refused_before_anything_runs(distir):
             "--devices",
             "8",
         ): "a multiple of 3, to partition state among\n  help: 2, 4 would do",
+        ("--virtual", "2", "--schedule", "1f1b"): "`--virtual` is for schedules that have any number of stages",
+        ("--micro-batch", "3"): "sizes that divide the batch 8, found 3\n  help: 2 would do",
+        ("--devices", "9"): "`dgx-h100` has 8 devices, 9 are asked for",
+        ("--measure", "1", "--measure-backend", "mpi"): "`--measure-backend` expected gloo or nccl, found `mpi`",
+        ("--prove", "--prove-timeout", "long"): "`--prove-timeout`",
         ("--chunks", "2"): "`--chunks` is for schedules that cut sequences\n  help: `--schedule seq1f1b`",
         ("--checkpoint", "16GB"): "here `--max-memory` says it",
         ("--checkpoint", "full:9"): "`full:9` recomputes 9 layers, and there are 2\n  help: 2 would do",

@@ -48,7 +48,7 @@ def _of_memory(problem: OrderProblem, stages: tuple[int, ...]) -> int:
     return limit.head + -(-(problem.count * held + limit.lost) // limit.room)
 
 
-class Held(NamedTuple):
+class HoldingLimit(NamedTuple):
     """How long microbatches can be held on a device together, by how long all takes: (span - head) * room - lost."""
 
     room: int
@@ -60,10 +60,10 @@ class Held(NamedTuple):
         return (span - self.head) * self.room - self.lost
 
 
-def held_at_most(problem: OrderProblem, stages: tuple[int, ...]) -> Held:
+def held_at_most(problem: OrderProblem, stages: tuple[int, ...]) -> HoldingLimit:
     """For the device of these stages. Its places are taken one after the other, and left one after the other."""
     room = min(problem.room, problem.count * len(stages))
     head = min(problem.of(range(stage), FORWARD) for stage in stages)
     apart = min(problem.of(range(s, s + 1), FORWARD) for s in stages)
     apart += min(problem.of(range(s, s + 1), WEIGHT) or problem.of(range(s, s + 1), BACKWARD) for s in stages)
-    return Held(room, head, apart * (room * (room - 1) // 2))
+    return HoldingLimit(room, head, apart * (room * (room - 1) // 2))
