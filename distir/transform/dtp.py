@@ -248,7 +248,7 @@ class _Distribution:
         if self.degrees["c"] > 1 or self.shards.whole_experts or self.shards.strict or is_heard():
             report = self.shards.report
             self._split(t, stride, self.shards, 0, sequence, report=report, cut_sends=cut_sends, whole=whole)
-        else:  # nobody asks what was not split, so that other numbers of replicas may have the same program
+        else:  # without a report, plans with other numbers of replicas may share the program
             how = (stride, sequence, self.ends, self.representative, cut_sends, whole)
             self.made = _shards(self.given, self.analysis, piped, t, self.shards.by_hand, *how)
         if self.degrees["d"] > 1:
