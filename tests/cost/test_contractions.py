@@ -343,6 +343,16 @@ FAULTS = {
     "faster than the peak": (("tiles", "64x64", "rate"), "30TFLOP/s", "is above the `peak`"),
     "no tiles": (("tiles",), {}, "expected at least one tile"),
     "no pace": (("thin",), None, "`kinds.gpu.products.BFloat16.thin` is missing"),
+    "no multiplications": (
+        ("splits_from",),
+        {"multiplications": 0, "terms": 64},
+        "expected a whole number from 1",
+    ),
+    "half a threshold": (
+        ("splits_from",),
+        {"multiplications": 64},
+        "`kinds.gpu.products.BFloat16.splits_from.terms` is missing",
+    ),
     "an unknown key": (("thin", "lunch"), "1us", "unknown key `lunch`"),
     "sizes that do not ascend": (
         ("correction", "long"),
