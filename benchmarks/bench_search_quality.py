@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from distir.cost import load
 from distir.models import named
@@ -57,7 +58,14 @@ def drawn(seed: int, most: int) -> Iterator[Search]:
     draw = random.Random(seed)
     while True:
         width, layers = draw.choice((1024, 2048, 4096)), draw.choice((2, 4))
-        sizes = {"layers": layers, "width": width, "heads": 16, "kv_heads": 8, "ffn": 3 * width, "vocabulary": 8192}
+        sizes: dict[str, Any] = {
+            "layers": layers,
+            "width": width,
+            "heads": 16,
+            "kv_heads": 8,
+            "ffn": 3 * width,
+            "vocabulary": 8192,
+        }
         sequence, devices = draw.choice((1024, 4096)), draw.choice((4, 8, 16))
         machine = load(draw.choice(MACHINES))
         if devices > machine.devices:
