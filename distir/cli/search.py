@@ -31,6 +31,9 @@ STEPS, STEP = 200, 3
 PER_DEVICE = 16
 """Sequences of a step for each device, where no option says how many."""
 
+MOST_TOKENS = 1 << 24
+"""Of such a step at most: the largest batch of Llama 3 405B (The Llama 3 Herd of Models, section 3.4.1)."""
+
 
 @named.takes_model_options
 def search(
@@ -345,9 +348,9 @@ def search(
         )
         count = subject.hardware.devices if devices is None else devices
         if trained and "batch" not in sizes:
-            sizes["batch"] = (_usual_batch(count),)
-            said = f"the batch of a step is not stated: {sizes['batch'][0]}, {PER_DEVICE} for each device"
-            output.tell(f"{said}; `--global-batch N` says another")
+            batch, why = _usual_batch(subject, count)
+            sizes["batch"] = (batch,)
+            output.tell(f"the batch of a step is not stated: {batch}, {why}; `--global-batch N` says another")
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, passes, cp_experts, skew)
         space = Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
         explained = trained if explain is None else explain
@@ -421,9 +424,15 @@ def _price(text: str | None) -> Price | None:
         raise Refused(f"`--price`: {error}", "such as 2.5USD/h") from None
 
 
-def _usual_batch(devices: int) -> int:
-    """The batch of a training step where none is stated."""
-    return PER_DEVICE * devices
+def _usual_batch(subject: Subject, devices: int) -> tuple[int, str]:
+    """The batch of a training step where none is stated, and how it is chosen."""
+    batch = PER_DEVICE * devices
+    tokens = subject.tokens(batch) or 0
+    if tokens <= MOST_TOKENS:
+        return batch, f"{PER_DEVICE} for each device"
+    while tokens > MOST_TOKENS and batch % 2 == 0:
+        batch, tokens = batch // 2, tokens // 2
+    return batch, f"{tokens:,} tokens"
 
 
 class Effort(NamedTuple):

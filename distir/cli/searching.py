@@ -234,7 +234,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
 
     rows, front = wanted.rows(table), wanted.front is not None
     bound = _bound(rows, chosen, wanted)
-    nothing = "none fits into memory" if len(table.failed) < len(table) else "none is feasible"
+    nothing = "none fits into memory" if len(table.failed) < len(table) or not len(table) else "none is feasible"
     parts: list[Any] = [Text(_summary(table, chosen) + "\n")]
     parts.append(_listed(table, rows, chosen, wanted, bound) if rows else Text(nothing))
     parts += [Text(f"\n{line}") for line in (*_reasons(table, rows), *_correlation(rows), *_said_of_proofs(wanted))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from distir.cost import Hardware
-from distir.cost.topology import Times
+from distir.cost.topology import Level, Times
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out
@@ -134,24 +134,37 @@ def _on_others(
 
 
 def other_machines(machine: Hardware) -> Iterator[tuple[str, Hardware]]:
-    """Variants of this machine, each with a description of the change: other cards, faster links, faster devices."""
+    """Variants of this machine, each with a description of the change: other cards, faster links, faster devices.
+
+    Messages within and beyond the leaves of a network leave by the same cards: these levels change together.
+    """
+    carded: dict[float, list[int]] = {}
     for at, level in enumerate(machine.levels):
-        cards = level.cards
-        if cards is None:
-            yield f"with twice the bandwidth of `{level.name}`", _with_level(machine, at, 2)
-            continue
-        now = cards.bandwidth * 8e-9
+        if level.cards is None:
+            yield f"with twice the bandwidth of `{level.name}`", _with_levels(machine, [at], 2)
+        else:
+            carded.setdefault(level.cards.bandwidth, []).append(at)
+    for bandwidth, levels in carded.items():
+        now = bandwidth * 8e-9
         slower = [gbps for gbps in CARDS_GBPS if gbps < 0.9 * now]
         faster = [gbps for gbps in CARDS_GBPS if gbps > 1.1 * now]
         for gbps in (*slower[-1:], *faster[:1]):
-            yield f"with {gbps} Gb/s cards", _with_level(machine, at, gbps / now)
+            instead = "" if len(carded) == 1 else f" instead of those of {now:.0f}"
+            yield f"with {gbps} Gb/s cards{instead}", _with_levels(machine, levels, gbps / now)
     kinds = machine.kinds.map(lambda kind: replace(kind, slowdown=kind.slowdown / 2))
     yield "with devices twice as fast", replace(machine, kinds=kinds, name=f"{machine.name} (devices x2)")
 
 
-def _with_level(machine: Hardware, at: int, factor: float) -> Hardware:
-    """The machine with the bandwidth of a level's links and cards multiplied by `factor`."""
-    level = machine.levels[at]
+def _with_levels(machine: Hardware, places: Sequence[int], factor: float) -> Hardware:
+    """The machine with the bandwidth of the links and cards of these levels multiplied by `factor`."""
+    levels = list(machine.levels)
+    for at in places:
+        levels[at] = _with_bandwidth(levels[at], factor)
+    names = ", ".join(machine.levels[at].name for at in places)
+    return replace(machine, levels=tuple(levels), name=f"{machine.name} ({names} x{factor:g})")
+
+
+def _with_bandwidth(level: Level, factor: float) -> Level:
     links = {
         use: replace(
             link,
@@ -162,9 +175,7 @@ def _with_level(machine: Hardware, at: int, factor: float) -> Hardware:
     }
     times = {pattern: _carrying(own, factor) for pattern, own in level.times.items()}
     cards = None if level.cards is None else replace(level.cards, bandwidth=factor * level.cards.bandwidth)
-    other = replace(level, links=links, times=times, cards=cards)
-    levels = (*machine.levels[:at], other, *machine.levels[at + 1 :])
-    return replace(machine, levels=levels, name=f"{machine.name} ({level.name} x{factor:g})")
+    return replace(level, links=links, times=times, cards=cards)
 
 
 def _carrying(times: Times, factor: float) -> Times:

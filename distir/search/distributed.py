@@ -112,13 +112,14 @@ class Distributed:
 
 
 @kept_per_thread(16)  # other searches than grids come back to plans that differ in the number of microbatches
-def _carried_out(subject: Subject, plan: Plan, batch_size: int | None) -> Distributed:
+def carried_out_for(subject: Subject, plan: Plan, batch_size: int | None) -> Distributed:
+    """A plan carried out for a batch size, which is None where the program serves them all."""
     return Distributed(subject, plan, batch_size)
 
 
 def carried_out(subject: Subject, plan: Plan, batch_size: int | None = None) -> Distributed:
     """A plan carried out; one that is `sized`, for a batch size. Raises as `Distributed` does."""
-    return _carried_out(subject, plan, batch_size if plan.sized else None)
+    return carried_out_for(subject, plan, batch_size if plan.sized else None)
 
 
 def at_size(subject: Subject, batch_size: int | None) -> At:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from distir.diagnostics import ProgramError
@@ -56,14 +57,11 @@ def sequential(subject: Subject, load: Load, batch_size: int) -> Sequential:
     """The figures of a program whose `load` is for a batch. Raises ProgramError, BindError, Reject."""
     alone = _alone(subject)
     one, two = alone.simulation(1), alone.simulation(2)
-    saved = _peak(two.peaks) - _peak(one.peaks)
+    saved = _saved(alone, batch_size)
     recomputed = saved
     if subject.trains:
-        try:
-            again = _alone(replace(subject, module=transform(subject.module, "checkpoint")))
-            recomputed = _peak(again.simulation(2).peaks) - _peak(again.simulation(1).peaks)
-        except (ProgramError, StepError, BindError, Reject):
-            pass  # there is nothing to recompute
+        with suppress(ProgramError, StepError, BindError, Reject):  # where there is nothing to recompute
+            recomputed = _saved(_alone(replace(subject, module=transform(subject.module, "checkpoint"))), batch_size)
     heavy = load.bound(Plan(batch_size, 1, 1), subject.hardware)
     others = max(0.0, two.latency_s - one.latency_s - heavy)
     layers = layers_of(subject) or 1
@@ -77,6 +75,12 @@ def simulated(subject: Subject, batch_size: int | None) -> Simulation:
 
 def _alone(subject: Subject) -> Distributed:
     return Distributed(replace(subject, module=transform(subject.module, "cse", "dce")), Plan(1, 1, 1))
+
+
+def _saved(alone: Distributed, batch_size: int) -> float:
+    """Bytes at the peak per example. Of few examples, the peak of a large model is that of its optimizer."""
+    once, twice = (_peak(alone.simulation(size).peaks) for size in (batch_size, 2 * batch_size))
+    return (twice - once) / batch_size
 
 
 def _peak(peaks: dict[int, int]) -> int:

@@ -53,6 +53,15 @@ def test_the_machines_that_are_tried_are_those_that_are_sold():
     assert fast.latency_s == pytest.approx(usual.latency_s / 2)
 
 
+@pytest.mark.parametrize("nodes", [16, 2048])
+def test_other_cards_are_those_of_all_levels_that_use_them(nodes):
+    """Beyond the leaves of a large network, messages leave by the same cards as within one."""
+    machine = load("dgx-h100", nodes)
+    tried = list(other_machines(machine))
+    assert len(dict(tried)) == len(tried), "each change is named once"
+    assert {level.cards.bandwidth for level in dict(tried)["with 200 Gb/s cards"].levels if level.cards} == {25e9}
+
+
 def test_more_memory_would_change_the_winner():
     usage = {row.plan: row.peak_memory_bytes for row in rows_on(WIDE.hardware, 32768)}
     small = WIDE.hardware.with_memory(usage[Plan(16, 1, 1)] - 1)

@@ -26,7 +26,7 @@ MODELS = {"mlp": MLP, "gpt2": GPT2, "llama": LLAMA}
 def nothing_known():
     """Plans are carried out anew."""
     yield
-    distributed.carried_out.cache_clear()
+    distributed.carried_out_for.cache_clear()
 
 
 def test_fused_rows_are_faster_and_bounds_hold_for_them():

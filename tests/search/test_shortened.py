@@ -100,6 +100,13 @@ def test_a_stage_does_what_its_short_programs_add_up_to(module, plan):
     assert bounds.spent(stage, [16], bounds.parts) == whole_one
 
 
+def test_activations_are_known_where_the_optimizer_takes_more_memory_than_those_of_few_examples():
+    """At least the inputs of layers are there, 128 tokens of 4,096 numbers of 2 bytes in an example."""
+    layers, width = 4, 4096
+    it = Subject("m", llama(layers, *STEP, width=width, heads=32, ffn=16384), load("dgx-h100"))
+    assert sequential(it, load_at(it, 256), 256).saved > layers * 128 * width * 2
+
+
 def test_estimates_know_the_stage_that_has_the_head():
     """A head as large as several layers: stages of equally many layers wait for the last one."""
     it = Subject("m", llama(8, *STEP, vocabulary=16384), load("dgx-h100"))

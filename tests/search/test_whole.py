@@ -302,6 +302,12 @@ WORDS = ("--layers", "2", "--vocabulary", "512", "--width", "128", "--ffn", "256
 SMALL = ("llama3-8b", *WORDS, "--seq", "128", "--hardware", "dgx-h100", "--devices", "2", "--jobs", "1")
 
 
+def test_the_usual_batch_of_a_large_cluster_is_one_that_is_trained_with(distir):
+    small = ("llama3-8b", *WORDS, "--seq", "8192", "--hardware", "dgx-h100", "--nodes", "512", "--jobs", "1")
+    found = distir("search", *small, "--tp", "8", "--pp", "1", "--cp", "1", "--budget", "1", "--method", "bounded")
+    assert "the batch of a step is not stated: 2048, 16,777,216 tokens; `--global-batch N` says another" in found.err
+
+
 def test_a_model_by_its_name_and_nothing_else(distir):
     found = distir(
         "search", *SMALL, "--budget", "4", "--steps", "3", "--tokens", "1T", "--power", "700", "--price", "2USD/h"
