@@ -129,7 +129,7 @@ def _on_others(
 ) -> Iterator[tuple[str, Row]]:
     """In a worker: a plan on each of these machines, for which its program is made once."""
     for what, machine in machines.items():
-        for row in evaluate(replace(subject, hardware=machine), plan, sizes):
+        for row in evaluate(replace(subject, hardware=machine), plan, sizes, extrapolates=False):
             yield what, row
 
 
