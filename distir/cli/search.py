@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from distir.cli import named, options, output, searching
 from distir.cli.endings import WRONG, Refused
 from distir.cli.forms import Label
+from distir.cli.search_effort import METHODS, Effort, usual_batch
 from distir.cli.search_space import Tries, integers
 from distir.cli.search_subject import TRAINING, SearchedModel, SearchedOn, in_fp8, is_forward, subject_on
 from distir.files.reading import why_not
@@ -19,20 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distir.cost.price import Price
-    from distir.search import Log, Row, Search, Space, Subject, Table
+    from distir.search import Log, Row, Search, Table
     from distir.search.measuring import Measuring
     from distir.search.proving import ProofOfRow
-    from distir.search.searching import Method
-
-METHODS: tuple[Method, ...] = ("grid", "bounded", "anneal")
-STEPS, STEP = 200, 3
-"""How many steps annealing takes; behind a best-first search that no option asks for, one for each so many plans."""
-
-PER_DEVICE = 16
-"""Sequences of a step for each device, where no option says how many."""
-
-MOST_TOKENS = 1 << 24
-"""Of such a step at most: the largest batch of Llama 3 405B (The Llama 3 Herd of Models, section 3.4.1)."""
 
 
 @named.takes_model_options
@@ -348,7 +338,7 @@ def search(
         )
         count = subject.hardware.devices if devices is None else devices
         if trained and "batch" not in sizes:
-            batch, why = _usual_batch(subject, count)
+            batch, why = usual_batch(subject, count)
             sizes["batch"] = (batch,)
             output.tell(f"the batch of a step is not stated: {batch}, {why}; `--global-batch N` says another")
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, passes, cp_experts, skew)
@@ -422,44 +412,6 @@ def _price(text: str | None) -> Price | None:
         return None if text is None else parse_price(text)
     except UnitError as error:
         raise Refused(f"`--price`: {error}", "such as 2.5USD/h") from None
-
-
-def _usual_batch(subject: Subject, devices: int) -> tuple[int, str]:
-    """The batch of a training step where none is stated, and how it is chosen."""
-    batch = PER_DEVICE * devices
-    tokens = subject.tokens(batch) or 0
-    if tokens <= MOST_TOKENS:
-        return batch, f"{PER_DEVICE} for each device"
-    while tokens > MOST_TOKENS and batch % 2 == 0:
-        batch, tokens = batch // 2, tokens // 2
-    return batch, f"{tokens:,} tokens"
-
-
-class Effort(NamedTuple):
-    """The method of a search and how far it goes, as options say; None where they do not."""
-
-    method: str | None
-    budget: int | None
-    steps: int | None
-    seed: int
-    trained: bool
-
-    def search(self, subject: Subject, space: Space, jobs: int, backend: str) -> Search:
-        """The search. Without a method, of training: best first up to the usual budget, then some annealing."""
-        from distir.search import Annealing, Search, Workers
-        from distir.search.bounded import usual_budget
-
-        method = self.method or ("anneal" if self.trained else "grid")
-        methods: dict[str, Method] = {each: each for each in METHODS}
-        if method not in methods:
-            raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
-        usual = self.budget is None and self.trained and method == "anneal"
-        budget = usual_budget(subject) if usual else self.budget
-        if self.steps is None and self.method is None and budget is not None:
-            annealing = Annealing(max(1, budget // STEP), self.seed, pipelines=True)
-        else:
-            annealing = Annealing(self.steps or STEPS, self.seed)
-        return Search(subject, space, methods[method], Workers(jobs, backend), annealing, budget=budget)
 
 
 def _check_outputs(plots: Sequence[str], export: str | None, progress: str) -> None:
