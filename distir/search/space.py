@@ -54,7 +54,7 @@ class Space(Choices):
             yield from found
 
     def _along(self, plans: Sequence[Plan], axis: Axis) -> list[Plan]:
-        """The plans that differ from these on an axis. There may be a million: `replace` takes three times as long."""
+        """The plans that differ from these on an axis. There may be a million: `replace` takes almost twice as long."""
         found: list[Plan] = []
         at, own, tried = FIELDS.index(axis.field), attrgetter(axis.field), axis.tried
         for plan in plans:
@@ -64,7 +64,7 @@ class Space(Choices):
                     found.append(plan)
                 else:
                     values = OF_ALL(plan)
-                    found.append(Plan(*values[:at], value, *values[at + 1 :]))  # pyright: ignore[reportCallIssue]
+                    found.append(Plan(*values[:at], value, *values[at + 1 :]))  # pyright: ignore[reportCallIssue]: one value for each field
         return found
 
     def allows(self, batch_size: int, plan: Plan) -> bool:
