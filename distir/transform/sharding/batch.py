@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from distir.analysis import Analysis, Instance
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Arg, Call, Function, Site
+from distir.ir import Arg, Call, Function, Site, SymbolicDim, TensorType
 from distir.ir.deep import Deep, finish
 from distir.ops import Value
 from distir.transform.sharding.classes import Place, is_one
@@ -20,10 +20,17 @@ Places = dict[Place, None]
 
 def batch_places(analysis: Analysis, entry: Function, batch: Mapping[str, int]) -> BatchPlaces:
     """The batch dimensions by function. `batch` maps the entry function's inputs to their batch axes."""
-    found = BatchPlaces(analysis, Flow(analysis.domain, likeliest=True))
     vs = tuple(p.type for p in entry.params)
+    found = BatchPlaces(analysis, Flow(analysis.domain, likeliest=True, unknown=_is_named(entry, batch)))
     found.follow(entry, vs, [(name, (), axis) for name, axis in batch.items()])
     return found
+
+
+def _is_named(entry: Function, batch: Mapping[str, int]) -> bool:
+    """Whether no input has a batch of known size: then no dimension of known size is the batch."""
+    types = ((p.type, batch[p.name]) for p in entry.params if p.name in batch)
+    shapes = ((type.shape, axis) for type, axis in types if isinstance(type, TensorType))
+    return all(shape is not None and isinstance(shape[axis], SymbolicDim) for shape, axis in shapes)
 
 
 def tokens(analysis: Analysis, entry: Function) -> Mapping[str, Places]:

@@ -23,6 +23,7 @@ from distir.transform.sharding.leaves import (
     changes_no_dimension,
     dimensions,
     flat,
+    has_unknown,
     have_one_form,
     leafwise,
     makes_no_dimension,
@@ -35,13 +36,17 @@ class Flow:
 
     If an op may be split in several ways, the analysis chooses one that splits nothing which must be whole. With
     `likeliest` it always chooses the most likely one (the outermost of regrouped dimensions), and follows host values,
-    too. With `along_sequence` it chooses the first one that splits a sequence dimension.
+    too. With `along_sequence` it chooses the first one that splits a sequence dimension. With `unknown` it leaves out
+    dimensions of known sizes, which equal no others: most of a training step's, as weights have no others.
     """
 
-    def __init__(self, domain: Checker, likeliest: bool = False, along_sequence: bool = False) -> None:
+    def __init__(
+        self, domain: Checker, likeliest: bool = False, along_sequence: bool = False, unknown: bool = False
+    ) -> None:
         self._domain = domain
         self.likeliest = likeliest
         self.along_sequence = along_sequence
+        self.unknown = unknown
         self._summaries: dict[tuple[str, tuple[Value, ...]], BoundarySummary] = {}
         self._settled: dict[tuple[str, tuple[Value, ...]], Settled] = {}
 
@@ -109,6 +114,8 @@ class _Body:
         for param, value in zip(self.function.params, self.instance.args, strict=True):
             self._sizes(param.name, type_of(value))
         for statement in self.function.body:
+            if self.flow.unknown and isinstance(statement, (Apply, Call)) and self._is_known_in_size(statement):
+                continue
             if isinstance(statement, Apply):
                 self._apply(statement)
             elif isinstance(statement, Call):
@@ -120,6 +127,11 @@ class _Body:
             self._choose_along_sequence()
         for choice in self.choices:  # all `whole` traits are known by now
             self._choose(*choice)
+
+    def _is_known_in_size(self, statement: Apply | Call) -> bool:
+        """Whether all its operands' dimensions are of known sizes, so that its results' equal no others."""
+        vs = self.instance.state(statement.args)
+        return bool(vs) and not any(is_host(v) or has_unknown(type_of(v)) for v in vs)
 
     def _form(self, statement: Apply | Call, vs: tuple[Value, ...]) -> Form:
         """The form of a statement: statements of one form have results with equal dimensions."""
@@ -145,11 +157,14 @@ class _Body:
             for k, item in enumerate(type.items):
                 self._sizes(name, item, (*path, k))
         elif isinstance(type, TensorType):
+            nodes: list[int] = []
             for axis, dim in enumerate(type.shape or ()):
-                node = self.classes.node((name, path, axis))
+                if isinstance(dim, int) and self.flow.unknown:
+                    continue
+                nodes.append(node := self.classes.node((name, path, axis)))
                 if isinstance(dim, int):
                     self.classes.traits(node).sizes.add(dim)
-            self.classes.conflict(self.classes.node((name, path, axis)) for axis in range(len(type.shape or ())))
+            self.classes.conflict(nodes)
 
     def _apply(self, statement: Apply) -> None:
         vs = self.instance.state(statement.args)
@@ -205,7 +220,7 @@ class _Body:
         (whole,) = statement.results if makes else statement.args
         for k, (name, item) in enumerate(zip(inner, items, strict=True)):
             if isinstance(name, str) and isinstance(whole, str) and DISCARD not in (name, whole):
-                for path, axis in dimensions(type_of(item)):
+                for path, axis in dimensions(type_of(item), self.flow.unknown):
                     if makes:
                         self.classes.put((whole, (k, *path), axis), self._node(name, path, axis))
                     else:
@@ -278,7 +293,7 @@ class _Body:
             (True, statement.results, ws, found.results if found else ((),) * len(ws)),
         ):
             for i, (arg, (value, path)) in enumerate(zip(args, values, strict=True)):
-                for _, axis in dimensions(type_of(value)):
+                for _, axis in dimensions(type_of(value), self.flow.unknown):
                     letter = letters[i][axis] if axis < len(letters[i]) else None
                     node = self._operand(arg, value, path, axis) if not is_result else self._node(arg, path, axis)
                     if letter is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from distir.ir import DISCARD, Apply, Arg, Literal, TensorType, TupleType, Type
 from distir.ops import Value, item_of, type_of
@@ -85,11 +86,23 @@ def is_int(type: Type) -> bool:
     return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind in ("int", "uint")
 
 
-def dimensions(type: Type, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], int]]:
-    """The dimensions of a type: the path to the leaf, and the axis."""
+def dimensions(
+    type: Type, unknown: bool = False, path: tuple[int, ...] = ()
+) -> Iterable[tuple[tuple[int, ...], int]]:
+    """The dimensions of a type: the path to the leaf, and the axis. With `unknown` those of no known size alone."""
     if isinstance(type, TupleType):
         for k, item in enumerate(type.items):
-            yield from dimensions(item, (*path, k))
+            if not unknown or has_unknown(item):
+                yield from dimensions(item, unknown, (*path, k))
     elif isinstance(type, TensorType):
-        for axis in range(len(type.shape or ())):
-            yield path, axis
+        for axis, dim in enumerate(type.shape or ()):
+            if not (unknown and isinstance(dim, int)):
+                yield path, axis
+
+
+@lru_cache(maxsize=1 << 14)  # large tuples are passed from call to call
+def has_unknown(type: Type) -> bool:
+    """Whether some dimension is of no known size: it is named, or depends on values."""
+    if isinstance(type, TupleType):
+        return any(map(has_unknown, type.items))
+    return not isinstance(type, TensorType) or type.shape is None or not all(isinstance(dim, int) for dim in type.shape)
