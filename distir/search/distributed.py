@@ -179,6 +179,8 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
     """The plan, derived from one of another number of microbatches, if it can be."""
     if plan.pipeline == 1 or plan.sized or batch_dimension(subject.entry) is None:
         return None
+    if plan.overlap and plan.zero == 3:
+        return None  # weights are gathered ahead, in one round for the next: no round is by itself
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
         if found is None or (plan.overlap and plan.microbatches < found.microbatches):

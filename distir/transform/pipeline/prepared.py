@@ -9,7 +9,9 @@ from functools import cached_property, lru_cache
 
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
-from distir.ir import Function, Module
+from distir.ir import Function, Module, TensorType, types
+from distir.ir.builder import FunctionBuilder
+from distir.ops import Value
 from distir.transform.counting import percent
 from distir.transform.pipeline.best import BestOrder
 from distir.transform.pipeline.costs import call_costs
@@ -20,6 +22,7 @@ from distir.transform.pipeline.order import Event, Message, makespan, merge
 from distir.transform.pipeline.outlining import Outlined
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, stage_devices
 from distir.transform.pipeline.placement import Place, Placement
+from distir.transform.pipeline.reading import types_of_parts
 from distir.transform.pipeline.repetition import Timetable, folded, microbatch, stretched, unfolded
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.validation import ScheduleError
@@ -86,6 +89,20 @@ class Prepared:
         return write(self.placement, self.timetable, self.functions)
 
     @property
+    def _each_once(self) -> Module | None:
+        """A program that calls each pass once, to time it; None where passes take what may be sizes from the host."""
+        reading, passes = self.placement.reading, self.placement.passes
+        taken = {name for outlined in passes.values() for name in outlined.takes}
+        if any(reading.is_host(name) and not _is_of_floats(reading.part(name)) for name in taken):
+            return None
+        type_of, main = types_of_parts(reading), FunctionBuilder(reading.entry.name)
+        for (stage, _), outlined in passes.items():
+            device = self.placement.device(stage)
+            given = [main.param(name, types.on_device(type_of(name), device)) for name in outlined.takes]
+            main.call(outlined.function.name, *given, results=len(outlined.gives))
+        return Module([*self.functions, main.returns()])
+
+    @property
     def _exact(self) -> Lengths:
         """The lengths of passes, measured on their functions, which includes halves of backward passes."""
         return self._timed[0]
@@ -104,7 +121,9 @@ class Prepared:
             for stage in range(len(device))
             if 0 <= stage - step < len(device) and device[stage - step] != device[stage]
         }
-        exact = _exact_lengths(self._first, self.placement.passes, ways, self.count, self.timed)
+        alone = self._each_once if self.fit is None else None  # messages are timed in the pipeline
+        made, count = (self._first, self.count) if alone is None else (alone, 1)
+        exact = _exact_lengths(made, self.placement.passes, ways, count, self.timed)
         return ({where: exact[0].get(where, 0.0) for where in self.lengths}, exact[1]) if exact else (self.lengths, {})
 
     @cached_property
@@ -132,9 +151,9 @@ class Prepared:
 
         None if that order has other repetitions.
         """
-        repeated = [stretch.count for stretch in self.timetable if stretch.count > 1]
         if self.timed is not None:
             return None
+        repeated = [stretch.count for stretch in self.timetable if stretch.count > 1]
         order = self.rule(count)
         if stage_devices(order) != self.stage_devices:
             return None
@@ -197,6 +216,10 @@ class Prepared:
             if isinstance(event, Task):
                 found[self.stage_devices[event.stage]].append(event)
         return tuple(map(tuple, found))
+
+
+def _is_of_floats(value: Value) -> bool:
+    return isinstance(value, TensorType) and value.dtype is not None and value.dtype.kind == "float"
 
 
 def _said(found: BestOrder) -> str:

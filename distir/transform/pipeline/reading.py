@@ -6,7 +6,7 @@ as a gradient, runs after the last microbatch. Independent of stages and schedul
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -30,6 +30,8 @@ from distir.ir import (
     Site,
     SymbolicDim,
     TensorType,
+    Type,
+    dims,
     names,
     results,
     types,
@@ -119,6 +121,12 @@ class Reading:
         at_the_end = (name for s, phase in self.statements if phase is Phase.AFTER for name in names(s.args))
         wanted = {*names(self.entry.returned), *at_the_end} & self.values.keys()
         return {name for name in wanted if _is_part(self.values[name].shares)}
+
+
+def types_of_parts(reading: Reading) -> Callable[[str], Type]:
+    """The types of values in the functions of passes."""
+    whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
+    return lambda name: types.substitute(types.on_device(type_of(reading.part(name)), None), whole)
 
 
 def read(module: Module, count: int) -> Reading:

@@ -13,10 +13,9 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import SCHEDULE, read_text, why_not
-from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
+from distir.ir import Call, Function, Module, Part, Site
 from distir.ir.calls import reachable
 from distir.ir.per_thread import kept_per_thread
-from distir.ops import type_of
 from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
@@ -36,7 +35,7 @@ from distir.transform.pipeline.passes import (
 )
 from distir.transform.pipeline.placement import Place, place
 from distir.transform.pipeline.prepared import Prepared, hundredths, some
-from distir.transform.pipeline.reading import Phase, Reading, Work, read
+from distir.transform.pipeline.reading import Phase, Reading, Work, read, types_of_parts
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule, as_given, fit
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.shares import stage_shares as found_shares
@@ -304,6 +303,10 @@ def steady(
         stages = value * chosen.stages_per_device(virtual)
     except ScheduleError:
         return None  # `pp` says why
+    if chosen.splits:  # an order that depends on the lengths of passes is its own
+        made = _prepared(module, value, microbatches, chosen, virtual, balance, load(hardware), sums, 0, None)
+        if made.timed is not None:
+            return None
     for few in some(value, stages, microbatches):
         if few == microbatches:
             return None
@@ -492,7 +495,7 @@ def _outlined(
     reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]], chunks: int
 ) -> dict[Place, Outlined]:
     """The function of each stage and pass, for each chunk of sequences one."""
-    type_of_part = _types_of_parts(reading)
+    type_of_part = types_of_parts(reading)
     found: dict[Place, Outlined] = {}
     taken = {*reading.module.functions}
     for where in sorted(bodies, key=lambda w: (w[0], list(Pass).index(w[1]))):
@@ -508,12 +511,6 @@ def _outlined(
     return found
 
 
-def _types_of_parts(reading: Reading) -> Callable[[str], Type]:
-    """The types of values in the functions of passes."""
-    whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
-    return lambda name: types.substitute(types.on_device(type_of(reading.part(name)), None), whole)
-
-
 def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Place, Accumulating]:
     """The variants that accumulate, of passes with terms of sums over microbatches."""
     summed = reading.totals()
@@ -527,7 +524,7 @@ def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Pl
         while name in taken:
             name += "_"
         taken.add(name)
-        found[stage, kind] = accumulating(name, outlined, summed, used, _types_of_parts(reading))
+        found[stage, kind] = accumulating(name, outlined, summed, used, types_of_parts(reading))
     return found
 
 

@@ -28,8 +28,8 @@ def batch_places(analysis: Analysis, entry: Function, batch: Mapping[str, int]) 
 
 def _is_named(entry: Function, batch: Mapping[str, int]) -> bool:
     """Whether no input has a batch of known size: then no dimension of known size is the batch."""
-    types = ((p.type, batch[p.name]) for p in entry.params if p.name in batch)
-    shapes = ((type.shape, axis) for type, axis in types if isinstance(type, TensorType))
+    inputs = ((p.type, batch[p.name]) for p in entry.params if p.name in batch)
+    shapes = ((found.shape, axis) for found, axis in inputs if isinstance(found, TensorType))
     return all(shape is not None and isinstance(shape[axis], SymbolicDim) for shape, axis in shapes)
 
 
