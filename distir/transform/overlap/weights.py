@@ -212,11 +212,13 @@ class _Gathers:
         for number in range(len(self.layers)):
             for (place, *_), gathers in self._alike_gathers(number, prefetch).items():
                 parts: list[list[str]] = []
+                waits: set[int | None] = set()
                 for gather in gathers:
                     parts.append([])
                     for weight in names(gather.args):
                         device = self._device(weight)
-                        ahead = self._ahead(number, prefetch, device)
+                        ahead = None if device in waits else self._ahead(number, prefetch, device)
+                        waits.add(device)  # a message waits on each device once
                         event = ahead and self._event(ahead, device)
                         parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
                         if event is not None:

@@ -76,6 +76,11 @@ def makespan(
     return max(clocks)
 
 
+def least_span(order: Order, messages: Iterable[Message], duration: Callable[[Task], float]) -> float:
+    """A lower bound of the makespan of the order with its messages. 0 for a deadlock."""
+    return _without_blocking(order, messages, {task: duration(task) for tasks in order for task in tasks})
+
+
 def _without_blocking(order: Order, messages: Iterable[Message], duration: Mapping[Task, float]) -> float:
     """The makespan if messages never block: a lower bound. 0 for a deadlock."""
     awaited: dict[Task, list[Task]] = defaultdict(list)

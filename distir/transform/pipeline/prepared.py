@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,7 +19,7 @@ from distir.transform.pipeline.costs import call_costs
 from distir.transform.pipeline.emission import write
 from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.frames import LEAST
-from distir.transform.pipeline.order import Event, Message, makespan, merge
+from distir.transform.pipeline.order import Event, Message, least_span, makespan, merge
 from distir.transform.pipeline.outlining import Outlined
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, stage_devices
 from distir.transform.pipeline.placement import Place, Placement
@@ -74,9 +75,7 @@ class Prepared:
         else:
             order = self.rule(self.count)
             orders = [order, *(() if self.is_given else _filled(order, tuple(self._exact.items())))]
-        every = (self.merged(one, self._exact) for one in orders)
-        events = min(every, key=lambda found: self.span(found, self._exact))
-        return write(self.placement, folded(events, LEAST), self.functions)
+        return write(self.placement, folded(self._shortest(orders, self._exact), LEAST), self.functions)
 
     @cached_property
     def found(self) -> BestOrder | None:
@@ -185,6 +184,28 @@ class Prepared:
         """An order with its messages."""
         count = sum(task.kind is Pass.FORWARD and task.stage == 0 for tasks in order for task in tasks)
         return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
+
+    def _shortest(self, orders: Iterable[Order], lengths: Lengths) -> Sequence[Event]:
+        """The first of these orders that takes the least time, with its messages.
+
+        Messages are placed only where an order could take less than those before it.
+        """
+        least, found = math.inf, list[Event]()
+        for order in orders:
+            if (
+                found
+                and least_span(order, _messages(self.placement, self.count), lambda t: lengths[t.stage, t.kind])
+                >= least
+            ):
+                continue
+            events = self.merged(order, lengths)
+            span = self.span(events, lengths)
+            if span < least or not found:
+                least, found = span, [*events]
+        return found
+
+    def _least_span(self, order: Order, lengths: Lengths) -> float:
+        return least_span(order, _messages(self.placement, self.count), lambda t: lengths[t.stage, t.kind])
 
     def span(self, events: Sequence[Event], lengths: Lengths) -> float:
         """The makespan of the passes, with messages if the schedule accounts for them."""

@@ -86,9 +86,7 @@ def is_int(type: Type) -> bool:
     return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind in ("int", "uint")
 
 
-def dimensions(
-    type: Type, unknown: bool = False, path: tuple[int, ...] = ()
-) -> Iterable[tuple[tuple[int, ...], int]]:
+def dimensions(type: Type, unknown: bool = False, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], int]]:
     """The dimensions of a type: the path to the leaf, and the axis. With `unknown` those of no known size alone."""
     if isinstance(type, TupleType):
         for k, item in enumerate(type.items):
