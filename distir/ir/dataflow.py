@@ -5,24 +5,50 @@ A function never changes, and several passes over it ask in turn: the chains of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Generic, TypeVar
 
 from distir.ir.core import DISCARD, Function, names, operands, results
 
-KEPT = 1 << 10
-"""Of how many functions at most the chains are kept."""
+T = TypeVar("T")
+
+KEPT = 1 << 17
+"""The chains of functions are kept that have so many statements together: an entry function may have as many alone."""
 
 
-@lru_cache(maxsize=KEPT)
-def definitions(function: Function) -> Mapping[str, int]:
-    """By value: the index of the statement that defines it. Parameters have none."""
+class _Kept(Generic[T]):
+    """What is found of the functions last asked for, `KEPT` statements together, but for the last of them."""
+
+    def __init__(self, find: Callable[[Function], T]) -> None:
+        self._find = find
+        self._known: OrderedDict[Function, T] = OrderedDict()
+        self._length = 0
+        self._lock = Lock()
+
+    def __call__(self, function: Function) -> T:
+        """What is found of a function, now or earlier."""
+        with self._lock:
+            if function in self._known:
+                self._known.move_to_end(function)
+                return self._known[function]
+        found = self._find(function)
+        with self._lock:
+            if function not in self._known:
+                self._known[function] = found
+                self._length += len(function.body)
+            while self._length > KEPT and len(self._known) > 1:
+                oldest, _ = self._known.popitem(last=False)
+                self._length -= len(oldest.body)
+        return found
+
+
+def _definitions(function: Function) -> Mapping[str, int]:
     return {name: index for index, s in enumerate(function.body) for name in results(s) if name != DISCARD}
 
 
-@lru_cache(maxsize=KEPT)
-def uses(function: Function) -> Mapping[str, Sequence[int]]:
-    """By value: the indices of the statements that use it, each once, in order; the `return` included."""
+def _uses(function: Function) -> Mapping[str, Sequence[int]]:
     found: dict[str, list[int]] = {}
     for index, statement in enumerate(function.body):
         for arg in operands(statement):
@@ -32,3 +58,10 @@ def uses(function: Function) -> Mapping[str, Sequence[int]]:
                     if not users or users[-1] != index:
                         users.append(index)
     return found
+
+
+definitions = _Kept(_definitions)
+"""By value of a function: the index of the statement that defines it. Parameters have none."""
+
+uses = _Kept(_uses)
+"""By value of a function: the indices of the statements that use it, each once, in order; the `return` included."""
