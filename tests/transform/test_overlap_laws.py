@@ -135,6 +135,20 @@ def test_what_is_prefetched_beyond_need_takes_memory_alone():
     assert peaks[-1] > peaks[1]
 
 
+@pytest.mark.parametrize("steps", ["dp=4 zero=3 partition=split", "dtp=2,1,2 microbatches=4 zero=3 partition=split"])
+def test_of_weights_in_one_message_one_waits_on_each_device(steps):
+    module = transform(trained(DECODER, steps), "overlap=weights")
+    several = 0
+    for function in module:
+        made = {name: s for s in function.body for name in results(s)}
+        for gather in (s for s in function.body if isinstance(s, Apply) and s.op == "MPIAllgather" and s.stream):
+            for part in gather.args:
+                packed = made[part].args if part in made and made[part].op == "MakeTuple" else (part,)
+                several += len(packed) > 1
+                assert sum(name in made and made[name].op == "After" for name in packed) <= 1
+    assert several
+
+
 @pytest.mark.each_once
 @pytest.mark.parametrize("layout", ["dtp=2,1,1", "dtp=2,2,1", "dtp=2,1,2"])
 @pytest.mark.parametrize("stage", [2, 3])

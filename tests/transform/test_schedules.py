@@ -1,16 +1,21 @@
 """Laws of the schedules: as they are, and as pipelines that are simulated on a machine with free links."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_samples import forget, merged, messages, orders, register, simulated, span, spending, without_blocking
 from thorough import most_examples
 
+from distir.models import gpt2
 from distir.transform import transform
 from distir.transform.pipeline.filling import filled_orders
-from distir.transform.pipeline.order import Message, makespan, merge
+from distir.transform.pipeline.order import Message, least_span, makespan, merge
 from distir.transform.pipeline.passes import Pass, Task, forward_only, in_flight, stage_devices
+from distir.transform.pipeline.prepared import Prepared
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule
+from distir.transform.pipeline.step import pipeline_of
 from distir.transform.pipeline.validation import ScheduleError
 
 F, B, W = Pass.FORWARD, Pass.BACKWARD, Pass.WEIGHT
@@ -374,3 +379,28 @@ def test_memory_of_1f1b_does_not_grow_with_the_microbatches():
     assert [b - a for a, b in zip(first, second, strict=True)] == [8 * kept] * 2
     on_2, on_3 = peaks("1f1b", 8)
     assert on_2 - on_3 == kept, "one microbatch more in flight on the device before"
+
+
+@settings(max_examples=most_examples(100), deadline=None)
+@given(orders(), st.data())
+def test_no_order_with_its_messages_takes_less_than_is_foretold(given, data):
+    devices, _, _, order = given
+    lengths = {kind: float(data.draw(st.integers(1, 9))) for kind in Pass}
+    homes, sent = {t: d for d, tasks in enumerate(order) for t in tasks}, messages(order, devices)
+
+    def took(task):
+        return lengths[task.kind]
+
+    assert least_span(order, sent, took) <= makespan(merge(order, sent, took), homes.__getitem__, took, devices)
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), [("zb-h1", 1), ("zb-v", 2)])
+def test_a_pipeline_is_the_same_if_passes_are_timed_in_it_and_every_order_is_played(monkeypatch, schedule, virtual):
+    """Passes are timed by themselves, and orders that cannot be shorter are left out: neither changes the program."""
+    training = transform(gpt2(5, 32, 4, 16, vocabulary=4000, positions=16), "grad", "optimizer=adam")
+    made = pipeline_of(training, 2, 8, schedule, virtual, "uniform", "dgx-a100")
+    assert made._each_once is not None
+    assert len(set(made._exact.values())) > 3
+    monkeypatch.setattr(Prepared, "_each_once", None)
+    monkeypatch.setattr(Prepared, "_least_span", lambda *_: 0.0)
+    assert replace(made).written == made.written

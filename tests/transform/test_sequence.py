@@ -4,10 +4,13 @@ import pytest
 from sharding_samples import VIT, assert_same, llama, small_gpt2, statements
 
 import distir
+from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.models import gpt2
 from distir.simulate import simulate
 from distir.transform import difference, transform
+from distir.transform.sharding.batch import BatchPlaces, tokens
+from distir.transform.sharding.flow import Flow
 
 LAYERS, BATCH, SEQUENCE, WIDTH = 2, 4, 6, 12
 ACTIVATION = BATCH * SEQUENCE * WIDTH * 8
@@ -43,6 +46,17 @@ CHAINS = [
     "pp=2 microbatches=2 schedule=zb-h1 tp=2 sequence=true",
     "checkpoint tp=2 sequence=true",
 ]
+
+
+@pytest.mark.parametrize("steps", ["", "checkpoint", "pp=2 microbatches=4 schedule=zb-v", "dp=2 zero=3"])
+def test_a_named_batch_is_found_where_it_is_without_looking_at_known_sizes(steps):
+    module = transform(gpt2(4, WIDTH, 4, SEQUENCE, vocabulary=13, positions=7), "grad", "optimizer=adam", *steps.split())
+    analysis, entry = check(module), module.entry()
+    every = BatchPlaces(analysis, Flow(analysis.domain, likeliest=True))
+    seeds = [(p.name, (), p.roles["batch"]) for p in entry.params if "batch" in p.roles]
+    every.follow(entry, tuple(p.type for p in entry.params), seeds)
+    assert tokens(analysis, entry) == every.places
+    assert any(every.places.values())
 
 
 @pytest.mark.parametrize("chain", CHAINS)

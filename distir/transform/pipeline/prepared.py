@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
-from distir.ir import Function, Module, TensorType, types
+from distir.ir import Dense, Function, Literal, Module, TensorType, types
 from distir.ir.builder import FunctionBuilder
 from distir.ops import Value
 from distir.transform.counting import percent
@@ -91,13 +91,17 @@ class Prepared:
     def _each_once(self) -> Module | None:
         """A program that calls each pass once, to time it; None where passes take what may be sizes from the host."""
         reading, passes = self.placement.reading, self.placement.passes
-        taken = {name for outlined in passes.values() for name in outlined.takes}
-        if any(reading.is_host(name) and not _is_of_floats(reading.part(name)) for name in taken):
-            return None
         type_of, main = types_of_parts(reading), FunctionBuilder(reading.entry.name)
         for (stage, _), outlined in passes.items():
-            device = self.placement.device(stage)
-            given = [main.param(name, types.on_device(type_of(name), device)) for name in outlined.takes]
+            given: list[str | Literal] = []
+            for name in outlined.takes:
+                value = reading.part(name)
+                if isinstance(value, Dense):
+                    given.append(Literal(value))
+                elif reading.is_host(name) and not _is_of_floats(value):
+                    return None
+                else:
+                    given.append(main.param(name, types.on_device(type_of(name), self.placement.device(stage))))
             main.call(outlined.function.name, *given, results=len(outlined.gives))
         return Module([*self.functions, main.returns()])
 
