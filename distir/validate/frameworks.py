@@ -91,12 +91,15 @@ class Framework:
     """Its kernels where a run says that it is compiled."""
     fused_norm: bool = True
     fused_rotary: bool = True
+    fused_gates: bool = False
+    """Whether its fused kernel of a gate and its activation saves the products alone, and recomputes the rest."""
     attention: Attention = "flash"
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
     gradients_beside_fp8: Literal["auto", "fp32", "bf16"] | None = None
     """The same in runs in 8-bit floats, where that is different."""
-    recompute: Literal["none", "selective", "full"] = "none"
+    recompute: str = "none"
+    """`none`, `selective`, `full`, or `modules:` and names of parts of layers, as `modules:layernorm,mlp`."""
     recomputes_logits: bool = False
     """Whether `full` recomputation is of the output layer, too."""
     operators: Literal["", "products"] = ""
@@ -171,8 +174,12 @@ MEGATRON = framework(
             "Korthikanti et al., arXiv:2205.05198: fused kernels, sequence parallelism",
             "megatron/training/arguments.py: `--cp-comm-type` is p2p by default, a ring (Transformer Engine's "
             "AttnFuncWithCPAndKVP2P)",
+            "megatron/core/fusions/fused_bias_swiglu.py, used by default: what it saves is its input",
+            "megatron/core/distributed, the distributed optimizer: state of experts is sharded over the replicas of an "
+            "expert, all other state over all replicas",
             "issue: that of Megatron-DeepSpeed, below",
         ),
+        fused_gates=True,
         context="ring",
         vocabulary=128,
         issue=46e-6,
@@ -190,7 +197,8 @@ NEMO = framework(
         name="nemo",
         title="NeMo and Megatron-Bridge",
         sources=(
-            *MEGATRON.sources,
+            *MEGATRON.sources[:-1],
+            "issue: that of an eager op in the profiles; in large models the device hides it",
             "NVIDIA-NeMo/NeMo, recipes of nemo.collections.llm: distributed optimizer, sequence parallelism with tp, "
             "overlap of gradient reduction and parameter gathers, micro_batch_size=1 at long sequences",
             "NVIDIA/NeMo, scripts/performance/helpers.py: in 8-bit floats `grad_reduce_in_fp32 = False`, so that "
@@ -203,7 +211,7 @@ NEMO = framework(
         issue_of_communication=None,
         waits_for_sends=False,
         sharding="zero1",
-        overlap=("gradients", "transfers"),
+        overlap=("gradients", "weights", "transfers"),
         sequence_parallel=True,
         dropout=0.0,
         micro_batch=1,
@@ -218,11 +226,16 @@ PAXML = framework(
         name="paxml",
         title="Paxml on JAX",
         sources=(
-            "google/paxml, praxis: fully sharded weights (ici_mesh_shape), remat; compiled by XLA",
+            "google/paxml, praxis: fully sharded weights (ici_mesh_shape), compiled by XLA; with Transformer Engine's "
+            "layers (contrib/gpu/scripts_gpu/te_helper.py)",
+            "NVIDIA/dgxc-benchmarking, paxml/paxml_mod_configs.py: `SAVE_QKV_OUT_PROJ`; google/praxis, "
+            "layers/checkpoint_policy.py: queries, keys, values and the attention's output projection are saved, and "
+            "of each layer its input",
             "NVIDIA/JAX-Toolbox, rosetta/docs/GPU_performance.md: XLA's latency-hiding scheduler, with asynchronous "
             "all-gathers and reduce-scatters",
         ),
         kernels="fused",
+        recompute="modules:layernorm,context,mlp",
         sharding="zero3",
         overlap=("weights", "gradients"),
     )

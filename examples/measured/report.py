@@ -76,13 +76,23 @@ CAUSES = """## What does not fit, and why
   they are not; steps take longer than predicted even so.
 - **Megatron's small models wait for the host.** What an op of a fused program takes there is 46 µs, a figure that is
   chosen among five by all 23 rows of vTrain on one node, so that those rows are no test of it. It includes several
-  launches, and dropout.
+  launches, and dropout. Hosts differ, and no column says which one a run has: with the same layouts, steps take 1.4
+  times as long as predicted on nodes of H100 (median), 2.1 times on those of A100, 1.9 times on two of GB200. Tests
+  on one node of four GB200 take 5 to 20 times as long as predicted, and one run takes 4.8 s where others of the same
+  layout take 0.2 to 0.4 s (megatron_golden:468): no op of the programs explains that.
 - **Memory of Megatron's tests with a fused cross entropy** (megatron_golden:342 to 344) is a third more than predicted:
   no column says so.
 - **Qwen3 30B-A3B.** Of two releases with the same layout, one takes 1.8 times as long as the other, and no column says
-  which dispatcher either has. Here the optimizer state of what is not an expert is cut over the replicas of an expert
-  alone, not over all: its memory is too high.
-- **Paxml's memory** is too high by far: it keeps few activations (`SAVE_QKV_OUT_PROJ`).
+  which dispatcher either has. Megatron-Bridge's scripts name HybridEP for the newest ones, which sends a token once to
+  each node, whatever experts it has there; here every copy is sent. Experts in one node are predicted a third too fast
+  (megatron_bridge:191), those over two nodes, with each copy over the network, an eighth too slow (50, 101, 147). A
+  layer of a microbatch takes 9.4 to 9.7 ms in both, and on eight B200, by the same page, 8.8 to 9.2: it hardly depends
+  on the GPU or the network, so it waits for the host, which issues kernels of each expert, and waits for the device to
+  know how many tokens each has. The program has 62 ops for it, of which the host issues one in 20 µs. Its experts'
+  products are in 16 bits here, in 8 there.
+- **Ranks of layouts in NVIDIA's tables** (dgxc). Layouts of equal work on equally many GPUs are of GPT-3 175B alone,
+  with 12 and with 6 virtual stages of a device, in tables of three releases. The newest one, with 6, has the times of
+  the one before it, with 12, digit for digit: what is ranked are releases, and one of them may name the wrong stages.
 - **B200's attention** is estimated: forward cuDNN's best of a paper, backward by how much its shared memory moves. On
   two and four GPUs, at short sequences, steps take 10 % longer than predicted.
 - **torchtitan with context parallelism on 4 and 8 devices** is predicted 30 % too fast, on 2 devices 5 %: what is
