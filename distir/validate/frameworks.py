@@ -45,7 +45,9 @@ class HeldMemory:
     which the gradients of all weights lie, from the start of training on. `copies_tied`: whether the last stage of a
     pipeline holds a tied embedding of its own, with its gradients and its optimizer state. `workspace`: of libraries,
     as far as the allocator counts it, before Hopper and since. `copied_outputs`: the profiles of GPUs on which the
-    output of attention is copied, so that its kernel and the layer behind it save one each. `fragmentation`: what the
+    output of attention is copied, so that its kernel and the layer behind it save one each. `weighed_experts`: whether
+    what experts give is weighed between their products, so that it is not saved for the weights' gradients, as it is in
+    the program. `fragmentation`: what the
     allocator takes of the device and does not use, as a share of tensors. `kept_logits`: of how many microbatches the
     logits are held, as the last layer gives them, beside those that the program has.
     """
@@ -56,6 +58,7 @@ class HeldMemory:
     copies_tied: bool = False
     workspace: tuple[int, int] = (0, 0)
     copied_outputs: tuple[str, ...] = ()
+    weighed_experts: bool = False
     fragmentation: float = 0.0
     kept_logits: int = 0
 
@@ -148,6 +151,7 @@ MEGATRONS_MEMORY: Final = HeldMemory(
     copies_tied=True,
     workspace=(68 << 20, 96 << 20),
     copied_outputs=("a100_40gb", "a100_80gb", "b200", "gb200", "b300", "gb300"),
+    weighed_experts=True,
 )
 """Megatron Core with Transformer Engine.
 
@@ -155,7 +159,8 @@ NVIDIA/Megatron-LM, megatron/training/global_vars.py: rank world_size - 1 writes
 `mem-max-allocated-bytes` is the peak of what torch has allocated. core/distributed/param_and_grad_buffer.py: buffers of
 gradients, in fp32, are allocated with the model. core/tensor_parallel/cross_entropy.py: the logits as fp32, in whose
 place probabilities and gradients are written. core/models/common/language_module: the last stage shares the embedding's
-values, not its memory.
+values, not its memory. core/transformer/moe/experts.py, `TEGroupedMLP`, since 0.12: the probabilities of routing are
+factors of the activation, before the second product.
 
 NVIDIA/TransformerEngine, cpp_extensions/gemm.py: a workspace for products of 32 MiB since Hopper, of 4 MiB before; and
 torch's (aten/src/ATen/cuda/CublasHandlePool.cpp), one for each thread, so another one for the backward pass, of 32 MiB

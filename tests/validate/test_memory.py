@@ -118,3 +118,13 @@ def test_a_gate_that_is_fused_with_its_activation_saves_its_products_alone():
     fused, whole = (parts_by_device(p, simulation_of(p))[1].activations for p in (program, apart))
     waiting = one.layers - 1  # of the last one, nothing waits
     assert whole - fused >= waiting * 2 * one.micro_batch * one.seq * one.ffn
+
+
+def test_what_experts_give_is_not_saved_where_they_weigh_it_before_their_second_product():
+    one = replace(run(framework="nemo", tp=1, dp=4, seq=1024, micro_batch=2, global_batch=8), experts=4, top_k=2, ep=4)
+    program = plan_of(replace(one, expert_ffn=512))
+    simulation = simulation_of(program)
+    other = replace(program, memory=replace(program.memory, weighed_experts=False))
+    inside, after = (parts_by_device(p, simulation)[1].activations for p in (program, other))
+    rows = 2 * one.micro_batch * one.seq  # each token has two experts
+    assert after - inside == pytest.approx(one.layers * 2 * rows * one.hidden, rel=0.3)
