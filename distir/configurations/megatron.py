@@ -21,7 +21,7 @@ from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.models.published import GPT3, LLAMA2
 from distir.models.rotary import Rotary
-from distir.transform.checkpoint.modules import MODULES
+from distir.transform.checkpoint.modules import MEGATRONS
 
 VERSION: Final = "core 0.16"
 
@@ -406,9 +406,9 @@ def _recomputation(options: Options, model: Decoder | None) -> str:
     layers, modules = options.optional("recompute_num_layers"), options.get("recompute_modules")
     named = as_list(modules) or str(modules or "core_attn").replace(",", " ").split()
     for name in named:
-        if name not in MODULES:
-            near = nearest(str(name), MODULES)
-            hint = f"did you mean `{near}`?" if near else f"there are {', '.join(MODULES)}"
+        if name not in MEGATRONS:
+            near = nearest(str(name), MEGATRONS)
+            hint = f"did you mean `{near}`?" if near else f"there are {', '.join(MEGATRONS)}"
             raise options.wrong(options.line("recompute_modules"), f"there is no module `{name}` to recompute", hint)
     if what == "selective":
         missing = [name for name in named if model is not None and not _has_module(model, str(name))]
@@ -471,7 +471,10 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
         method = "block" if layers else "uniform"
         found |= {"recompute_granularity": "full", "recompute_method": method, "recompute_num_layers": int(layers or 1)}
     elif what == "modules":
-        found |= {"recompute_granularity": "selective", "recompute_modules": layers.split(",")}
+        known = [name for name in layers.split(",") if name in MEGATRONS]
+        found |= {"recompute_granularity": "selective", "recompute_modules": known} if known else {}
+        if others := [name for name in layers.split(",") if name not in (*MEGATRONS, "gates")]:
+            lost.append(f"recomputation of {', '.join(others)}: Megatron-LM has no such module")
     elif what in ("selective", "products"):
         lost.append(f"recomputation `{what}`: Megatron-LM has it by module, `--recompute-modules`")
     found |= {"bf16": True} if job.precision in ("bf16", "fp8") else {"fp16": True} if job.precision == "fp16" else {}

@@ -45,7 +45,9 @@ class HeldMemory:
     which the gradients of all weights lie, from the start of training on. `copies_tied`: whether the last stage of a
     pipeline holds a tied embedding of its own, with its gradients and its optimizer state. `workspace`: of libraries,
     as far as the allocator counts it, before Hopper and since. `copied_outputs`: the profiles of GPUs on which the
-    output of attention is copied, so that its kernel and the layer behind it save one each. `fragmentation`: what the
+    output of attention is copied, so that its kernel and the layer behind it save one each. `weighed_experts`: whether
+    what experts give is weighed between their products, so that it is not saved for the weights' gradients, as it is in
+    the program. `fragmentation`: what the
     allocator takes of the device and does not use, as a share of tensors. `kept_logits`: of how many microbatches the
     logits are held, as the last layer gives them, beside those that the program has.
     """
@@ -56,6 +58,7 @@ class HeldMemory:
     copies_tied: bool = False
     workspace: tuple[int, int] = (0, 0)
     copied_outputs: tuple[str, ...] = ()
+    weighed_experts: bool = False
     fragmentation: float = 0.0
     kept_logits: int = 0
 
@@ -91,12 +94,15 @@ class Framework:
     """Its kernels where a run says that it is compiled."""
     fused_norm: bool = True
     fused_rotary: bool = True
+    fused_gates: bool = False
+    """Whether its fused kernel of a gate and its activation saves the products alone, and recomputes the rest."""
     attention: Attention = "flash"
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
     gradients_beside_fp8: Literal["auto", "fp32", "bf16"] | None = None
     """The same in runs in 8-bit floats, where that is different."""
-    recompute: Literal["none", "selective", "full"] = "none"
+    recompute: str = "none"
+    """`none`, `selective`, `full`, or `modules:` and names of parts of layers, as `modules:layernorm,mlp`."""
     recomputes_logits: bool = False
     """Whether `full` recomputation is of the output layer, too."""
     operators: Literal["", "products"] = ""
@@ -145,6 +151,7 @@ MEGATRONS_MEMORY: Final = HeldMemory(
     copies_tied=True,
     workspace=(68 << 20, 96 << 20),
     copied_outputs=("a100_40gb", "a100_80gb", "b200", "gb200", "b300", "gb300"),
+    weighed_experts=True,
 )
 """Megatron Core with Transformer Engine.
 
@@ -152,7 +159,8 @@ NVIDIA/Megatron-LM, megatron/training/global_vars.py: rank world_size - 1 writes
 `mem-max-allocated-bytes` is the peak of what torch has allocated. core/distributed/param_and_grad_buffer.py: buffers of
 gradients, in fp32, are allocated with the model. core/tensor_parallel/cross_entropy.py: the logits as fp32, in whose
 place probabilities and gradients are written. core/models/common/language_module: the last stage shares the embedding's
-values, not its memory.
+values, not its memory. core/transformer/moe/experts.py, `TEGroupedMLP`, since 0.12: the probabilities of routing are
+factors of the activation, before the second product.
 
 NVIDIA/TransformerEngine, cpp_extensions/gemm.py: a workspace for products of 32 MiB since Hopper, of 4 MiB before; and
 torch's (aten/src/ATen/cuda/CublasHandlePool.cpp), one for each thread, so another one for the backward pass, of 32 MiB
@@ -171,8 +179,12 @@ MEGATRON = framework(
             "Korthikanti et al., arXiv:2205.05198: fused kernels, sequence parallelism",
             "megatron/training/arguments.py: `--cp-comm-type` is p2p by default, a ring (Transformer Engine's "
             "AttnFuncWithCPAndKVP2P)",
+            "megatron/core/fusions/fused_bias_swiglu.py, used by default: what it saves is its input",
+            "megatron/core/distributed, the distributed optimizer: state of experts is sharded over the replicas of an "
+            "expert, all other state over all replicas",
             "issue: that of Megatron-DeepSpeed, below",
         ),
+        fused_gates=True,
         context="ring",
         vocabulary=128,
         issue=46e-6,
@@ -190,7 +202,8 @@ NEMO = framework(
         name="nemo",
         title="NeMo and Megatron-Bridge",
         sources=(
-            *MEGATRON.sources,
+            *MEGATRON.sources[:-1],
+            "issue: that of an eager op in the profiles; in large models the device hides it",
             "NVIDIA-NeMo/NeMo, recipes of nemo.collections.llm: distributed optimizer, sequence parallelism with tp, "
             "overlap of gradient reduction and parameter gathers, micro_batch_size=1 at long sequences",
             "NVIDIA/NeMo, scripts/performance/helpers.py: in 8-bit floats `grad_reduce_in_fp32 = False`, so that "
@@ -203,7 +216,7 @@ NEMO = framework(
         issue_of_communication=None,
         waits_for_sends=False,
         sharding="zero1",
-        overlap=("gradients", "transfers"),
+        overlap=("gradients", "weights", "transfers"),
         sequence_parallel=True,
         dropout=0.0,
         micro_batch=1,
@@ -218,11 +231,16 @@ PAXML = framework(
         name="paxml",
         title="Paxml on JAX",
         sources=(
-            "google/paxml, praxis: fully sharded weights (ici_mesh_shape), remat; compiled by XLA",
+            "google/paxml, praxis: fully sharded weights (ici_mesh_shape), compiled by XLA; with Transformer Engine's "
+            "layers (contrib/gpu/scripts_gpu/te_helper.py)",
+            "NVIDIA/dgxc-benchmarking, paxml/paxml_mod_configs.py: `SAVE_QKV_OUT_PROJ`; google/praxis, "
+            "layers/checkpoint_policy.py: queries, keys, values and the attention's output projection are saved, and "
+            "of each layer its input",
             "NVIDIA/JAX-Toolbox, rosetta/docs/GPU_performance.md: XLA's latency-hiding scheduler, with asynchronous "
             "all-gathers and reduce-scatters",
         ),
         kernels="fused",
+        recompute="modules:layernorm,context,mlp",
         sharding="zero3",
         overlap=("weights", "gradients"),
     )

@@ -103,6 +103,8 @@ def _parts(
     activations = peak - weights - state - gradients + kept
     if program.gpu in use.copied_outputs:
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
+    if use.weighed_experts:
+        activations -= sum(value.nbytes for value in live if _is_weighed(value, simulation))
     if use.gradients:
         gradients, state = elements * use.gradients, state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
@@ -136,3 +138,12 @@ def _is_attended(value: Live, simulation: Simulation) -> bool:
         return False
     made = simulation.module.functions[value.function].body[value.index]
     return isinstance(made, Apply) and made.op == "Attention" and made.results[0] == value.name
+
+
+def _is_weighed(value: Live, simulation: Simulation) -> bool:
+    """Whether a value is what experts give, which is summed with weights."""
+    if value.index is None:
+        return False
+    body = simulation.module.functions[value.function].body
+    sums = (s for s in body if isinstance(s, Apply) and s.op == "Unpermute" and len(s.args) > 2)
+    return any(s.args[0] == value.name for s in sums)

@@ -301,6 +301,24 @@ def sharding_words(sharding: str) -> list[str]:
     return [f"zero={stage}", "partition=split", *([f"shard={group}"] if group else [])] if stage else []
 
 
+def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
+    """The step `checkpoint` of a framework, with what a run says in the place of defaults, if anything is recomputed.
+
+    `gated`: whether feed-forward layers have gates.
+    """
+    what, _, layers = chosen.recompute.partition(":")
+    parts = layers.split(",") if what == "modules" else []
+    fuses_gates = gated and chosen.fused_gates and chosen.kernels == "fused"
+    if fuses_gates and what in ("none", "modules") and "mlp" not in parts:
+        parts.append("gates")
+    if parts:
+        return ["checkpoint=selective", f"modules={','.join(parts)}"]
+    if what == "none":
+        return []
+    found = chosen.operators if what == "selective" and chosen.operators else what
+    return [f"checkpoint={found}", *([f"layers={layers}"] if layers else [])]
+
+
 def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: Decoder | None = None) -> RunProgram:
     """The program of a run. `conditions`: in the place of those that follow from its framework.
 
@@ -349,13 +367,10 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
-    if chosen.recompute != "none":
-        what, _, layers = chosen.recompute.partition(":")
-        by_operator = what == "selective" and chosen.operators
-        by_name = ["checkpoint=selective", f"modules={layers}"] if what == "modules" else []
-        training += by_name or [f"checkpoint={by_operator or what}", *([f"layers={layers}"] if layers else [])]
+    training += recomputation_words(chosen, run.mlp == "swiglu")
     virtual = run.virtual or 1
-    steps = [f"dtp={run.dp // experts},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
+    steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
+    steps += [f"experts={experts}", f"skew={chosen.skew:g}"] if experts > 1 else []
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
         steps += schedule_words(run, virtual, profile)
@@ -363,8 +378,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     gathers = chosen.loss == "gathered" and (run.tp == 1 or context == 1)
     steps += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
-    steps += [f"ep={experts}", f"skew={chosen.skew:g}", "representative=true"] if experts > 1 else []
-    if run.dp // experts * context > 1:
+    if run.dp * context > 1:
         steps += sharding_words(chosen.sharding)
         steps += ["sums=float32"] if chosen.float32_sums and chosen.sharding == "zero1" else []
     steps += [f"decompose={LOSS}"] if gathers else []

@@ -66,7 +66,9 @@ CAUSES = """## What does not fit, and why
   bytes for each score, or each logit, agrees with all of these runs and with those of the same kernels that fit: with
   two shards and a microbatch of 8 a device has as many scores as with one shard and a microbatch of 4, which fits. Nor
   is it the allocator's blocks: laid out as PyTorch's caching allocator does (best fit, split, joined with free
-  neighbours), what these programs allocate takes 2 to 10 GB more than their tensors, and 31 GB are missing.
+  neighbours), what these programs allocate takes 2 to 10 GB more than their tensors, and 31 GB are missing. The public
+  code is a later version, and would hold less, not more: its RMS norm is computed in 16 bits, and here in Float32,
+  which is up to 13 GB without recomputation.
 - **LLaMA 13B, recomputation.** With tensor parallelism, Aleph Alpha's code gathers the logits once more, too, when it
   recomputes the output layer; here only the product is done again. That is 0.2 % of a step.
 - **Runs at the limit of memory** take 10 to 18 % longer than predicted, those of the same table with more memory left
@@ -76,13 +78,29 @@ CAUSES = """## What does not fit, and why
   they are not; steps take longer than predicted even so.
 - **Megatron's small models wait for the host.** What an op of a fused program takes there is 46 µs, a figure that is
   chosen among five by all 23 rows of vTrain on one node, so that those rows are no test of it. It includes several
-  launches, and dropout.
+  launches, and dropout. What the tests do besides is not in the program: they log the norm of weights and the zeros of
+  gradients, each weight by ops of its own (`--log-params-norm`, `--log-num-zeros-in-grad`), and add gradients of
+  microbatches by ops of their own (`--no-gradient-accumulation-fusion`). Hosts differ, and no column says which one a
+  run has: with the same layouts, steps take 1.4 times as long as predicted on nodes of H100 (median), 2.1 times on
+  those of A100, 1.9 times on two of GB200. Tests on one node of four GB200 take 5 to 20 times as long as predicted, and
+  one run takes 4.8 s where others of the same layout take 0.2 to 0.4 s (megatron_golden:468): no op of the programs
+  explains that.
 - **Memory of Megatron's tests with a fused cross entropy** (megatron_golden:342 to 344) is a third more than predicted:
   no column says so.
 - **Qwen3 30B-A3B.** Of two releases with the same layout, one takes 1.8 times as long as the other, and no column says
-  which dispatcher either has. Here the optimizer state of what is not an expert is cut over the replicas of an expert
-  alone, not over all: its memory is too high.
-- **Paxml's memory** is too high by far: it keeps few activations (`SAVE_QKV_OUT_PROJ`).
+  which dispatcher either has. Megatron-Bridge's scripts name HybridEP for the newest ones, which sends a token once to
+  each node, whatever experts it has there; here every copy is sent. Experts in one node are predicted a third too fast
+  (megatron_bridge:191), those over two nodes, with each copy over the network, an eighth too slow (50, 101, 147). A
+  layer of a microbatch takes 9.4 to 9.7 ms in both, and on eight B200, by the same page, 8.8 to 9.2: it hardly depends
+  on the GPU or the network. It seems to wait for the host, which issues kernels of each expert, and waits for the
+  device to know how many tokens each has; the program has 62 ops for it, of which the host issues one in 20 µs. Its
+  experts' products are in 16 bits here, in 8 there.
+- **GPT-3 175B in the first release of NVIDIA's tables** (dgxc:65 to 74) takes 6 to 19 % longer than predicted, in the
+  second one 0 to 4 %. The first one's configuration has dropout (nemo_megatron/gpt3_175b_hydra.yaml), which no column
+  says.
+- **Ranks of layouts in NVIDIA's tables** (dgxc). Layouts of equal work on equally many GPUs are of GPT-3 175B alone,
+  with 12 and with 6 virtual stages of a device, in tables of three releases. The newest one, with 6, has the times of
+  the one before it, with 12, digit for digit: what is ranked are releases, and one of them may name the wrong stages.
 - **B200's attention** is estimated: forward cuDNN's best of a paper, backward by how much its shared memory moves. On
   two and four GPUs, at short sequences, steps take 10 % longer than predicted.
 - **torchtitan with context parallelism on 4 and 8 devices** is predicted 30 % too fast, on 2 devices 5 %: what is

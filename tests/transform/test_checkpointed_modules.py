@@ -11,6 +11,7 @@ from distir.models import PUBLISHED, named
 from distir.models.catalogue import program
 from distir.transform import transform, verify
 from distir.transform.steps import StepError
+from distir.transform.unfusing import decomposed
 
 EVERY = {
     "core_attn": {"mixed.1"},
@@ -22,11 +23,18 @@ EXPERTS = {"rows", "experts_up_proj", "experts_gate_proj", "experts_down_proj", 
 ROUTED = {"gate", "weights", "experts", "places", "counts"}
 SHARED = {"up_proj", "gate_proj", "active_1", "inner_1"}
 CASES = {
-    "llama3-8b": {"core_attn": {"mixed.1"}, "layernorm": EVERY["layernorm"], "mlp": DENSE},
+    "llama3-8b": {
+        "core_attn": {"mixed.1"},
+        "layernorm": EVERY["layernorm"],
+        "mlp": DENSE,
+        "context": {"mixed", "mixed.1"},
+        "gates": {"active"},
+    },
     "deepseek-v3": {
         **EVERY,
         "moe": EXPERTS | ROUTED | SHARED,
         "moe_act": {"active", "inner"},
+        "gates": {"active", "active_1"},
         "shared_experts": SHARED,
         "moe_act,shared_experts": SHARED | {"active", "inner"},
     },
@@ -62,10 +70,18 @@ def test_what_a_part_saves_is_recomputed(name):
 
 
 @pytest.mark.parametrize("chain", ["", "dp=2", "tp=2", "pp=2 microbatches=2"])
-def test_a_step_with_it_gives_the_same(chain):
+@pytest.mark.parametrize("modules", ["core_attn,layernorm,mlp", "context,gates"])
+def test_a_step_with_it_gives_the_same(modules, chain):
     step = transform(llama(), "grad", "loss=cross_entropy")
-    found = transform(step, "checkpoint=selective", "modules=core_attn,layernorm,mlp", *chain.split())
+    found = transform(step, "checkpoint=selective", f"modules={modules}", *chain.split())
     assert verify(step, found).equal
+
+
+def test_attention_that_is_written_out_is_recomputed_with_its_result():
+    step = transform(decomposed(llama(), "Attention"), "grad", "loss=cross_entropy")
+    scores, whole = (saved(transform(step, "checkpoint=selective", f"modules={m}")) for m in ("core_attn", "context"))
+    assert len(scores - whole) == 1
+    assert not whole - scores
 
 
 def test_copies_in_8_bit_floats_are_recomputed_with_what_they_are_of():

@@ -99,3 +99,32 @@ def test_logits_that_a_framework_keeps_are_on_the_last_stage():
     simulation = simulation_of(program)
     parts, without = (parts_by_device(p, simulation) for p in (program, replace(program, kept=0)))
     assert [parts[d].tensors - without[d].tensors for d in sorted(parts)] == [0, 2 * logits]
+
+
+def test_state_of_experts_alone_is_not_sharded_over_those_who_share_them():
+    one = replace(run(framework="nemo", tp=1, dp=4), position="rope", experts=4, top_k=2, expert_ffn=512, ep=4)
+    (found,) = parts(replace(one, sharding="zero1")).values()
+    (whole,) = parts(replace(one, sharding="zero0")).values()
+    state = 12 * one.layers * 2 * one.hidden * 512  # each device has one expert of each layer
+    assert found.optimizer - state == pytest.approx((whole.optimizer - state) / 4, rel=0.01)
+
+
+def test_a_gate_that_is_fused_with_its_activation_saves_its_products_alone():
+    one = replace(run(framework="nemo", tp=1, dp=1, gpus=1, seq=1024, micro_batch=4, global_batch=4), mlp="swiglu")
+    program = plan_of(one)
+    *rest, _, modules = program.step.training
+    assert modules == "modules=gates"
+    apart = replace(program, step=replace(program.step, training=tuple(rest)))
+    fused, whole = (parts_by_device(p, simulation_of(p))[1].activations for p in (program, apart))
+    waiting = one.layers - 1  # of the last one, nothing waits
+    assert whole - fused >= waiting * 2 * one.micro_batch * one.seq * one.ffn
+
+
+def test_what_experts_give_is_not_saved_where_they_weigh_it_before_their_second_product():
+    one = replace(run(framework="nemo", tp=1, dp=4, seq=1024, micro_batch=2, global_batch=8), experts=4, top_k=2, ep=4)
+    program = plan_of(replace(one, expert_ffn=512))
+    simulation = simulation_of(program)
+    other = replace(program, memory=replace(program.memory, weighed_experts=False))
+    inside, after = (parts_by_device(p, simulation)[1].activations for p in (program, other))
+    rows = 2 * one.micro_batch * one.seq  # each token has two experts
+    assert after - inside == pytest.approx(one.layers * 2 * rows * one.hidden, rel=0.3)

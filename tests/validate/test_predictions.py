@@ -16,7 +16,7 @@ from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import Conditions, MachineError, machine
 from distir.validate.predictions import Prediction, families, figures_of, simulated
-from distir.validate.programs import LOSS, with_logits_again, with_metrics
+from distir.validate.programs import LOSS, framework_of, recomputation_words, with_logits_again, with_metrics
 from distir.validate.runs import parse_runs
 
 
@@ -89,6 +89,31 @@ def test_parts_of_sequences_and_of_experts_are_expressed():
     whole, spread = predict(routed), predict(replace(routed, ep=2))
     assert whole.note == spread.note == ""
     assert spread.peak_memory_bytes < whole.peak_memory_bytes
+
+
+def test_those_who_share_experts_are_next_to_each_other():
+    """In a node: a slower network makes nothing slower, where stages of a pipeline alone are on several nodes."""
+    one = run(framework="nemo", tp=1, pp=2, gpus=16, dp=8, micro_batch=1, global_batch=64)
+    routed = replace(one, experts=8, top_k=2, expert_ffn=512, ep=8)
+    fast, slow = (predict(replace(routed, node_gbps=gbps)) for gbps in (1600, 16))
+    alone = [predict(replace(one, node_gbps=gbps)) for gbps in (1600, 16)]
+    assert slow.step_time_s - fast.step_time_s < 1.05 * (alone[1].step_time_s - alone[0].step_time_s)
+
+
+@pytest.mark.parametrize(
+    ("framework", "recompute", "words"),
+    [
+        ("nemo", "none", ["checkpoint=selective", "modules=gates"]),
+        ("nemo", "full", ["checkpoint=full"]),
+        ("nemo", "modules:core_attn", ["checkpoint=selective", "modules=core_attn,gates"]),
+        ("paxml", "", ["checkpoint=selective", "modules=layernorm,context,mlp"]),
+        ("torchtitan", "selective", ["checkpoint=products"]),
+        ("aleph", "none", []),
+    ],
+)
+def test_what_is_recomputed_is_what_the_run_says_and_what_fused_kernels_do(framework, recompute, words):
+    chosen = framework_of(replace(run(framework=framework), recompute=recompute))
+    assert recomputation_words(chosen, gated=True) == words
 
 
 def test_8_bit_floats_with_parts_of_sequences_find_what_is_greatest_once_in_a_step():

@@ -1,7 +1,8 @@
 """The parts of a transformer layer that can be recomputed by name, as with Megatron Core's `recompute_modules`.
 
 Parts are recognised by the ops of the layer's function, not by names. Terms and extents are those of
-`recompute_modules` in megatron/core/transformer/transformer_config.py (core 0.16).
+`recompute_modules` in megatron/core/transformer/transformer_config.py (core 0.16), but for two: `context` is a name of
+praxis (layers/checkpoint_policy.py), and `gates` what hand-fused kernels recompute.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from distir.transform.steps import StepError
 NORMS: Final = ("LayerNormalization", "RMSNormalization")
 RAGGED: Final = ("RaggedMatMul", "GroupedMatMul")
 DENSE: Final = ("MatMul", "Gemm", "ScaledMatMul")
+LAYOUTS: Final = ("Transpose", "Reshape", "Flatten")
+ACTIVATIONS: Final = ("Swish", "Gelu", "Sigmoid", "Relu")
 
 
 def attention(function: Function, state: State) -> set[str]:
@@ -27,6 +30,26 @@ def attention(function: Function, state: State) -> set[str]:
         if statement.op == "Attention":
             found.update(statement.results[1:])
     return found
+
+
+def context(function: Function, state: State) -> set[str]:
+    """The attention core with its result in all layouts, so that queries, keys and values alone are saved."""
+    found, given = set(attention_core(function, state)), set[str]()
+    for statement in _applies(function):
+        mixes = statement.op == "Attention" or (statement.op in DENSE and statement.args[0] in found)
+        if mixes or (statement.op in LAYOUTS and statement.args[0] in given):
+            given.update(statement.results)
+    return found | given
+
+
+def gates(function: Function, state: State) -> set[str]:
+    """Of gated feed-forward layers, experts too: the gate's activation, which is multiplied with another product.
+
+    Kernels that compute both save the products alone: NVIDIA/Megatron-LM, core/fusions/fused_bias_swiglu.py.
+    """
+    taken = {name for s in _applies(function) if s.op == "Mul" for name in names(s.args)}
+    params = {p.name for p in function.params}
+    return {s.results[0] for s in _applies(function) if s.op in ACTIVATIONS and s.results[0] in taken - params}
 
 
 def norms(function: Function, state: State) -> set[str]:
@@ -71,7 +94,7 @@ def latents(function: Function, state: State) -> set[str]:
     return _following(function, made, lambda s: not isinstance(s, Apply) or s.op == "Attention" or _is_core(s, params))
 
 
-MODULES: Final[Mapping[str, Callable[[Function, State], set[str]]]] = {
+MEGATRONS: Final[Mapping[str, Callable[[Function, State], set[str]]]] = {
     "core_attn": attention,
     "layernorm": norms,
     "mlp": dense,
@@ -80,7 +103,10 @@ MODULES: Final[Mapping[str, Callable[[Function, State], set[str]]]] = {
     "moe_act": activations,
     "mla_up_proj": latents,
 }
-"""By name: finds the values of a layer's function to recompute."""
+"""By the name that Megatron Core has for it: finds the values of a layer's function to recompute."""
+
+MODULES: Final = {**MEGATRONS, "context": context, "gates": gates}
+"""By name, the same of all parts."""
 
 
 def modules_of(text: str) -> tuple[str, ...]:

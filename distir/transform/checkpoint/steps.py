@@ -53,6 +53,8 @@ def checkpoint(
     `core_attn` (attention that is one op runs again, too), `layernorm` (normalised inputs of attention and feed-forward
     layers), `mlp` (dense feed-forward layers), `moe` (layers of experts), `shared_experts`, `moe_act` (activation
     functions of experts), `mla_up_proj` (of multi-head latent attention, from latents to queries, keys and values).
+    And as others do: `context` (`core_attn` with attention's result), `gates` (the activation of each gate, which fused
+    kernels of SwiGLU recompute).
 
     A memory size, such as `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`: among
     sets of values of layers, those first that take the fewest seconds for each byte to compute again, in any number of
