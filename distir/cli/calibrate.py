@@ -73,6 +73,7 @@ def calibrate(
 
         distir simulate program.dir --hardware here.toml
     """
+    from distir.cli.launch import check_gpus
     from distir.cost.calibrate import computing, samples, tables
     from distir.cost.calibrate import fit as fitted
 
@@ -82,6 +83,8 @@ def calibrate(
         raise Refused("expected the file to write the profile to", "`-o here.toml`")
     limit = _checked(backend, dtypes, timeout)
     world = int(os.environ.get("WORLD_SIZE", "1")) if _under_torchrun() else devices
+    if not _under_torchrun():
+        check_gpus(backend, world)
     most = {"most": QUICK_ELEMENTS} if quick else {}
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world)) if _under_torchrun() else world
     local = local if ranks_per_node is None else _node(ranks_per_node, world)

@@ -75,6 +75,7 @@ def launch(
     with judged(program):
         refuse_beyond(inlined_sizes(program.module)[entry.name], MOST_RUN, entry.name, "ranks run")
     found = lowering.lowered(program, entry, bound)
+    check_gpus(backend, len(found.ranks))
     if backend == "gloo":  # all ranks share the memory of this machine
         sizes = {name: value for name, value in bound.items() if isinstance(value, int)}
         most = memory.allowed(max_memory)
@@ -172,14 +173,25 @@ def seconds_of(text: str, flag: str = "--timeout") -> float:
         raise Refused(f"`{flag}`: {error}", error.help) from None
 
 
-def check_torch(backend: str) -> None:
+def check_torch(backend: str, flag: str = "--backend") -> None:
     """Raises Refused for an unknown backend, and without torch."""
     from importlib.util import find_spec
 
     if backend not in ("gloo", "nccl"):
-        raise Refused(f"`--backend` expected gloo or nccl, found `{backend}`")
+        raise Refused(f"`{flag}` expected gloo or nccl, found `{backend}`")
     if find_spec("torch") is None:
         raise Refused("launching needs torch, which is not installed", "install `distir[torch]`")
+
+
+def check_gpus(backend: str, ranks: int, flag: str = "--backend") -> None:
+    """Raises Refused where NCCL would have fewer GPUs than there are ranks on this machine."""
+    from distir.lower.launching import gpus
+
+    if backend == "nccl" and (there := gpus()) < ranks:
+        raise Refused(
+            f"`{flag} nccl` needs a GPU for each of {ranks} ranks, and torch finds {there or 'none'} here",
+            f"`{flag} gloo` runs them on CPUs",
+        )
 
 
 def _run(found: Lowered, folder: Path, backend: str, timeout_s: float, words: Sequence[str]) -> dict[str, Any]:

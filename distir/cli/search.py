@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distir.cost.price import Price
-    from distir.search import Log, Row, Search, Table
+    from distir.search import Log, Row, Search, Subject, Table
     from distir.search.measuring import Measuring
     from distir.search.proving import ProofOfRow
+
+
+MOST_PER_CORE = 8
+"""Processes for each core at most."""
 
 
 @named.takes_model_options
@@ -312,7 +316,7 @@ def search(
     """
     from dataclasses import replace
 
-    from distir.cli.launch import seconds_of
+    from distir.cli.search_unused import refuse_unused
     from distir.search import SpaceError, Table
     from distir.search.log import LogError
     from distir.search.plot import PlotError
@@ -329,7 +333,8 @@ def search(
     apply = apply if fp8 is None else f"{in_fp8(fp8, SearchedOn(hardware, nodes, None, False))} {apply or ''}".strip()
     chosen_model = SearchedModel(model, of, apply)
     try:
-        _check_outputs(plot or (), export, progress)
+        _check_outputs(plot or (), export, row, progress)
+        _check_jobs(jobs, backend)
         wanted = searching.Wanted(top, _front(pareto), _tokens(tokens), _price(price), power)
         sizes = {name: integers(text, name) for name, text in asked.items() if text is not None}
         hot = trained if sustained is None else sustained
@@ -337,18 +342,21 @@ def search(
             chosen_model, SearchedOn(hardware, nodes, max_memory, hot), bind or (), "batch" in sizes or trained
         )
         count = subject.hardware.devices if devices is None else devices
+        _check_figures(wanted, subject)
         if trained and "batch" not in sizes:
             batch, why = usual_batch(subject, count)
             sizes["batch"] = (batch,)
             output.tell(f"the batch of a step is not stated: {batch}, {why}; `--global-batch N` says another")
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, passes, cp_experts, skew)
-        space = Tries(sizes, *how, fix or (), all_divisors).space(subject, count, trained)
+        tries = Tries(sizes, *how, fix or (), all_divisors)
+        space = tries.space(subject, count, trained)
+        refuse_unused(tries, space, subject)
         explained = trained if explain is None else explain
         how_long = Effort(method, budget, steps, seed, trained)
         chosen = replace(how_long.search(subject, space, jobs, backend), explain=explained)
         chosen.check()
-        how_measured = _measuring(measure_backend, measure_timeout, model) if measure else None
-        limit = seconds_of(prove_timeout, "--prove-timeout") if prove else 0.0
+        how_measured = _measuring(measure, measure_backend, measure_timeout, model, count)
+        limit = _time_out(prove_timeout, "--prove-timeout") if prove else 0.0
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
@@ -383,6 +391,8 @@ def _front(text: str | None) -> tuple[str, str] | None:
     if text is None:
         return None
     first, comma, second = (part.strip() for part in text.partition(","))
+    if first == second:
+        raise Refused(f"`--pareto` expected two different measures, found `{text}`", "such as time,memory")
     for name in (first, second):
         if name not in MEASURES or not comma:
             known = f"two of {', '.join(MEASURES)}, such as time,memory"
@@ -414,7 +424,7 @@ def _price(text: str | None) -> Price | None:
         raise Refused(f"`--price`: {error}", "such as 2.5USD/h") from None
 
 
-def _check_outputs(plots: Sequence[str], export: str | None, progress: str) -> None:
+def _check_outputs(plots: Sequence[str], export: str | None, row: int, progress: str) -> None:
     """Raises Refused, or PlotError, for what could not be written after a long search."""
     from distir.cli.configurations import known_format
     from distir.search.plot import check_suffix
@@ -423,8 +433,37 @@ def _check_outputs(plots: Sequence[str], export: str | None, progress: str) -> N
         check_suffix(path)
     if export is not None:
         known_format(export)
+    elif row != 1:
+        raise Refused(f"`--row {row}` is for `--export`, the row to write", "`--top` says how many are listed")
     if progress not in searching.PROGRESS:
         raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
+
+
+def _check_jobs(jobs: int, backend: str) -> None:
+    """Raises Refused for more processes than this machine could serve."""
+    import os
+
+    most = MOST_PER_CORE * (os.cpu_count() or 1)
+    if backend == "processes" and jobs > most:
+        raise Refused(f"`--jobs` expected {most} processes at most, {MOST_PER_CORE} for each core, found {jobs}")
+
+
+def _check_figures(wanted: searching.Wanted, subject: Subject) -> None:
+    """Raises Refused for figures that no row would have."""
+    per_token = {"--tokens": wanted.tokens, "--price": wanted.price, "--power": wanted.power}
+    if stated := [flag for flag, value in per_token.items() if value is not None]:
+        sizes = (1, None)  # of any batch size, or that which the program fixes
+        if all(subject.tokens(size) is None for size in sizes):
+            raise Refused(
+                f"`{stated[0]}` is for programs whose inputs are tokens, and those of `@{subject.entry.name}` are not",
+                f"leave out `{stated[0]}`",
+            )
+    priced = any(kind.price is not None for kind in subject.hardware.kinds.distinct)
+    if "cost" in (wanted.front or ()) and not priced:
+        raise Refused(
+            f"`--pareto`: no price of `{subject.hardware.name}` is known, to compare costs",
+            "state `price` in a profile that extends it, or compare by time",
+        )
 
 
 @contextmanager
@@ -497,23 +536,33 @@ def _found(chosen: Search, log: Log | None, progress: str) -> list[Row]:
     return found
 
 
-def _measuring(backend: str, timeout: str, model: str) -> Measuring:
-    """How rows are run here. Raises Refused where none can be."""
-    from importlib.util import find_spec
-
+def _measuring(count: int, backend: str, timeout: str, model: str, devices: int) -> Measuring | None:
+    """How `count` rows are run here; None if none are to be. Raises Refused where none can be."""
     from distir.cli import memory
-    from distir.cli.launch import seconds_of
+    from distir.cli.launch import check_gpus, check_torch
     from distir.cli.programs import folder_of
     from distir.cli.tensors import loader
     from distir.search.measuring import Measuring
 
-    if backend not in ("gloo", "nccl"):
-        raise Refused(f"`--measure-backend` expected gloo or nccl, found `{backend}`")
-    if find_spec("torch") is None:
-        raise Refused("`--measure` needs torch, which is not installed", "install `distir[torch]`")
-    limit = seconds_of(timeout, "--measure-timeout")
+    if not count:
+        if backend != "gloo":
+            raise Refused(f"`--measure-backend {backend}` is for `--measure N`, the number of rows to run")
+        return None
+    check_torch(backend, "--measure-backend")
+    check_gpus(backend, devices, "--measure-backend")
+    limit = _time_out(timeout, "--measure-timeout")
     most = memory.available_bytes() if backend == "gloo" else None  # all ranks share the memory of this machine
     return Measuring(backend, timeout_s=limit, load=loader(folder_of(model)), most_bytes=most)
+
+
+def _time_out(text: str, flag: str) -> float:
+    """Seconds. Raises Refused."""
+    from distir.cli.launch import seconds_of
+
+    limit = seconds_of(text, flag)
+    if not limit:
+        raise Refused(f"`{flag}` expected more than no time, found `{text}`", "such as 10min")
+    return limit
 
 
 def _measured(table: Table, chosen: Search, count: int, how: Measuring) -> Table:

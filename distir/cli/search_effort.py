@@ -43,13 +43,19 @@ class Effort(NamedTuple):
 
     def search(self, subject: Subject, space: Space, jobs: int, backend: str) -> Search:
         """The search. Without a method, of training: best first up to the usual budget, then some annealing."""
+        from distir.diagnostics import suggestion
         from distir.search import Annealing, Search, Workers
         from distir.search.bounded import usual_budget
 
         method = self.method or ("anneal" if self.trained else "grid")
         methods: dict[str, Method] = {each: each for each in METHODS}
         if method not in methods:
-            raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
+            raise Refused(
+                f"`--method` expected one of {', '.join(METHODS)}, found `{method}`", suggestion(method, METHODS)
+            )
+        for flag, value in {"--steps": self.steps, "--seed": self.seed or None}.items():
+            if value is not None and method != "anneal":
+                raise Refused(f"`{flag}` is for annealing, and the method is `{method}`", "`--method anneal`")
         usual = self.budget is None and self.trained and method == "anneal"
         budget = usual_budget(subject) if usual else self.budget
         if self.steps is None and self.method is None and budget is not None:

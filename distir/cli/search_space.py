@@ -100,7 +100,12 @@ class Tries(NamedTuple):
 
     def _held(self, usual: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         """The degrees that are restricted."""
-        held = dict(_held(text) for text in self.fix)
+        held = dict[str, tuple[int, ...]]()
+        for text in self.fix:
+            name, values = _held(text)
+            if name in held:
+                raise Refused(f"`--fix {name}=` is given twice", f"`--fix {name}=2,4` tries several")
+            held[name] = values
         for axis, flag in DEGREES.items():
             if axis in self.sizes:
                 if axis in held:
@@ -113,6 +118,8 @@ class Tries(NamedTuple):
     def _counts(self, held: dict[str, tuple[int, ...]], space: Space) -> dict[str, Any]:
         """How many microbatches are tried, or of which sizes; takes K out of what is held."""
         sizes = self.sizes
+        if "K" in held and "K" in sizes:
+            raise Refused("`--microbatches` excludes `--fix K=`", "both say what is tried")
         stated = "K" in held or sizes.keys() & {"K", "accumulate"}
         counts = held.pop("K", sizes.get("K", space.microbatches))
         accumulate = sizes.get("accumulate", (1,) if stated else space.accumulate)

@@ -80,9 +80,12 @@ def _bytes(text: str) -> int:
     from distir.cost.units import UnitError, parse_bytes
 
     try:
-        return parse_bytes(text)
+        found = parse_bytes(text)
     except UnitError as error:
         raise Refused(f"`--max-memory`: {error}", "such as 70GB") from None
+    if not found:
+        raise Refused(f"`--max-memory` expected more than nothing, found `{text}`", "such as 70GB")
+    return found
 
 
 def _subject(model: SearchedModel, bind: Any, batch_given: bool) -> tuple[Module, Config, dict[str, Constant]]:
@@ -93,6 +96,9 @@ def _subject(model: SearchedModel, bind: Any, batch_given: bool) -> tuple[Module
     if not model.name.endswith(".dir") and model.name != "-":
         from pathlib import Path
 
+        if bind:
+            sizes = "`--seq`, `--batch-size` and the like say sizes of a model"
+            raise Refused(f"`--bind` is for a program, and `{model.name}` is a model by its name", sizes)
         module = named.made(model.name, model.options, None)
         return _applied(module, model.steps), find(Path()), {}
     given = model.options.given

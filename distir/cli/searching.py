@@ -142,6 +142,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     rows = wanted.rows(table)
     best = table.best
     bound = _bound(rows, chosen, wanted)
+    least = chosen.least_memory(table.rows) if best is None else None
     return {
         "model": chosen.subject.model,
         "hardware": chosen.subject.hardware.name,
@@ -154,6 +155,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
         "left_out": [row(one) for one in table if not one.fits],
         "skipped": dict(chosen.refused),
         "notes": chosen.notes,
+        **({} if best is not None or least is None else {"least_memory": asdict(least)}),
         "certificates": [asdict(found) | {"proven": found.proven} for found in _certificates(chosen, table)],
         **({"explained": list(_explained(table, chosen, bound))} if wanted.explain else {}),
     }
@@ -234,7 +236,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
 
     rows, front = wanted.rows(table), wanted.front is not None
     bound = _bound(rows, chosen, wanted)
-    nothing = "none fits into memory" if len(table.failed) < len(table) or not len(table) else "none is feasible"
+    nothing = "none is feasible" if len(table) and len(table.failed) == len(table) else _none_fits(table, chosen)
     parts: list[Any] = [Text(_summary(table, chosen) + "\n")]
     parts.append(_listed(table, rows, chosen, wanted, bound) if rows else Text(nothing))
     parts += [Text(f"\n{line}") for line in (*_reasons(table, rows), *_correlation(rows), *_said_of_proofs(wanted))]
@@ -246,6 +248,18 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     if wanted.explain and rows:
         parts.append(Text("\n" + "\n".join(_explained(table, chosen, bound))))
     output.lay_out(*parts)
+
+
+def _none_fits(table: Table, chosen: Search) -> str:
+    """How much memory would do, and for which plan."""
+    from distir.cost import show_bytes
+
+    least = None if table.best is not None else chosen.least_memory(table.rows)
+    if least is None:
+        return "none fits into memory"
+    at = "" if least.batch_size is None else f" with a batch of {least.batch_size}"
+    text = f"none fits into memory: {least.plan}{at} needs {show_bytes(least.nbytes)}"
+    return text + (f", and none less than {show_bytes(least.bound)}" if least.bound else "")
 
 
 def _summary(table: Table, chosen: Search) -> str:

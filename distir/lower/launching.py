@@ -62,6 +62,15 @@ class Launch:
     script: str = "run.py"
 
 
+def gpus() -> int:
+    """How many GPUs torch finds on this machine, in a process of its own; 0 without torch."""
+    words = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
+    try:
+        return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0
+
+
 def launch(wanted: Launch) -> dict[str, Any]:
     """Run all ranks of a folder. Returns the report of run.py. Raises LaunchError, KeyboardInterrupt."""
     with scratch_folder("launch") as room:

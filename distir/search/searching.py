@@ -17,6 +17,7 @@ from distir.search.binding import evaluated
 from distir.search.bounded import Certificate, Stages, bounded, certificate, may_be, settled
 from distir.search.distributed import layers_of_stages
 from distir.search.evaluate import evaluate
+from distir.search.least import LeastMemory, least_needed
 from distir.search.plan import Plan
 from distir.search.progress import watched
 from distir.search.rows import Row
@@ -25,6 +26,7 @@ from distir.search.subject import Subject, batch_dimension, fixed_batch, layers_
 from distir.search.table import Table
 from distir.search.whole import UNSHARED, admitted
 from distir.search.work import Work, Workers, carry_out, units
+from distir.transform.pipeline import SCHEDULES
 from distir.transform.sharding.mesh import devices_of
 
 REACHED = 1 + 2 * HOT
@@ -121,6 +123,11 @@ class Search:
     def certificates(self, rows: Sequence[Row]) -> list[Certificate]:
         """For each batch size, what the rows prove of the plans that the program admits."""
         return [self._certificate(size, rows, self.budget) for size in self.batch_sizes]
+
+    def least_memory(self, rows: Sequence[Row]) -> LeastMemory | None:
+        """The memory that would do, where none of the rows fits; None where nothing can be simulated."""
+        plans = ((size, plan) for size in self.batch_sizes for plan in self._admitted(size)[0])
+        return least_needed(self.subject, plans, rows)
 
     def continues(self, best: Row) -> bool:
         """Whether annealing continues from the best row of a batch size."""
@@ -232,6 +239,7 @@ class Search:
                 "leave out `--ep`"
             )
         self._check_groups()
+        self._check_attention()
         self._check_recomputation()
         if self.configurations == 0:
             self._refuse()
@@ -246,6 +254,16 @@ class Search:
             near = sorted({n for d in replicas for n in range(2, d) if d % n == 0})
             hint = f"; {', '.join(map(str, near))} would do" if near else "; leave out `--shard`"
             raise SpaceError(f"no number of replicas here is a multiple of {bad[0]}, to partition state among{hint}")
+
+    def _check_attention(self) -> None:
+        """Raises SpaceError for sequences that are shared or cut, of a program without attention."""
+        if self.subject.attends:
+            return
+        cutting = [name for name in self.space.schedules if (known := SCHEDULES.get(name)) is not None and known.cuts]
+        asked = "`--cp`" if max(self.space.context) > 1 else f"`--schedule {cutting[0]}`" if cutting else None
+        if asked is not None:
+            name = self.subject.entry.name
+            raise SpaceError(f"`@{name}` has no attention that could be split along the sequence; leave out {asked}")
 
     def _check_recomputation(self) -> None:
         """Raises SpaceError for the recomputation of more layers than there are."""

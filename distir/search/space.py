@@ -47,11 +47,33 @@ class Space(Choices):
 
     def grid(self) -> Iterator[Plan]:
         """All plans, and those whose experts do not divide the replicas."""
-        for data, tensor, pipeline, context in self._degrees():
+        for data, tensor, pipeline, context in self.degrees():
             found = [Plan(data, tensor, pipeline, context=context)]
             for axis in AXES:
                 found = self._along(found, axis)
             yield from found
+
+    def degrees(self) -> Iterator[tuple[int, int, int, int]]:
+        """D, T, P and CP, whose product is the number of devices. Raises SpaceError where there are none."""
+        if self.devices < 1:
+            raise SpaceError(f"expected 1 device or more, found {self.devices}")
+        found = False
+        for degrees in self._possible():
+            found = True
+            yield degrees
+        if not found and (self.fixed or self.context != (1,)):
+            given = {**self.fixed, **({} if self.context == (1,) else {"CP": self.context})}
+            every = {n for n in divisors(self.devices) if n & (n - 1) == 0}
+            stated = {name: values for name, values in given.items() if not every.issubset(values)} or given
+            held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in stated.items())
+            nearest = "".join(self._nearest(name) for name in stated)
+            raise SpaceError(
+                f"{self.devices} devices cannot be split into D·T·P{'·CP' * ('CP' in stated)} with {held}{nearest}"
+            )
+        if not found:
+            raise SpaceError(
+                f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
+            )
 
     def _along(self, plans: Sequence[Plan], axis: Axis) -> list[Plan]:
         """The plans that differ from these on an axis. There may be a million: `replace` takes almost twice as long."""
@@ -106,28 +128,6 @@ class Space(Choices):
         """The numbers of replicas that may share the experts."""
         tried = (n for n in divisors(count) if self.all_divisors or n & (n - 1) == 0)
         return tuple(n for n in tried if n <= self.devices)
-
-    def _degrees(self) -> Iterator[tuple[int, int, int, int]]:
-        """D, T, P and CP, whose product is the number of devices. Raises SpaceError where there are none."""
-        if self.devices < 1:
-            raise SpaceError(f"expected 1 device or more, found {self.devices}")
-        found = False
-        for degrees in self._possible():
-            found = True
-            yield degrees
-        if not found and (self.fixed or self.context != (1,)):
-            given = {**self.fixed, **({} if self.context == (1,) else {"CP": self.context})}
-            every = {n for n in divisors(self.devices) if n & (n - 1) == 0}
-            stated = {name: values for name, values in given.items() if not every.issubset(values)} or given
-            held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in stated.items())
-            nearest = "".join(self._nearest(name) for name in stated)
-            raise SpaceError(
-                f"{self.devices} devices cannot be split into D·T·P{'·CP' * ('CP' in stated)} with {held}{nearest}"
-            )
-        if not found:
-            raise SpaceError(
-                f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
-            )
 
     def _possible(self) -> Iterator[tuple[int, int, int, int]]:
         """The same; nothing where there are none."""

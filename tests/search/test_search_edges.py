@@ -1,6 +1,7 @@
 """`distir search` where something is wrong: bad requests, full disks, interrupts; what was found is kept."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -80,6 +81,107 @@ def test_nothing_that_fits_into_memory_ends_as_nothing_feasible(search):
     exported = search(*words, "--export", "megatron")
     assert (exported.code, exported.out) == (1, "")
     assert "no configuration fits into memory" in exported.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--pp 1 --microbatches 4", "`--microbatches` is for pipelines, and P is 1 in all plans"),
+        ("--dp 4 --microbatches 4", "`--microbatches` is for pipelines"),
+        ("--pp 2,4 --accumulate 4", "`--accumulate` is for plans without a pipeline, and P exceeds 1 in all"),
+        ("--pp 1 --schedule zb-h1", "`--schedule` is for pipelines"),
+        ("--pp 1 --balance cost", "`--balance` is for pipelines"),
+        ("--pp 1 --sums stage", "`--sums stage` is for several microbatches, and K is 1 in all plans"),
+        ("--dp 1 --zero 0,1", "`--zero` is for replicas, and D is 1 in all plans"),
+        ("--shard 2", "`--shard` is for ZeRO, which no plan has"),
+        ("--tp 1 --sequence-parallel", "`--sequence-parallel` is for tensor parallelism"),
+        ("--cp-kind ring", "`--cp-kind` is for shared sequences, and CP is 1 in all plans"),
+        ("--cp-experts", "`--cp-experts` is for experts and shared sequences"),
+        ("--etp 1", "`--etp` is for experts over devices and tensor parallelism"),
+        ("--skew 1.5", "`--skew` is for experts over devices"),
+        ("--devices 1 --overlap", "`--overlap` is for communication, and all plans have one device"),
+        ("--passes --no-overlap", "`--passes` excludes `--no-overlap`"),
+        ("--tp 1 --passes", "`--passes` is for layers that communicate"),
+        ("--cp 2", "`@main` has no attention that could be split along the sequence; leave out `--cp`"),
+        (
+            "--schedule seq1f1b --pp 2",
+            "no attention that could be split along the sequence; leave out `--schedule seq1f1b`",
+        ),
+        ("--steps 5", "`--steps` is for annealing, and the method is `grid`"),
+        ("--seed 1", "`--seed` is for annealing"),
+        ("--method annneal", "did you mean `anneal`?"),
+        ("--fix D=2 --fix D=4", "`--fix D=` is given twice"),
+        ("--fix K=2 --microbatches 4", "`--microbatches` excludes `--fix K=`"),
+        ("--row 3", "`--row 3` is for `--export`"),
+        ("--pareto time,time", "`--pareto` expected two different measures"),
+        ("--pareto cost,time", "no price of `dgx2-v100` is known"),
+        ("--tokens 15T", "`--tokens` is for programs whose inputs are tokens"),
+        ("--price 2USD/h", "`--price` is for programs whose inputs are tokens"),
+        ("--max-memory 0GB", "`--max-memory` expected more than nothing"),
+        ("--measure 1 --measure-timeout 0s", "`--measure-timeout` expected more than no time"),
+        ("--measure-backend nccl", "`--measure-backend nccl` is for `--measure N`"),
+    ],
+)
+def test_what_would_change_nothing_is_said_before_anything_runs(search, monkeypatch, words, said):
+    def never(*_):
+        raise AssertionError("a search began")
+
+    monkeypatch.setattr("distir.search.Search.rows", never)
+    given = words.split() if "--devices" in words else ["--devices", "4", *words.split()]
+    found = search("mlp.dir", "--batch-size", "64", *given, *HARDWARE)
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err.replace("\n  help: ", "; ")
+
+
+def test_options_that_some_plans_use_are_no_mistakes(search):
+    words = "--microbatches 2 --accumulate 2 --zero 0,1 --overlap --schedule 1f1b,zb-h1 --sums layer,stage"
+    assert search("mlp.dir", "--devices", "2", "--batch-size", "64", *words.split(), *HARDWARE).code == 0
+
+
+def test_gpus_that_are_not_there_are_missed_before_the_search(search, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr("distir.lower.launching.gpus", lambda: 1)
+    words = ("--devices", "2", "--batch-size", "64", "--measure", "1", "--measure-backend", "nccl", *HARDWARE)
+    found = search("mlp.dir", *words)
+    assert found.code == 2
+    assert "`--measure-backend nccl` needs a GPU for each of 2 ranks, and torch finds 1 here" in found.err
+
+
+def test_more_processes_than_a_machine_could_serve(distir, search):
+    found = distir("search", "mlp.dir", "--devices", "2", "--batch-size", "64", "--jobs", "100000", *HARDWARE)
+    assert found.code == 2
+    assert "`--jobs` expected" in found.err
+    assert "8 for each core, found 100000" in found.err
+
+
+def test_sizes_of_a_model_are_not_bound(search):
+    found = search("mlp-1b", "--devices", "2", "--batch-size", "64", "--bind", "B=3", *HARDWARE)
+    assert found.code == 2
+    assert "`--bind` is for a program, and `mlp-1b` is a model by its name" in found.err
+
+
+def test_far_more_stages_than_layers_are_refused_at_once(search):
+    """The order of 4000 stages was made first, which took minutes."""
+    words = "--pp 4 --schedule interleaved --virtual 1000 --microbatches 8"
+    found = search("mlp.dir", "--devices", "4", "--batch-size", "64", *words.split(), *HARDWARE)
+    assert "too few for 4000 stages" in found.out
+
+
+@pytest.mark.parametrize("method", ["grid", "bounded"])
+def test_where_nothing_fits_it_is_said_how_much_would_do(search, method):
+    words = ("mlp.dir", "--devices", "2", "--batch-size", "64", "--method", method, *HARDWARE)
+    found = search(*words, "--max-memory", "1kB", "--json")
+    assert found.code == 1
+    least = json.loads(found.out)["least_memory"]
+    assert 1000 < least["bound"] <= least["nbytes"]
+    enough = search(*words, "--max-memory", f"{least['nbytes']}B", "--json")
+    assert enough.code == 0
+    assert json.loads(enough.out)["best"]["peak_memory_bytes"] <= least["nbytes"]
+    assert search(*words, "--max-memory", f"{least['bound'] - 1}B").code == 1
+    said = search(*words, "--max-memory", "1kB").out
+    assert "none fits into memory: " in said
+    assert " needs " in said
+    assert "and none less than" in said
 
 
 def test_a_batch_smaller_than_its_parts(search):

@@ -352,6 +352,10 @@ def _prepared(
     # By shape would be wrong: shards, which come later, are narrower. And stages would change with each better fit.
     machine = machine.by_rates()
     cost = _cost(reading, machine)
+    if chosen.given is None:
+        stages = devices * _reported(reading, lambda: chosen.stages_per_device(virtual))
+        if stages > len(reading.statements):  # an order of so many would take long to make
+            cut(reading, stages, "uniform", None)
     order = _order(reading, chosen, devices, virtual)
     homes = stage_devices(order)
     limits = None

@@ -15,7 +15,7 @@ def lower_bound(problem: OrderProblem) -> int:
     every = range(problem.stages)
     found = problem.of(every, FORWARD, BACKWARD) + problem.of(range(1), WEIGHT)
     for stages in problem.own:
-        found = max(found, _of_work(problem, stages), _of_memory(problem, stages))
+        found = max(found, _of_work(problem, stages), _of_memory(problem, stages), _of_whole_places(problem, stages))
     return found
 
 
@@ -46,6 +46,29 @@ def _of_memory(problem: OrderProblem, stages: tuple[int, ...]) -> int:
     )
     limit = held_at_most(problem, stages)
     return limit.head + -(-(problem.count * held + limit.lost) // limit.room)
+
+
+def _of_whole_places(problem: OrderProblem, stages: tuple[int, ...]) -> int:
+    """A microbatch between its passes in the j-th stage of a device is held in all j: so few are there at once.
+
+    Its backward pass there comes before those in the stages before it, after which these let go of it. With room for 5
+    and two stages, 2 microbatches are in the second one, not 2.5 as an average over time would allow. Where one takes
+    all the room, the next one comes there only once its last gradients of weights are done.
+    """
+    found, first = 0, min(stages)
+    for j, stage in enumerate(sorted(stages), 1):
+        together = min(problem.room // j, problem.count)
+        if not together:
+            continue  # no order fits
+        itself = range(stage, stage + 1)
+        held = problem.of(range(stage, problem.stages), FORWARD, BACKWARD)
+        back = held + problem.of(range(first, stage), BACKWARD)
+        alone = back + problem.of(range(first, first + 1), WEIGHT) if problem.room == j else held
+        apart = problem.of(itself, FORWARD, BACKWARD) * (together * (together - 1) // 2)
+        last = held + max(problem.of(range(stage), BACKWARD) + problem.of(range(1), WEIGHT), problem.of(itself, WEIGHT))
+        others = (problem.count - 1) * alone + held + apart
+        found = max(found, problem.of(range(stage), FORWARD) + -(-others // together) + last - held)
+    return found
 
 
 class HoldingLimit(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from distir.transform.pipeline.best.bound import lower_bound
 from distir.transform.pipeline.best.constraints import solved
 from distir.transform.pipeline.best.deadline import Deadline
+from distir.transform.pipeline.best.periodic import repeated
 from distir.transform.pipeline.best.playing import improved, played, rules
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.filling import filled_orders
@@ -58,6 +59,9 @@ def best_order(
             break
     if best is None:
         raise ValueError("no order fits into the room that devices have")
+    if best[0] > bound * (1 + CLOSE) and seconds:
+        found = repeated(problem, best[0], seconds, deadline)
+        best = best if found is None else (problem.span(found), found)
     if best[0] > bound * (1 + CLOSE) and seconds:
         best = improved(problem, best, int(bound * (1 + CLOSE)), deadline)
     span, order = best

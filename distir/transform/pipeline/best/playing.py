@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from random import Random
+from typing import Literal
 
 from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.problem import OrderProblem
@@ -17,6 +18,9 @@ FORWARD, BACKWARD, WEIGHT = Pass
 
 STEPS, PASSES = 400, 200_000
 """How many rules are tried one after the other at most, and how many passes they order together."""
+
+
+Reserved = Literal["", "own", "before"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,12 @@ class Greedy:
     """By device: whether backward passes go before forward passes where both can run."""
     delay: tuple[int, ...]
     """By device: how much earlier than a backward pass a forward pass must be able to start to go before it."""
-    reserved: bool = False
-    """Whether a microbatch begins on a device only where there is room for it in all stages of the device.
+    reserved: Reserved = ""
+    """For which microbatches a forward pass leaves room in the stages of its device that are yet to come.
 
-    Then devices never wait for each other in a circle.
+    For `own`, a microbatch begins on a device only where there is room for it in all stages of the device. For those
+    `before` it, the oldest one can always go on, and so, after it, the next one (the banker's algorithm, Dijkstra,
+    EWD108). In both, devices never wait for each other in a circle.
     """
 
     @classmethod
@@ -76,7 +82,7 @@ def rules(problem: OrderProblem) -> Iterator[Greedy]:
     ]
     yield from chosen
     if problem.stages > problem.devices:
-        yield from (replace(rule, reserved=True) for rule in chosen[:4])
+        yield from (replace(rule, reserved=kind) for rule in chosen[:4] for kind in ("own", "before"))
 
 
 def improved(problem: OrderProblem, best: tuple[int, Order], close: float, deadline: Deadline) -> tuple[int, Order]:
@@ -186,7 +192,22 @@ class _Choosing:
     def _room(self, device: int, stage: int, limit: int) -> bool:
         """Whether a device may go forward with another microbatch in a stage."""
         own = self.problem.own[device]
-        if not self.rule.reserved:
-            return self.held[device] < limit
-        begun = self.begun[own[0], FORWARD] - min(self.begun[s, WEIGHT] for s in own)
-        return stage != own[0] or (begun + 1) * len(own) <= max(limit, len(own))
+        match self.rule.reserved:
+            case "own":
+                begun = self.begun[own[0], FORWARD] - min(self.begun[s, WEIGHT] for s in own)
+                return stage != own[0] or (begun + 1) * len(own) <= max(limit, len(own))
+            case "before":
+                return self._all_can_go_on(own, stage, max(limit, len(own)))
+            case _:
+                return self.held[device] < limit
+
+    def _all_can_go_on(self, own: tuple[int, ...], stage: int, limit: int) -> bool:
+        """Whether each microbatch on a device has room to go on, once those before it are done, after one more pass."""
+        begun = [self.begun[s, FORWARD] + (s == stage) for s in own]
+        done = [self.begun[s, WEIGHT] for s in own]
+        held = 0  # by a microbatch and those after it
+        for k in range(max(begun) - 1, min(done) - 1, -1):
+            held += sum(k < ahead for ahead in begun) - sum(k < behind for behind in done)
+            if held + sum(k >= ahead for ahead in begun) > limit:
+                return False
+        return True
