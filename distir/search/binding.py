@@ -10,7 +10,7 @@ from distir.cost import Hardware
 from distir.cost.topology import Level, Times
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
-from distir.search.distributed import carried_out
+from distir.search.distributed import carried_out, forget
 from distir.search.evaluate import evaluate
 from distir.search.plan import AXES, Plan
 from distir.search.rows import Binding, Row
@@ -44,6 +44,7 @@ def evaluated(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iter
     """The rows of a plan; those that fit say what binds them, which costs little while its program is there."""
     for row in evaluate(subject, plan, sizes, extrapolates=False):
         yield replace(row, binding=binding(subject, plan, row.batch_size)) if row.fits else row
+    forget()
 
 
 def bindings(subject: Subject, rows: Sequence[Row], workers: Workers) -> dict[Key, Binding | None]:

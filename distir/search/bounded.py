@@ -11,18 +11,19 @@ better one that it left could be at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace, nsmallest
+from importlib import import_module
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics import ProgramError
 from distir.ir.collection import paused_collection
 from distir.ops import Reject
-from distir.search.bounds import Load, PlanBounds, least_memory
+from distir.search.bounds import MEMORY_FIELDS, TIME_FIELDS, Load, PlanBounds, least_memory
 from distir.search.evaluate import evaluate
 from distir.search.plan import Plan
+from distir.search.plans import Plans
 from distir.search.rows import Row
 from distir.search.sequential import load_at, sequential
 from distir.search.stages import StageBounds, at_best, stage_of
@@ -33,6 +34,8 @@ from distir.simulate.simulation import BindError
 if TYPE_CHECKING:
     from distir.search.estimate import Estimates
 
+np: Any = import_module("numpy")
+
 Stages = dict[int | None, StageBounds]
 """What a search has learnt of stages, by batch size."""
 
@@ -41,6 +44,12 @@ BEAM = 4
 
 WORTH = 4
 """One stage may be simulated by itself for this many plans of the budget, to exclude plans by its bound."""
+
+STAGES = 8
+"""With a budget, so many stages for each plan of it are simulated by themselves at most: they cost far less."""
+
+EFFORT = 256
+"""The effort of a plan that counts as one of a budget: longer pipelines count as several."""
 
 PATIENCE = 4
 """A search ends after this fraction (one in `PATIENCE`) of its budget without a faster plan."""
@@ -91,7 +100,7 @@ class Certificate:
 
 def bounded(
     subject: Subject,
-    plans: Sequence[Plan],
+    plans: Plans,
     batch_sizes: Sequence[int | None],
     workers: Workers,
     known: Sequence[Row] = (),
@@ -102,42 +111,44 @@ def bounded(
 ) -> Generator[Row]:
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
-    `budget`: how many plans are simulated at each batch size at most; fewer where a quarter of them, one after the
-    other, bring nothing faster. `stages`: filled with what the search learns of stages. `work`: makes the rows of a
-    plan.
+    `budget`: how many plans are simulated at each batch size at most; fewer of long pipelines, and where a quarter of
+    them, one after the other, bring nothing faster. `stages`: filled with what the search learns of stages. `work`:
+    makes the rows of a plan.
     """
-    import numpy as np
-
     workers = settled(workers, subject, len(plans), budget)
     beam = max(BEAM, workers.jobs)
     for size in batch_sizes:
         mine = {row.plan: row for row in known if row.batch_size == size}
         best = min((_latency(row) for row in mine.values()), default=math.inf)
         bounds = _Limits(subject, size, plans, {} if stages is None else stages)
-        open_plans = [plan for plan in plans if plan not in mine and bounds.fits(plan)]
-        least = np.array([bounds.seconds(plan) for plan in open_plans])
+        open_plans = plans.take(bounds.all_fit(plans) & ~_among(plans, mine))
+        least = bounds.all_seconds(open_plans)
         estimates = _estimates(subject, bounds.load, size, open_plans)
         if estimates is not None:
             estimates.learn(mine.values())
         waiting = np.ones(len(open_plans), dtype=bool)
         left = len(open_plans) if budget is None else budget
-        most = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else budget // WORTH)
+        most = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else STAGES * budget)
         patience, in_vain, reached = math.inf if budget is None else max(beam, budget // PATIENCE), 0, best
         while left > 0 and in_vain < patience:
+            if budget is not None and estimates is not None:
+                least = _with_stages(bounds, estimates, open_plans, waiting, least, best, most, workers)
             waiting &= least < best
-            scores = np.where(waiting, least if estimates is None else np.maximum(least, estimates.scores()), np.inf)
+            scores = _scores(waiting, least, estimates)
             first: list[int] = []
-            for i in takewhile(waiting.__getitem__, (int(i) for i in np.argsort(scores, kind="stable"))):
-                least[i] = bounds.closer(open_plans[i], most)
-                waiting[i] = least[i] < best
+            for i in takewhile(waiting.__getitem__, map(int, np.argsort(scores, kind="stable"))):
+                plan: Plan = open_plans[int(i)]
+                if budget is None:
+                    least[i] = bounds.closer(plan, most)
+                    waiting[i] = least[i] < best
                 if waiting[i] and _is_apart(i, first, open_plans):
                     first.append(i)
-                    if len(first) == min(beam, left):
+                    left -= 1 if budget is None else max(1, round(plan.effort / EFFORT))
+                    if len(first) == beam or left <= 0:
                         break
             if not first:
                 break
             waiting[first] = False
-            left -= len(first)
             rows = list[Row]()
             for row in carry_out(subject, [(open_plans[i], (size,)) for i in first], workers, work):
                 best = min(best, _latency(row))
@@ -151,7 +162,43 @@ def bounded(
                 estimates.learn(rows)
 
 
-def _is_apart(one: int, others: Sequence[int], plans: Sequence[Plan]) -> bool:
+def _scores(waiting: Any, least: Any, estimates: Estimates | None) -> Any:
+    """The order in which plans are simulated: by their probable seconds; infinite where they need not be."""
+    return np.where(waiting, least if estimates is None else np.maximum(least, estimates.scores()), np.inf)
+
+
+def _with_stages(
+    bounds: _Limits,
+    estimates: Estimates,
+    plans: Plans,
+    waiting: Any,
+    least: Any,
+    best: float,
+    most: int,
+    workers: Workers,
+) -> Any:
+    """The bounds of plans, where stages of those that are probably the fastest are simulated by themselves."""
+    stages = bounds.stages
+    while stages.simulated < most:
+        scores = _scores(waiting & (least < best), least, estimates)
+        front = np.argsort(scores)[:SEARCHED]
+        few = estimates.unknown(front[np.isfinite(scores[front])].tolist(), stages, min(BEAM, most - stages.simulated))
+        if not few:
+            break
+        stages.simulate(few, workers)
+        estimates.learn_stages(stages)
+        least = np.maximum(least, stages.all_known(plans))
+    return least
+
+
+def _among(plans: Plans, some: Iterable[Plan]) -> Any:
+    """By plan, whether it is one of these."""
+    found = np.zeros(len(plans), dtype=bool)
+    found[[at for plan in some if (at := plans.find(plan)) is not None]] = True
+    return found
+
+
+def _is_apart(one: int, others: Sequence[int], plans: Plans) -> bool:
     """Whether a plan is of other degrees than those chosen already: then it tells most of the rest."""
 
     def degrees(i: int) -> tuple[object, ...]:
@@ -177,7 +224,7 @@ def settled(workers: Workers, subject: Subject, plans: int, budget: int | None) 
 
 def certificate(
     subject: Subject,
-    plans: Sequence[Plan],
+    plans: Plans,
     size: int | None,
     rows: Sequence[Row],
     budget: int | None,
@@ -192,57 +239,38 @@ def certificate(
     """
     done = {row.plan for row in rows if row.batch_size == size}
     best = min((_latency(row) for row in rows if row.batch_size == size), default=float("inf"))
-    others = [plan for plan in plans if plan not in done]
+    of_the_grid = _among(plans, done)
+    others = plans.take(~of_the_grid)
     bounds = _Limits(subject, size, others, stages)
-    fitting = [plan for plan in others if bounds.fits(plan)]
-    left = [(bounds.seconds(plan), plan) for plan in fitting]
-    left = [(least, plan) for least, plan in left if least < best]
-    heapify(left)
+    fitting = others.take(bounds.all_fit(others))
     most = bounds.stages.simulated + PROOFS if budget is None else budget
     for variant in (at_best, stage_of):
-        _raise_least(left, best, variant, bounds, most, workers)
-    left = [(bounds.seconds(plan), plan) for _, plan in left]
-    left = [(least, plan) for least, plan in left if least < best]
-    least = min((least for least, _ in left), default=best)
-    over, refused = len(others) - len(fitting), sum(bounds.seconds(plan) == math.inf for plan in fitting)
-    slower = len(fitting) - len(left) - refused
-    gap = None if best == float("inf") and left else 0.0 if not left else 1 - least / best
-    return Certificate(size, len(done), len(done - {*plans}), slower, over, refused, len(left), gap)
+        _raise_least(fitting, best, variant, bounds, most, workers)
+    seconds = bounds.all_seconds(fitting)
+    left = int((seconds < best).sum())
+    over, refused = len(others) - len(fitting), int((seconds == math.inf).sum())
+    slower = len(fitting) - left - refused
+    gap = None if best == float("inf") and left else 0.0 if not left else 1 - float(seconds.min()) / best
+    beyond = len(done) - int(of_the_grid.sum())
+    return Certificate(size, len(done), beyond, slower, over, refused, left, gap)
 
 
 def _raise_least(
-    left: list[tuple[float, Plan]],
-    best: float,
-    variant: Callable[[Plan], Plan],
-    bounds: _Limits,
-    most: int,
-    workers: Workers,
+    plans: Plans, best: float, variant: Callable[[Plan], Plan], bounds: _Limits, most: int, workers: Workers
 ) -> None:
-    """Make the least bound of a heap of plans larger as long as it can be: it is what counts. Drops what is slower.
+    """Make the least bound of plans that may be faster than the best larger as long as it can be: it is what counts.
 
     `variant`: the stage that bounds a plan. `most`: how many stages may have been simulated in all.
     """
     stages = bounds.stages
-    while left and stages.simulated < most:
-        least, plan = left[0]
-        if stages.lacks(plan, variant(plan)):
-            stages.simulate(_unknown(left, variant, stages, min(BEAM, most - stages.simulated)), workers)
-        if (now := bounds.seconds(plan)) <= least:
+    while stages.simulated < most:
+        seconds = bounds.all_seconds(plans)
+        order = np.argsort(seconds, kind="stable")[:SEARCHED]
+        first = [*plans.take(order[seconds[order] < best])]
+        if not first or not stages.lacks(first[0], variant(first[0])):
             break
-        heapreplace(left, (now, plan)) if now < best else heappop(left)
-
-
-def _unknown(
-    left: Sequence[tuple[float, Plan]], variant: Callable[[Plan], Plan], stages: StageBounds, count: int
-) -> list[Plan]:
-    """Some stages that are not known of plans with the least bounds, the least first."""
-    found = dict[Plan, None]()
-    for _, plan in nsmallest(SEARCHED, left):
-        if stages.lacks(plan, variant(plan)):
-            found[variant(plan)] = None
-            if len(found) == count:
-                break
-    return [*found]
+        unknown = dict.fromkeys(variant(plan) for plan in first if stages.lacks(plan, variant(plan)))
+        stages.simulate([*unknown][: min(BEAM, most - stages.simulated)], workers)
 
 
 def may_be(subject: Subject, size: int | None, most: float, stages: Stages) -> Callable[[Plan], bool]:
@@ -254,7 +282,7 @@ def may_be(subject: Subject, size: int | None, most: float, stages: Stages) -> C
 class _Limits:
     """Lower bounds of plans at one batch size."""
 
-    def __init__(self, subject: Subject, size: int | None, plans: Sequence[Plan], stages: Stages) -> None:
+    def __init__(self, subject: Subject, size: int | None, plans: Iterable[Plan], stages: Stages) -> None:
         self.load = load_at(subject, size)
         self.least = PlanBounds(self.load, subject.hardware).seconds
         self.stages = stages.setdefault(size, StageBounds(subject, size))
@@ -263,11 +291,22 @@ class _Limits:
         self.capacity = max(kind.memory + kind.process.left_out for kind in subject.hardware.kinds.distinct)
 
     def fits(self, plan: Plan) -> bool:
-        return least_memory(plan, self.weights, self.state) <= self.capacity
+        return self._least_memory(plan) <= self.capacity
+
+    def all_fit(self, plans: Plans) -> Any:
+        """Of each plan, whether it fits."""
+        return plans.found(self._least_memory, *MEMORY_FIELDS) <= self.capacity
+
+    def _least_memory(self, plan: Plan) -> float:
+        return least_memory(plan, self.weights, self.state)
 
     def seconds(self, plan: Plan) -> float:
         """The bound without simulating a stage."""
         return max(self.least(plan), self.stages.known(plan))
+
+    def all_seconds(self, plans: Plans) -> Any:
+        """Of each plan, the bound without simulating a stage."""
+        return np.maximum(plans.found(self.least, *TIME_FIELDS), self.stages.all_known(plans))
 
     def closer(self, plan: Plan, most: int) -> float:
         """The bound with a simulated stage, within the limit of simulated stages."""
@@ -280,7 +319,7 @@ def _latency(row: Row) -> float:
     return row.latency_s if row.fits and row.latency_s is not None else float("inf")
 
 
-def _estimates(subject: Subject, load: Load, size: int | None, plans: Sequence[Plan]) -> Estimates | None:
+def _estimates(subject: Subject, load: Load, size: int | None, plans: Plans) -> Estimates | None:
     """None where there is no plan, or the program says too little of itself."""
     from distir.search.estimate import Estimates
 

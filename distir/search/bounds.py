@@ -36,6 +36,24 @@ from distir.transform.pipeline import SCHEDULES
 HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum"})
 """Ops that no transform removes or merges, and whose FLOPs divide by the number of parts they are split into."""
 
+TIME_FIELDS = (
+    "data",
+    "tensor",
+    "pipeline",
+    "context",
+    "microbatches",
+    "schedule",
+    "virtual",
+    "chunks",
+    "overlap",
+    "passes",
+    "fuse",
+)
+"""The fields of a plan on which the bound of its time depends."""
+
+MEMORY_FIELDS = ("data", "tensor", "pipeline", "context", "experts", "zero", "shard")
+"""Those on which the bound of its memory depends."""
+
 ROUNDING = 1e-9
 """Relative rounding error of a sum of seconds: where only heavy ops take time, the bound equals the latency."""
 

@@ -122,6 +122,12 @@ def carried_out(subject: Subject, plan: Plan, batch_size: int | None = None) -> 
     return carried_out_for(subject, plan, batch_size if plan.sized else None)
 
 
+def forget() -> None:
+    """Free the memory of plans carried out: those that a best-first search tries next are of other degrees."""
+    for kept in (carried_out_for, _by_steps, _over_devices):
+        kept.cache_clear()
+
+
 def at_size(subject: Subject, batch_size: int | None) -> At:
     """The sizes of a program's dimensions, and the machine's name, for steps that depend on them."""
     dimension = batch_dimension(subject.entry)

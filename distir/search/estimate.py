@@ -9,19 +9,23 @@ nothing is excluded by them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+import math
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
 from distir.cost import Hardware
+from distir.ops.attention import CONTEXTS
 from distir.ops.resources import Communication, Work
 from distir.search.annealing import equal_stages
 from distir.search.bounds import Load, PlanBounds
 from distir.search.plan import Plan
+from distir.search.plans import Plans
 from distir.search.rows import Row
 from distir.search.sequential import Sequential
+from distir.search.stages import StageBounds, stage_of
 from distir.transform.pipeline import SCHEDULES
 
 np: Any = import_module("numpy")
@@ -35,29 +39,91 @@ PROBE = 1 << 26
 LAYER_ISSUE = 2e-4
 """Seconds that a layer takes for a microbatch however small it is: those of issuing its ops."""
 
+GRADIENT = 4
+"""Bytes of the gradient of a weight, of which those of microbatches are added up."""
+
+SPLIT = 0.4
+"""How much of a bubble is left, where weight gradients fill it."""
+
+FEW_RECOMPUTED = 0.2
+"""The share of a step that is computed again where products are not."""
+
+STAGE = (
+    "tensor",
+    "context",
+    "kind",
+    "experts",
+    "skew",
+    "etp",
+    "cp_experts",
+    "sequence",
+    "overlap",
+    "fuse",
+    "checkpoint",
+    "recompute",
+)
+"""Fields on which it depends what a device does for a microbatch, beside the size of that."""
+
+GROUPED = ("tensor", "context", "kind", "experts", "pipeline", "schedule", "virtual", "zero")
+
+DOUBT = 0.05
+"""How far estimates of memory may be off, as a share: nearer to what there is, a plan may fit or not."""
+
+USUAL_EFFORT = 64
+COSTLY = 0.02
+"""A plan that takes twice the effort of the usual must be faster by this share to be tried as early."""
+
 OVER = 8.0
 """How much a plan is set back that probably needs more memory than there is, for each of it that is lacking."""
 
 
 class Estimates:
-    """Of plans at one batch size: rows are learnt from, `scores` order what is left."""
+    """Of plans at one batch size: stages and rows are learnt from, `scores` order what is left."""
 
-    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, plans: Sequence[Plan]) -> None:
-        self.index = {plan: i for i, plan in enumerate(plans)}
+    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, plans: Plans) -> None:
+        self.plans = plans
         self.capacity = max(kind.memory for kind in hardware.kinds.distinct)
-        table = _Table(plans)
-        terms = _Terms(program, load, hardware, size, table)
-        self.time, self.memory = _Fit(terms.seconds()), _Fit(terms.bytes())
+        micro = size // (self.plans.column("data") * self.plans.column("microbatches"))
+        several = self.plans.column("microbatches") > 1
+        first, self.stage = self.plans.groups(*STAGE, also=2 * micro + several)
+        self.stages = self.plans.take(first)
+        """A plan of each stage and size of its microbatches: what a device does for one is the same in many plans."""
+        self.each = _Fit(_stage_seconds(program, load, hardware, size, self.stages))
+        self.held = _Fit(_stage_bytes(program, size, self.stages))
+        self.terms = _Terms(program, load, hardware, size, self.plans)
+        self.time, self.memory = _Fit(self.terms.seconds(self._each())), _Fit(self.terms.bytes(self._held()))
         groups = dict[tuple[object, ...], int]()
-        alike = "tensor", "context", "kind", "experts", "pipeline", "schedule", "virtual", "zero"
-        self.group = table.found(lambda plan: groups.setdefault(_group(plan), len(groups)), *alike)
+        self.group = self.plans.found(lambda plan: groups.setdefault(_group(plan), len(groups)), *GROUPED)
         self.groups = groups
         self.refused = np.zeros(len(groups))
+        effort = self.plans.found(attrgetter("effort"), "pipeline", "schedule", "virtual", "microbatches")
+        self.costly = 1 + COSTLY * np.log2(np.maximum(effort / USUAL_EFFORT, 1.0))
+
+    def unknown(self, places: Iterable[int], stages: StageBounds, count: int) -> list[Plan]:
+        """So many stages, those of the first ones of these plans, that are not simulated yet."""
+        found = dict[Plan, None]()
+        for place in places:
+            plan = self.plans[place]
+            if (stage := stage_of(plan)) not in found and stages.lacks(plan, stage):
+                found[stage] = None
+                if len(found) == count:
+                    break
+        return [*found]
+
+    def learn_stages(self, stages: StageBounds) -> None:
+        """Take what is known of stages by themselves, and what it says of others."""
+        for place, plan in enumerate(self.stages):
+            figures = stages.figures(plan)
+            if figures is not None and place not in self.each.known:
+                self.each.add(place, figures.seconds or figures.least)
+                self.held.add(place, figures.nbytes)
+        self.time.terms = self.terms.seconds(self._each())
+        self.memory.terms = self.terms.bytes(self._held())
 
     def learn(self, rows: Iterable[Row]) -> None:
         """Fit the factors to these rows, too."""
         for row in rows:
-            at = self.index.get(row.plan)
+            at = self.plans.find(row.plan)
             if row.latency_s is None:
                 if (group := self.groups.get(_group(row.plan))) is not None:
                     self.refused[group] += 1
@@ -66,9 +132,21 @@ class Estimates:
                 self.memory.add(at, row.peak_memory_bytes or 1)
 
     def scores(self) -> Any:
-        """For each plan its probable seconds, and more where it probably does not fit or cannot be."""
-        over = np.maximum(self.memory.values() / self.capacity - 1.0, 0.0)
-        return self.time.values() * (1 + OVER * over + (over > 0)) * (1 + self.refused[self.group])
+        """For each plan its probable seconds, and more where it probably does not fit, cannot be, or is much work."""
+        over = self.memory.values() / self.capacity - 1.0
+        return (
+            self.time.values()
+            * (1 + self.refused[self.group])
+            * (1 + OVER * np.maximum(over, 0.0) + np.clip((over + DOUBT) / (2 * DOUBT), 0.0, 1.0))
+        )
+
+    def _each(self) -> Any:
+        """By plan: the seconds of its stage for a microbatch, known or estimated."""
+        return self.each.known_or_fitted()[self.stage]
+
+    def _held(self) -> Any:
+        """By plan: the bytes that its stage holds for a microbatch."""
+        return self.held.known_or_fitted()[self.stage]
 
 
 def _group(plan: Plan) -> tuple[object, ...]:
@@ -81,159 +159,161 @@ class _Fit:
 
     def __init__(self, terms: Any) -> None:
         self.terms = terms
-        self.rows: list[int] = []
-        self.found: list[float] = []
+        self.known: dict[int, float] = {}
 
     def add(self, row: int, value: float) -> None:
-        self.rows.append(row)
-        self.found.append(value)
+        self.known[row] = value
 
     def values(self) -> Any:
-        if not self.rows:
+        """Those of all plans, fitted."""
+        rows = [row for row, value in self.known.items() if 0 < value < math.inf]
+        if not rows:
             return self.terms.sum(axis=1)
-        own = self.terms[self.rows] / np.array(self.found)[:, None]
+        own = self.terms[rows] / np.array([self.known[row] for row in rows])[:, None]
         count = own.shape[1]
         left = np.vstack([own, PRIOR * np.eye(count)])
-        right = np.concatenate([np.ones(len(self.rows)), PRIOR * np.ones(count)])
+        right = np.concatenate([np.ones(len(rows)), PRIOR * np.ones(count)])
         factors = np.linalg.lstsq(left, right, rcond=None)[0]
-        return self.terms @ np.clip(factors, 0.05, 20.0)
+        return self.terms @ np.clip(factors, 0.05, 20.0).astype(self.terms.dtype)
+
+    def known_or_fitted(self) -> Any:
+        """The values that are known, the others fitted."""
+        found = self.values()
+        for row, value in self.known.items():
+            if 0 < value < math.inf:
+                found[row] = value
+        return found
+
+
+def _stage_seconds(program: Sequential, load: Load, hardware: Hardware, size: int, plans: Plans) -> Any:
+    """By plan, the terms of the seconds of a microbatch on all stages together.
+
+    Arithmetic, what of it is recomputed, other ops, issue, sums of gradients; communication of shards, of contexts by
+    kind, of experts.
+    """
+    bounds = PlanBounds(load, hardware)
+    bandwidth = max(kind.bandwidth for kind in hardware.kinds.distinct)
+    t, c, e = (plans.column(name) for name in ("tensor", "context", "experts"))
+    micro = size / plans.column("data") / plans.column("microbatches") / c
+    hidden = np.where(plans.column("overlap"), 0.3, 1.0)
+    rate, ones = partial(_rates, hardware), np.ones_like(t)
+
+    def even(plan: Plan) -> float:
+        """Without what makes a pipeline wait."""
+        alone = Plan(plan.data, plan.tensor, 1, plan.microbatches, "", fuse=plan.fuse, context=plan.context)
+        return bounds.seconds(alone) / plan.microbatches
+
+    least = plans.found(even, "data", "tensor", "microbatches", "fuse", "context")
+    passed = micro * program.passed * program.layers
+    shared = rate(c, t) * passed * 2 / t * hidden
+    several = plans.column("microbatches") > 1
+    accumulated = 3 * GRADIENT * program.count / t / e / bandwidth * several
+    kind = plans.found(lambda plan: CONTEXTS.index(plan.kind) if plan.kind else 0, "kind")
+    return np.stack(
+        [
+            least,
+            least / 3 * plans.found(lambda plan: _recomputed(plan, program.layers), "checkpoint", "recompute"),
+            micro * program.others / t * np.where(plans.column("fuse"), 0.6, 1.0),
+            np.full(len(plans), LAYER_ISSUE * program.layers),
+            accumulated * np.where(plans.column("fuse"), 0.3, 1.0),
+            rate(t, ones) * passed * 4 * hidden,
+            *(shared * (kind == number) for number in range(len(CONTEXTS))),
+            rate(e, t * c) * passed * 4 / t,
+        ],
+        axis=1,
+    )
+
+
+def _stage_bytes(program: Sequential, size: int, plans: Plans) -> Any:
+    """By plan, the terms of the bytes that a microbatch holds on all stages together: activations, inputs of layers."""
+    t = plans.column("tensor")
+    micro = size / plans.column("data") / plans.column("microbatches") / plans.column("context")
+    whole = (t == 1) | plans.column("sequence")
+    shards = np.where(whole, t, 1 / (0.7 / t + 0.3))  # some activations are whole on each shard
+    again = plans.found(lambda plan: _recomputed(plan, program.layers), "checkpoint", "recompute")
+    inputs = program.passed * program.layers / np.where(whole, t, 1)
+    working = program.recomputed / shards
+    return np.stack([micro * (1 - again) * program.saved / shards, micro * again * (inputs + working)], axis=1)
+
+
+def _recomputed(plan: Plan, layers: int) -> float:
+    """The share of a step's activations that is computed again."""
+    if not plan.checkpoint:
+        return 0.0
+    what, _, count = plan.recompute.partition(":")
+    return FEW_RECOMPUTED if what not in ("", "full") else min(int(count or layers) / layers, 1.0)
 
 
 class _Terms:
     """The terms of plans, of which each with the factor 1 is what the sequential program says. A row for each plan."""
 
-    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, table: _Table) -> None:
-        column = table.column
-        self.program, self.hardware = program, hardware
-        self.d = column("data")
-        self.t = column("tensor")
-        self.p = column("pipeline")
-        self.c = column("context")
-        self.k = column("microbatches")
-        self.e = column("experts")
-        self.zero = column("zero")
-        self.checkpoint, self.fuse = column("checkpoint"), column("fuse")
-        self.hidden = np.where(column("overlap"), 0.3, 1.0)
-        self.whole = (self.t == 1) | column("sequence")
-        shard = column("shard")
-        self.group = np.where(shard > 0, shard, self.d) * self.c
-        head, bounds = load.beside(program.layers), PlanBounds(load, hardware)
-
-        def even(plan: Plan) -> Plan:
-            """Without what makes a pipeline wait."""
-            degrees = plan.data, plan.tensor, plan.pipeline, plan.microbatches
-            return Plan(*degrees, "", fuse=plan.fuse, context=plan.context)
-
+    def __init__(self, program: Sequential, load: Load, hardware: Hardware, size: int, plans: Plans) -> None:
+        column, head = plans.column, load.beside(program.layers)
+        self.program = program
+        t, p, d, c, e, k, zero = (
+            column(name) for name in ("tensor", "pipeline", "data", "context", "experts", "microbatches", "zero")
+        )
+        parts, shard = t * p * e, column("shard")
+        group = np.where(shard > 0, shard, d) * c
+        hidden = np.where(column("overlap"), 0.3, 1.0)
         way = ("pipeline", "schedule", "virtual")
-        self.idle = table.found(_idle, "schedule")
-        self.stages = table.found(lambda plan: plan.stages_per_device, *way)
-        self.flying = table.found(_in_flight, *way, "microbatches", "chunks")
-        self.uneven = table.found(
-            lambda plan: _unevenness(*_cut(plan), program.layers, head), *way, "stages", "balance"
+        stages = plans.found(lambda plan: plan.stages_per_device, *way)
+        gradients = GRADIENT * program.count / parts
+        gathered = np.where(zero >= 3, np.where((p > 1) | (k > 1), 2 * k, 2), 0)
+        reduced = np.where((zero >= 2) & (p == 1), k, 1)
+        hops = size / d / c * program.passed * 2 * stages
+        rate = partial(_rates, hardware)
+        self.turns = k / p
+        uneven = plans.found(lambda plan: _unevenness(*_cut(plan), program.layers, head), *way, "stages", "balance")
+        bubble = (p - 1) / (k * stages)
+        splits = plans.found(_splits, "schedule")
+        self.factors = _small(
+            np.ones_like(bubble),
+            uneven,
+            np.where(splits, 0, bubble),
+            np.where(splits & (stages == 1), bubble * SPLIT, 0),
+            np.where(splits & (stages > 1), bubble * SPLIT, 0),
         )
-        self.least = table.found(
-            lambda plan: bounds.seconds(even(plan)), "data", "tensor", "pipeline", "microbatches", "fuse", "context"
+        self.communication = _small(
+            rate(d * c, t) * gradients * reduced * hidden,
+            rate(group, t) * gradients / 2 * gathered * hidden,
+            rate(np.where(p > 1, 2, 1), t * c * d) * hops,
         )
-        self.examples = size / self.d / self.c / self.p
-        """Of which each device has the activations, in all microbatches."""
-        self.micro = size / self.d / self.k / self.c
+        self.flying = plans.found(_in_flight, *way, "microbatches", "chunks") / p
+        self.state = _small(
+            program.weights / parts / np.where(zero >= 3, group, 1),
+            program.state / parts / np.where(zero >= 1, group, 1),
+            gradients / np.where(zero >= 2, group, 1) * bool(program.state),
+        )
 
-    def seconds(self) -> Any:
-        """Arithmetic, on the busiest stage, recomputed, and the bubble; other ops, issue; communication.
+    def seconds(self, each: Any) -> Any:
+        """What stages take for microbatches, on the busiest stage, in bubbles; communication.
 
-        That of shards, contexts, experts, replicas, stages.
+        That of replicas, of ZeRO, of stages. `each`: the seconds of a microbatch on all stages.
         """
-        program, d, t, p, c, k = self.program, self.d, self.t, self.p, self.c, self.k
-        bubble = (p - 1) / (k * self.stages) * self.idle
-        others = self.examples * program.others / t * np.where(self.fuse, 0.6, 1.0)
-        passed = self.examples * program.passed * program.layers
-        gradients = program.weights / (t * p * self.e)
-        gathered = np.where(self.zero >= 3, np.where((p > 1) | (k > 1), 2 * k, 2), 0)
-        reduced = np.where((self.zero >= 2) & (p == 1), k, 1)
-        hops = self.examples * program.passed * 2 * self.stages * p
-        return np.stack(
-            [
-                self.least,
-                self.least * self.uneven,
-                np.where(self.checkpoint, self.least / 3, 0.0),
-                self.least * bubble,
-                others,
-                others * bubble,
-                LAYER_ISSUE * k * program.layers / p,
-                self.rate(t, np.ones_like(t)) * passed * 4 * self.hidden,
-                self.rate(c, t) * passed * 2 / t * self.hidden,
-                self.rate(self.e, t * c) * passed * 4 / t,
-                self.rate(d * c, t) * gradients * reduced * self.hidden,
-                self.rate(self.group, t) * gradients / 2 * gathered * self.hidden,
-                self.rate(np.where(p > 1, 2, 1), t * c * d) * hops,
-            ],
-            axis=1,
-        )
+        working = self.turns * each
+        return np.stack([*_small(*(working * factor for factor in self.factors)), *self.communication], axis=1)
 
-    def bytes(self) -> Any:
-        """Weights, state, gradients, activations in flight, and those of the microbatch at work."""
-        program, t = self.program, self.t
-        parts = t * self.p * self.e
-        flying = self.micro * self.flying / self.p
-        partly = 1 / (0.7 / t + 0.3)
-        shards = np.where(self.whole, t, partly)  # some activations are whole on each shard
-        inputs = program.passed * program.layers / np.where(self.whole, t, 1)
-        working = np.where(self.checkpoint, program.recomputed, program.saved / program.layers)
-        return np.stack(
-            [
-                program.weights / parts / np.where(self.zero >= 3, self.group, 1),
-                program.state / parts / np.where(self.zero >= 1, self.group, 1),
-                program.weights / parts / np.where(self.zero >= 2, self.group, 1) * bool(program.state),
-                flying * np.where(self.checkpoint, inputs, program.saved / shards),
-                self.micro * working / shards,
-            ],
-            axis=1,
-        )
-
-    def rate(self, sizes: Any, strides: Any) -> Any:
-        """The seconds per byte of an all-reduce over groups of these sizes, of every `strides`-th device."""
-        pairs, place = np.unique(sizes.astype(np.int64) << 32 | strides.astype(np.int64), return_inverse=True)
-        return np.array([_rate(self.hardware, pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()])[place]
+    def bytes(self, held: Any) -> Any:
+        """Weights, state, gradients, activations in flight. `held`: by a microbatch on all stages."""
+        return np.stack([*self.state, *_small(self.flying * held)], axis=1)
 
 
-class _Table:
-    """Plans by columns: there may be a million, of which few differ in any few fields."""
-
-    def __init__(self, plans: Sequence[Plan]) -> None:
-        self.plans = plans
-        self._coded: dict[str, Any] = {}
-
-    def column(self, name: str) -> Any:
-        """The values of a field."""
-        return np.array(self._values(name))
-
-    def found(self, of: Callable[[Plan], float], *fields: str) -> Any:
-        """For each plan what is found of it, which depends on these fields alone."""
-        key = np.zeros(len(self.plans), dtype=np.int64)
-        for name in fields:
-            codes = self._codes(name)
-            key = np.unique(key * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
-        _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        where: list[int] = first.tolist()
-        return np.array([of(self.plans[i]) for i in where])[place]
-
-    def _codes(self, name: str) -> Any:
-        """By plan a number of the value that a field has."""
-        if name not in self._coded:
-            values = self._values(name)
-            numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-            self._coded[name] = np.fromiter(map(numbers.__getitem__, values), dtype=np.int64, count=len(values))
-        return self._coded[name]
-
-    def _values(self, name: str) -> list[Any]:
-        value: Callable[[Plan], Any] = attrgetter(name)
-        return [*map(value, self.plans)]
+def _small(*columns: Any) -> list[Any]:
+    """The columns in 32 bits: there may be a million plans."""
+    return [column.astype(np.float32) for column in columns]
 
 
-def _idle(plan: Plan) -> float:
-    """How much of the bubble is left, where weight gradients fill it."""
+def _rates(hardware: Hardware, sizes: Any, strides: Any) -> Any:
+    """The seconds per byte of an all-reduce over groups of these sizes, of every `strides`-th device."""
+    pairs, place = np.unique(sizes.astype(np.int64) << 32 | strides.astype(np.int64), return_inverse=True)
+    return np.array([_rate(hardware, pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()])[place]
+
+
+def _splits(plan: Plan) -> bool:
+    """Whether weight gradients fill the bubble."""
     known = SCHEDULES.get(plan.schedule)
-    return 0.4 if known is not None and known.splits else 1.0
+    return known is not None and known.splits
 
 
 def _in_flight(plan: Plan) -> float:

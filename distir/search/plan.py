@@ -118,6 +118,11 @@ class Plan:
         return 1 if known is None else self.virtual or known.stages
 
     @property
+    def effort(self) -> float:
+        """About how much work it is to make and simulate its program: stages, times what their rounds grow by."""
+        return self.pipeline * self.stages_per_device * self.microbatches**0.5 if self.pipeline > 1 else 1.0
+
+    @property
     def pipeline_options(self) -> PipelineOptions:
         """The options of the steps `dtp` and `pp` for this plan, without the degrees."""
         found = PipelineOptions()
@@ -220,12 +225,14 @@ Place = Literal["before", "dtp", "after"]
 class Axis:
     """A property in which plans of equal degrees may differ: `field` of `Plan`, shown in the rows' `column`.
 
-    `tried`: the values that a space tries for a plan, of which this axis and those after it have their defaults.
+    `tried`: the values that a space tries for a plan, of which this axis and those after it have their defaults; they
+    are the same for plans that agree in the fields `depends`.
     `words`: what it adds to the steps, at its `place`: before the step `dtp`, among its options, or after it.
     """
 
     field: str
     column: str
+    depends: Sequence[str]
     tried: Callable[[Choices, Plan], Sequence[Any]]
     words: Callable[[Plan], Sequence[str]] = lambda _: ()
     place: Place = "dtp"
@@ -309,10 +316,14 @@ def _stages(_: Choices, plan: Plan) -> tuple[tuple[int, ...], ...]:
     return (plan.stages if fitting else (),)
 
 
+DEGREES = ("data", "tensor", "pipeline", "context")
+"""The fields of a plan whose product is the number of devices."""
+
 AXES: Final = (
     Axis(
         "experts",
         "EP",
+        (),
         lambda space, _: space.experts or (1,),
         lambda plan: [f"experts={plan.experts}"] if plan.experts > 1 else [],
         shown=lambda plan: f"ep={plan.experts}" if plan.experts > 1 else "",
@@ -320,12 +331,14 @@ AXES: Final = (
     Axis(
         "skew",
         "skew",
+        ("experts",),
         lambda space, plan: (space.skew if plan.experts > 1 else 0.0,),
         lambda plan: [f"skew={plan.skew:g}"] if plan.experts > 1 and plan.skew else [],
     ),
     Axis(
         "context",
         "CP",
+        ("context",),
         lambda _, plan: (plan.context,),  # a degree: the space chooses it with the others
         lambda plan: [f"context={plan.context}"] if plan.context > 1 else [],
         shown=lambda plan: f"cp={plan.context}" if plan.context > 1 else "",
@@ -333,6 +346,7 @@ AXES: Final = (
     Axis(
         "kind",
         "cp_kind",
+        ("context",),
         lambda space, plan: space.kinds if plan.context > 1 else ("",),
         lambda plan: [f"cp_kind={plan.kind}"] if plan.kind else [],
         shown=lambda plan: plan.kind,
@@ -340,13 +354,21 @@ AXES: Final = (
     Axis(
         "schedule",
         "schedule",
+        ("pipeline", "context"),
         _schedules,
         shown=lambda plan: plan.schedule if plan.pipeline > 1 and plan.schedule != "1f1b" else "",
     ),
-    Axis("virtual", "virtual", _virtual, shown=lambda plan: f"virtual={plan.virtual}" if plan.virtual else ""),
+    Axis(
+        "virtual",
+        "virtual",
+        ("pipeline", "schedule"),
+        _virtual,
+        shown=lambda plan: f"virtual={plan.virtual}" if plan.virtual else "",
+    ),
     Axis(
         "chunks",
         "chunks",
+        ("pipeline", "schedule"),
         _chunks,
         lambda plan: [f"chunks={plan.chunks}"] if plan.chunks else [],
         shown=lambda plan: f"chunks={plan.chunks}" if plan.chunks else "",
@@ -354,6 +376,7 @@ AXES: Final = (
     Axis(
         "zero",
         "zero",
+        ("data", "pipeline"),
         _zero_stages,
         lambda plan: [f"zero={plan.zero}", "partition=split"] if plan.zero else [],
         "after",
@@ -362,6 +385,7 @@ AXES: Final = (
     Axis(
         "shard",
         "shard",
+        ("data", "zero"),
         _shards,
         lambda plan: [f"shard={plan.shard}"] if plan.shard else [],
         "after",
@@ -370,28 +394,32 @@ AXES: Final = (
     Axis(
         "checkpoint",
         "checkpoint",
+        (),
         lambda space, _: space.checkpoint,
         _checkpoint_words,
         "before",
         lambda plan: " ".join(_checkpoint_words(plan)),
     ),
-    Axis("recompute", "recompute", _recomputations),
-    Axis("microbatches", "K", _counts),
+    Axis("recompute", "recompute", ("checkpoint",), _recomputations),
+    Axis("microbatches", "K", ("data", "pipeline"), _counts),
     Axis(
         "stages",
         "stages",
+        ("pipeline", "schedule", "virtual", "stages"),
         _stages,
         shown=lambda plan: f"stages={','.join(map(str, plan.stages))}" if plan.stages else "",
     ),
     Axis(
         "balance",
         "balance",
+        ("pipeline", "stages"),
         lambda space, plan: space.balance if plan.pipeline > 1 and not plan.stages else BALANCES[:1],
         shown=lambda plan: f"balance={plan.balance}" if plan.balance != BALANCES[0] else "",
     ),
     Axis(
         "etp",
         "etp",
+        ("tensor", "experts"),
         lambda space, plan: space.etp if plan.experts > 1 and plan.tensor > 1 else (0,),
         lambda plan: [f"etp={plan.etp}"] if plan.etp else [],
         shown=lambda plan: f"etp={plan.etp}" if plan.etp else "",
@@ -399,6 +427,7 @@ AXES: Final = (
     Axis(
         "cp_experts",
         "cp_experts",
+        ("context",),
         lambda space, plan: space.cp_experts if plan.context > 1 else (False,),
         lambda plan: ["cp_experts=true"] if plan.cp_experts else [],
         shown=lambda plan: "cp_experts" if plan.cp_experts else "",
@@ -406,12 +435,14 @@ AXES: Final = (
     Axis(
         "sums",
         "sums",
+        ("pipeline", "microbatches"),
         lambda space, plan: space.sums if plan.pipeline > 1 or plan.microbatches > 1 else SUMS[:1],
         shown=lambda plan: f"sums={plan.sums}" if plan.sums != SUMS[0] else "",
     ),
     Axis(
         "sequence",
         "sequence",
+        ("tensor",),
         lambda space, plan: space.sequence if plan.tensor > 1 else (False,),
         lambda plan: ["sequence=true"] if plan.sequence else [],
         shown=lambda plan: "sequence" if plan.sequence else "",
@@ -419,15 +450,23 @@ AXES: Final = (
     Axis(
         "overlap",
         "overlap",
+        DEGREES,
         _overlaps,
         lambda plan: [OVERLAP_ALL if plan.passes else "overlap"] if plan.overlap else [],
         "after",
         lambda plan: "overlap" if plan.overlap else "",
     ),
-    Axis("passes", "passes", _passes, shown=lambda plan: "passes" if plan.passes else ""),
+    Axis(
+        "passes",
+        "passes",
+        ("tensor", "context", "experts", "microbatches", "overlap"),
+        _passes,
+        shown=lambda plan: "passes" if plan.passes else "",
+    ),
     Axis(
         "fuse",
         "fuse",
+        (),
         lambda space, _: (False, True) if space.fuse is None else (space.fuse,),
         lambda plan: ["fuse"] if plan.fuse else [],
         "after",

@@ -19,6 +19,7 @@ from distir.search.distributed import layers_of_stages
 from distir.search.evaluate import evaluate
 from distir.search.least import LeastMemory, least_needed
 from distir.search.plan import Plan
+from distir.search.plans import Plans
 from distir.search.progress import watched
 from distir.search.rows import Row
 from distir.search.space import Space, SpaceError, check_batch_sizes
@@ -94,14 +95,14 @@ class Search:
         """How many rows the grid has, of which `bounded` may leave some out."""
         return sum(len(self._admitted(size)[0]) for size in self.batch_sizes)
 
-    def _admitted(self, size: int | None) -> tuple[tuple[Plan, ...], Counter[str]]:
+    def _admitted(self, size: int | None) -> tuple[Plans, Counter[str]]:
         """The plans that are tried at a batch size, and the reasons why others are not."""
         return admitted(self.subject, self.grid, size, self.is_bounded)
 
     def asked_for(self, rows: Iterable[Row]) -> list[Row]:
         """The rows that belong to this search's space: others, as of fewer devices, must not be ranked with them."""
         rows = list(rows)
-        sizes, plans = set(self.batch_sizes), set(self.grid.plans()) if rows else set[Plan]()
+        sizes, plans = set(self.batch_sizes), self.grid.plans() if rows else Plans.of(())
         beyond = self.method == "anneal"
         return [
             row
@@ -148,7 +149,8 @@ class Search:
         """Which rows represent others."""
         zero = self.space.zero
         piped = any(
-            plan.pipeline > 1 and plan.zero == 1 for size in self.batch_sizes for plan in self._admitted(size)[0]
+            bool(((plans.column("pipeline") > 1) & (plans.column("zero") == 1)).any())
+            for plans, _ in map(self._admitted, self.batch_sizes)
         )
         return (
             ["in pipelines `zero=1` represents `zero=2`, whose rows are equal"] if {1, 2} <= {*zero} and piped else []
@@ -249,7 +251,7 @@ class Search:
         shard = self.space.shard
         if not shard:
             return
-        replicas = {plan.data for plan in self.grid.plans()}
+        replicas = {*self.grid.plans().column("data").tolist()}
         if bad := [n for n in shard if n > 1 and not any(d % n == 0 for d in replicas)]:
             near = sorted({n for d in replicas for n in range(2, d) if d % n == 0})
             hint = f"; {', '.join(map(str, near))} would do" if near else "; leave out `--shard`"

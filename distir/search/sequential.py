@@ -24,6 +24,8 @@ class Sequential:
     """Bytes and seconds: a constant, and per example."""
 
     weights: int
+    count: int
+    """How many weights there are."""
     state: int
     layers: int
     saved: float
@@ -65,7 +67,15 @@ def sequential(subject: Subject, load: Load, batch_size: int) -> Sequential:
     heavy = load.bound(Plan(batch_size, 1, 1), subject.hardware)
     others = max(0.0, two.latency_s - one.latency_s - heavy)
     layers = layers_of(subject) or 1
-    return Sequential(subject.weights_bytes, subject.state_bytes, layers, max(1, saved), max(1, recomputed), others)
+    return Sequential(
+        subject.weights_bytes,
+        subject.weights_count,
+        subject.state_bytes,
+        layers,
+        max(1, saved),
+        max(1, recomputed),
+        others,
+    )
 
 
 def simulated(subject: Subject, batch_size: int | None) -> Simulation:

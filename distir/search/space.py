@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any
 
-from distir.search.plan import AXES, Axis, Choices, Plan
-
-FIELDS: Final = tuple(field.name for field in fields(Plan))
-OF_ALL: Final = attrgetter(*FIELDS)
-"""The values of all fields of a plan."""
+from distir.search.plan import AXES, Choices, Plan
+from distir.search.plans import Plans
 
 
 class SpaceError(ValueError):
@@ -32,26 +28,25 @@ class Space(Choices):
             return self
         return replace(self, experts=(1,) if count is None else self._sharing(count))
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Plans:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
-        found = False
-        for plan in self.grid():
-            if plan.data % plan.experts == 0:
-                found = True
-                yield plan
-        if not found and self.experts not in (None, (1,)):
+        plans = self.grid()
+        shares = plans.column("data") % plans.column("experts") == 0
+        if shares.any():
+            return plans.take(shares)
+        if self.experts not in (None, (1,)):
             shared = ", ".join(map(str, self.experts or ()))
             raise SpaceError(f"no strategy is left: D is no multiple of {shared}, the replicas that share experts")
-        if not found:
-            raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
+        raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
-    def grid(self) -> Iterator[Plan]:
-        """All plans, and those whose experts do not divide the replicas."""
-        for data, tensor, pipeline, context in self.degrees():
-            found = [Plan(data, tensor, pipeline, context=context)]
-            for axis in AXES:
-                found = self._along(found, axis)
-            yield from found
+    def grid(self) -> Plans:
+        """All plans, and those whose experts do not divide the replicas. Raises SpaceError if there are none at all."""
+        made = Plans.of(
+            Plan(data, tensor, pipeline, context=context) for data, tensor, pipeline, context in self.degrees()
+        )
+        for axis in AXES:
+            made = made.along(axis, self)
+        return made
 
     def degrees(self) -> Iterator[tuple[int, int, int, int]]:
         """D, T, P and CP, whose product is the number of devices. Raises SpaceError where there are none."""
@@ -74,20 +69,6 @@ class Space(Choices):
             raise SpaceError(
                 f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
             )
-
-    def _along(self, plans: Sequence[Plan], axis: Axis) -> list[Plan]:
-        """The plans that differ from these on an axis. There may be a million: `replace` takes almost twice as long."""
-        found: list[Plan] = []
-        at, own, tried = FIELDS.index(axis.field), attrgetter(axis.field), axis.tried
-        for plan in plans:
-            is_now = own(plan)
-            for value in tried(self, plan):
-                if value == is_now:
-                    found.append(plan)
-                else:
-                    values = OF_ALL(plan)
-                    found.append(Plan(*values[:at], value, *values[at + 1 :]))  # pyright: ignore[reportCallIssue]: one value for each field
-        return found
 
     def allows(self, batch_size: int, plan: Plan) -> bool:
         """Whether the batch divides evenly into the microbatches of all replicas, of a size that is allowed."""

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from distir.cost import Hardware
 from distir.cost.compute import DeviceKind, contracting
@@ -31,6 +33,7 @@ from distir.ops.resources import Communication, MatrixProduct, Pattern, Work
 from distir.search.bounds import ROUNDING, rounds
 from distir.search.distributed import Distributed
 from distir.search.plan import Plan
+from distir.search.plans import Plans
 from distir.search.shortened import PartOf, parts
 from distir.search.space import SpaceError
 from distir.search.subject import Subject
@@ -44,15 +47,54 @@ from distir.transform.steps import StepError
 UNKNOWN = (ProgramError, StepError, BindError, Reject, SpaceError)
 """The exceptions for a stage that cannot be built, or simulated, by itself."""
 
+np: Any = import_module("numpy")
+
+STAGE_FIELDS = (
+    "tensor",
+    "context",
+    "kind",
+    "experts",
+    "skew",
+    "etp",
+    "cp_experts",
+    "sequence",
+    "overlap",
+    "fuse",
+    "checkpoint",
+    "recompute",
+    "microbatches",
+    "chunks",
+    "passes",
+)
+"""The fields of a plan on which its stage depends, and whether that bounds the plan."""
+
+BOUND_FIELDS = ("data", "pipeline", "schedule", "virtual", "shard")
+"""Those on which the bound depends beside."""
+
 PROBES = tuple(1 << n for n in range(16, 41, 2))
 """Sizes of messages in bytes, of which the fastest per byte bounds all."""
 
+
+MANY = 128
+"""Examples of a microbatch of which activations are larger than what an optimizer needs for a few layers."""
 
 MEMO = 1 << 16
 """Of how many plans at most, those last asked for, the stage is kept."""
 
 Stage = tuple[Plan, int]
 """The program of one stage, and the examples of its microbatch."""
+
+
+class StageFigures(NamedTuple):
+    """What a device does for a microbatch in a program of one stage.
+
+    `least`: seconds that it takes at least; 0 where nothing is known, infinite where there is no such program.
+    `seconds`: that one microbatch more takes. `nbytes`: held for it at the peak. Both 0 where they are not known.
+    """
+
+    least: float
+    seconds: float = 0.0
+    nbytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +104,14 @@ class _Spent:
     is_kernel: bool
     work: Work
     seconds: float
+
+
+class StageTotal(NamedTuple):
+    """The ops of a stage's first device, with their counts; the bytes that are held where most is, the time in all."""
+
+    ops: Counter[_Spent]
+    peak: int
+    latency_s: float
 
 
 class StageBounds:
@@ -79,13 +129,17 @@ class StageBounds:
         """Of plans that may be asked for: a stage is simulated for all of them at once."""
         self.simulated = 0
         """How many stages were simulated."""
+        self._simulated = set[Plan]()
         self.parts = parts(subject.module)
         """Programs that add up to that of the subject."""
-        self._found: dict[Stage, float] = {}
+        self._found: dict[Stage, StageFigures] = {}
         self._gradients: int | None = None
 
     def expect(self, plans: Iterable[Plan]) -> None:
         """Prepare to be asked for these plans."""
+        if isinstance(plans, Plans):
+            first, _ = plans.groups("data", "microbatches")
+            plans = plans.take(first)
         self.micro_batches |= {self._micro_batch(plan) for plan in plans} - {0}
 
     def seconds(self, plan: Plan) -> float:
@@ -106,11 +160,27 @@ class StageBounds:
         stages, micro = {stage_of(plan), at_best(plan)}, self._micro_batch(plan)
         return max((self._bound(plan, stage) for stage in stages if (stage, micro) in self._found), default=0.0)
 
+    def figures(self, plan: Plan) -> StageFigures | None:
+        """Those of the plan's own stage; None where it was not simulated."""
+        return self._found.get((stage_of(plan), self._micro_batch(plan)))
+
+    def all_known(self, plans: Plans) -> Any:
+        """What `known` says of each of these plans, as an array."""
+        found = np.zeros(len(plans))
+        if not self._found:
+            return found
+        first, place = plans.groups(*STAGE_FIELDS)
+        is_known = [not {stage_of(plan), at_best(plan)}.isdisjoint(self._simulated) for plan in plans.take(first)]
+        rows = np.flatnonzero(np.array(is_known, dtype=bool)[place])
+        found[rows] = plans.take(rows).found(self.known, *STAGE_FIELDS, *BOUND_FIELDS)
+        return found
+
     def _bound(self, plan: Plan, stage: Plan) -> float:
         """The bound of a plan from what its stage, or a faster variant of it, takes for a microbatch."""
         if self.lacks(plan, stage):
             self.simulate([stage], Workers(jobs=1), self._micro_batch(plan))
-        each = self._found.get((stage, self._micro_batch(plan)), 0.0) if self._tells(plan) else 0.0
+        known = self._found.get((stage, self._micro_batch(plan))) if self._tells(plan) else None
+        each = 0.0 if known is None else known.least
         if each in (0.0, math.inf):
             return each
         working = plan.microbatches * each / plan.pipeline
@@ -139,51 +209,70 @@ class StageBounds:
         """Find what a device spends on a microbatch in each of these, for those of the plans that may be asked for."""
         self.simulated += len(stages)
         sizes = tuple(sorted(self.micro_batches | ({micro} if micro else set())))
+        self._simulated |= {*stages}
         if workers.jobs > 1 and len(stages) > 1:
             self._found |= dict(carry_out(self.subject, [(stage, sizes) for stage in stages], workers, _each))
         else:
             for stage in stages:
                 self._found |= self.each(stage, {*sizes})
 
-    def each(self, stage: Plan, micro_batches: set[int]) -> dict[Stage, float]:
-        """What a device spends at least on microbatches of these sizes in the program of one stage.
-
-        0 where nothing is known, infinite where there is no such program.
-        """
-        sizes = sorted({n * micro * stage.data * stage.microbatches for micro in micro_batches for n in (1, 2)})
+    def each(self, stage: Plan, micro_batches: set[int]) -> dict[Stage, StageFigures]:
+        """What a device does for microbatches of these sizes in the program of one stage."""
+        parts = stage.data * stage.microbatches
+        sizes = sorted(
+            {n * micro * parts for micro in micro_batches for n in (1, 2)} | {MANY * parts, 2 * MANY * parts}
+        )
         try:
             spent = self.spent(stage, sizes, self.parts) or self.spent(stage, sizes, [PartOf(1, self.subject.module)])
         except UNKNOWN:
-            return {(stage, micro): math.inf for micro in micro_batches}
-        found = {(stage, micro): 0.0 for micro in micro_batches}
+            return {(stage, micro): StageFigures(math.inf) for micro in micro_batches}
+        found = {(stage, micro): StageFigures(0.0) for micro in micro_batches}
         kind = self.kind
         if spent is None or kind is None:
             return found
+        held = max(0, spent[2 * MANY * parts].peak - spent[MANY * parts].peak) / MANY
+        one_less = self._one_less(stage, micro_batches, spent)
         for micro in micro_batches:
-            size = micro * stage.data * stage.microbatches
-            twice = spent[2 * size]
-            least = sum(times * _least(kind, each) for each, times in spent[size].items() if each not in twice)
-            found[stage, micro] = least / stage.microbatches
+            once, twice = spent[micro * parts], spent[2 * micro * parts]
+            least = sum(times * _least(kind, each) for each, times in once.ops.items() if each not in twice.ops)
+            seconds = max(0.0, once.latency_s - one_less[micro])
+            found[stage, micro] = StageFigures(least / stage.microbatches, seconds, held * micro)
         return found
 
-    def spent(self, stage: Plan, sizes: Sequence[int], parts: Sequence[PartOf]) -> dict[int, Counter[_Spent]] | None:
-        """By batch size: the ops of a stage's first device, and their counts, as the sum over `parts`.
+    def _one_less(self, stage: Plan, micro_batches: set[int], spent: Mapping[int, StageTotal]) -> Mapping[int, float]:
+        """By size of the microbatches: how long a step of one microbatch less takes."""
+        if stage.microbatches == 1:
+            return dict.fromkeys(micro_batches, 0.0)
+        alone = self.spent(replace(stage, microbatches=1), [micro * stage.data for micro in micro_batches], self.parts)
+        if alone is None:
+            return {micro: spent[2 * micro * stage.data].latency_s / 2 for micro in micro_batches}
+        return {micro: alone[micro * stage.data].latency_s for micro in micro_batches}
+
+    def spent(self, stage: Plan, sizes: Sequence[int], parts: Sequence[PartOf]) -> dict[int, StageTotal] | None:
+        """By batch size: what a stage's first device does, as the sum over `parts`.
 
         None if the stage cannot be simulated, or is not the sum of its parts, because layers affect each other. Raises
         an exception in `UNKNOWN` if the stage's program cannot be built.
         """
-        found = {size: Counter[_Spent]() for size in sizes}
+        ops = {size: Counter[_Spent]() for size in sizes}
+        peaks, latencies = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0.0)
         for factor, module in parts:
             made = self._distributed(replace(self.subject, module=module), stage)
             try:
                 for size in sizes:
-                    for each, times in _spent(made.simulation(size)).items():
-                        found[size][each] += factor * times
+                    simulation = made.simulation(size)
+                    peaks[size] += factor * max(simulation.peaks.values(), default=0)
+                    latencies[size] += factor * simulation.latency_s
+                    for each, times in _spent(simulation).items():
+                        ops[size][each] += factor * times
             except UNKNOWN:
                 return None
-        if any(times < 0 for spent in found.values() for times in spent.values()):
+        if any(times < 0 for spent in ops.values() for times in spent.values()):
             return None
-        return {size: Counter({each: times for each, times in spent.items() if times}) for size, spent in found.items()}
+        return {
+            size: StageTotal(Counter({each: n for each, n in ops[size].items() if n}), peaks[size], latencies[size])
+            for size in sizes
+        }
 
     def _distributed(self, subject: Subject, stage: Plan) -> Distributed:
         """The stage; as it is where nothing in it can be overlapped, though in its plan there may be."""
@@ -218,8 +307,8 @@ class StageBounds:
         return found
 
 
-def _each(subject: Subject, stage: Plan, micro_batches: Sequence[int | None]) -> Iterator[tuple[Stage, float]]:
-    """In a worker: by stage and microbatch, what a device spends on it at least."""
+def _each(subject: Subject, stage: Plan, micro_batches: Sequence[int | None]) -> Iterator[tuple[Stage, StageFigures]]:
+    """In a worker: by stage and microbatch, what a device does for it."""
     bounds = StageBounds(subject, None)
     yield from bounds.each(stage, {micro for micro in micro_batches if micro}).items()
 

@@ -61,6 +61,17 @@ class Subject:
         return self._bytes_of("param")
 
     @cached_property
+    def weights_count(self) -> int:
+        """How many weights there are, each a number."""
+        return sum(
+            math.prod(size if isinstance(size, int) else 1 for size in leaf.shape)
+            for param in self.entry.params
+            if "param" in param.roles
+            for leaf in types.leaves(param.type)
+            if isinstance(leaf, TensorType) and leaf.shape
+        )
+
+    @cached_property
     def state_bytes(self) -> int:
         """The size of what an optimizer keeps of them."""
         return self._bytes_of("state")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
+from importlib import import_module
+from typing import Any
 
 from distir.diagnostics import ProgramError
-from distir.ir.collection import paused_collection
 from distir.ops.attention import CONTEXTS
 from distir.search.plan import BALANCES, Plan
+from distir.search.plans import Plans
 from distir.search.space import Space, divisors
 from distir.search.subject import Subject, layers_of
 from distir.transform.sharding import tensor_shares
+
+np: Any = import_module("numpy")
 
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "zb-v")
 """Those that are tried of a training step: the others take no less time than one of these, or are for other uses."""
@@ -58,37 +62,41 @@ def whole(subject: Subject, devices: int, batch_sizes: tuple[int, ...]) -> Space
 
 
 @lru_cache(maxsize=8)
-def admitted(subject: Subject, space: Space, size: int | None, model: bool) -> tuple[tuple[Plan, ...], Counter[str]]:
+def admitted(subject: Subject, space: Space, size: int | None, model: bool) -> tuple[Plans, Counter[str]]:
     """The plans that the program and the batch size admit, as far as that is known without them; others by reason.
 
     With `model` false only what batch sizes and degrees say counts: the rest gets rows.
     """
-    layers, found, refused = layers_of(subject), list[Plan](), Counter[str]()
-    shards: dict[int, str | None] = {}
+    layers = layers_of(subject) if model else None
+    parts = "D·K does not divide the batch" + (", or into microbatches of other sizes" if space.micro_batches else "")
 
-    def refusal(plan: Plan) -> str | None:
-        if plan.data % plan.experts:
-            return UNSHARED
-        if size is not None and not space.allows(size, plan):
-            return "D·K does not divide the batch" + (
-                ", or into microbatches of other sizes" if space.micro_batches else ""
-            )
-        if not model:
-            return None
-        if plan.pipeline > 1 and layers is not None and plan.pipeline * plan.stages_per_device > layers:
-            return f"more stages than the {layers} layers"
-        if plan.tensor not in shards:
-            shards[plan.tensor] = _why_no_shards(subject, plan.tensor)
-        return shards[plan.tensor]
+    def shares(plan: Plan) -> str | None:
+        return UNSHARED if plan.data % plan.experts else None
 
-    with paused_collection():
-        for plan in space.grid():
-            why = refusal(plan)
-            if why is None:
-                found.append(plan)
-            else:
-                refused[why] += 1
-    return tuple(found), refused
+    def divides(plan: Plan) -> str | None:
+        return None if size is None or space.allows(size, plan) else parts
+
+    def has_layers(plan: Plan) -> str | None:
+        many = plan.pipeline > 1 and layers is not None and plan.pipeline * plan.stages_per_device > layers
+        return f"more stages than the {layers} layers" if many else None
+
+    def splits(plan: Plan) -> str | None:
+        return _why_no_shards(subject, plan.tensor) if model else None
+
+    plans, refused = space.grid(), Counter[str]()
+    for why, fields in (
+        (shares, ("data", "experts")),
+        (divides, ("data", "microbatches")),
+        (has_layers, ("pipeline", "schedule", "virtual")),
+        (splits, ("tensor",)),
+    ):
+        first, place = plans.groups(*fields)
+        reasons = [why(plan) for plan in plans.take(first)]
+        for reason, count in zip(reasons, np.bincount(place, minlength=len(reasons)).tolist(), strict=True):
+            if reason is not None:
+                refused[reason] += count
+        plans = plans.take(np.array([reason is None for reason in reasons], dtype=bool)[place])
+    return plans, refused
 
 
 def _why_no_shards(subject: Subject, degree: int) -> str | None:

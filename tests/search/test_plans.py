@@ -1,0 +1,78 @@
+"""Plans by columns: the same, in the same order, as if each was made from the one before it."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from distir.search.plan import AXES, Plan
+from distir.search.plans import Plans
+from distir.search.space import Space
+
+SPACES = {
+    "paper": Space(16, (64, 128)),
+    "divisors": Space(12, (48,), (2, 3), all_divisors=True),
+    "everything": Space(
+        16,
+        (32,),
+        (2, 4, 8),
+        ("1f1b", "interleaved", "zb-v", "seq1f1b"),
+        (0, 1, 2, 3),
+        (False, True),
+        sums=("layer", "stage"),
+        micro_batches=(1, 2),
+        accumulate=(1, 2),
+        fuse=None,
+        overlap=(False, True),
+        experts=(1, 2),
+        context=(1, 2),
+        kinds=("allgather", "ring"),
+        virtual=(2, 4),
+        shard=(2,),
+        sequence=(False, True),
+        balance=("uniform", "memory"),
+        etp=(0, 1),
+        passes=(False, True),
+        cp_experts=(False, True),
+        recompute=("", "products"),
+    ),
+}
+
+
+def one_by_one(space):
+    """Each plan of a space from the plan that it is on the axes before."""
+    found = [Plan(d, t, p, context=c) for d, t, p, c in space._possible()]
+    for axis in AXES:
+        found = [replace(plan, **{axis.field: value}) for plan in found for value in axis.tried(space, plan)]
+    return found
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_a_grid_has_the_plans_of_its_axes_in_their_order(space):
+    """What an axis tries depends on the fields that it says, on no others."""
+    assert [*space.grid()] == one_by_one(space)
+
+
+def test_plans_by_columns_are_a_sequence():
+    plans = SPACES["everything"].grid()
+    each = [*plans]
+    assert len(plans) == len(each)
+    places = random.Random(1).sample(range(len(each)), 20)
+    assert [plans[place] for place in places] == [each[place] for place in places]
+    assert [plans.find(each[place]) for place in places] == places
+    assert [*plans[5:50:7]] == each[5:50:7]
+    assert [*Plans.of(each[:9])] == each[:9]
+    assert plans[-1] in plans
+    assert replace(each[0], skew=7.5) not in plans
+    assert plans.column("data").tolist() == [plan.data for plan in each]
+
+
+def test_what_depends_on_few_fields_is_found_once_for_each_of_their_values():
+    plans, asked = SPACES["everything"].grid(), []
+
+    def of(plan):
+        asked.append((plan.data, plan.zero))
+        return 10 * plan.data + plan.zero
+
+    assert plans.found(of, "data", "zero").tolist() == [10 * plan.data + plan.zero for plan in plans]
+    assert len(asked) == len({*asked})
