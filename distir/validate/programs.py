@@ -319,6 +319,28 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
     return [f"checkpoint={found}", *([f"layers={layers}"] if layers else [])]
 
 
+def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
+    """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none.
+
+    Neighbours do, as in Megatron Core (core/parallel_state.py): shards first, where they do not cut experts, then those
+    that share sequences, if there are experts for both parts of a sequence that each has, then replicas.
+    """
+    ranks, context, shards = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
+    if ranks == 1 and shards == run.tp:
+        return []
+    words: list[str] = []
+    if shards != run.tp:
+        if shards > 1 or ranks % run.tp:
+            every = f"where all else is over {run.tp}"
+            raise UnsupportedError(f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed")
+        ranks, words = ranks // run.tp, ["etp=1"]
+    if context > 1 and ranks % context == 0 and (run.experts or 0) % (2 * (run.ep or 1)) == 0:
+        ranks, words = ranks // context, [*words, "cp_experts=true"]
+    if run.dp % ranks:
+        raise UnsupportedError(f"parts of the experts on {ranks} ranks, which do not divide {run.dp} replicas")
+    return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}"]
+
+
 def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: Decoder | None = None) -> RunProgram:
     """The program of a run. `conditions`: in the place of those that follow from its framework.
 
@@ -327,15 +349,10 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     Raises UnsupportedError, with the reason, for one that cannot be expressed; MachineError.
     """
     chosen = framework_of(run)
-    context, experts, micro_batch = run.cp or 1, run.ep or 1, run.micro_batch or chosen.micro_batch
+    context, micro_batch = run.cp or 1, run.micro_batch or chosen.micro_batch
     if micro_batch is None:
         raise UnsupportedError("the micro batch is not stated")
-    if run.dp % experts:
-        raise UnsupportedError(f"parts of the experts on {experts} ranks, which do not divide {run.dp} replicas")
-    if experts > 1 and (run.etp or run.tp) != run.tp:
-        raise UnsupportedError(
-            f"experts cut over {run.etp} ranks, where all else is over {run.tp}, cannot be expressed"
-        )
+    experts = expert_words(run, chosen)
     if run.offload:
         raise UnsupportedError("offload to the host cannot be expressed")
     if run.precision in ("mxfp8", "nvfp4"):
@@ -370,7 +387,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     training += recomputation_words(chosen, run.mlp == "swiglu")
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
-    steps += [f"experts={experts}", f"skew={chosen.skew:g}"] if experts > 1 else []
+    steps += experts
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
         steps += schedule_words(run, virtual, profile)

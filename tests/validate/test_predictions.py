@@ -16,7 +16,14 @@ from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import Conditions, MachineError, machine
 from distir.validate.predictions import Prediction, families, figures_of, simulated
-from distir.validate.programs import LOSS, framework_of, recomputation_words, with_logits_again, with_metrics
+from distir.validate.programs import (
+    LOSS,
+    expert_words,
+    framework_of,
+    recomputation_words,
+    with_logits_again,
+    with_metrics,
+)
 from distir.validate.runs import parse_runs
 
 
@@ -101,6 +108,26 @@ def test_those_who_share_experts_are_next_to_each_other():
 
 
 @pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        ({"dp": 4, "tp": 2, "ep": 4}, ["experts=4"]),
+        ({"dp": 4, "tp": 2, "ep": 4, "etp": 1}, ["etp=1", "experts=2"]),
+        ({"dp": 1, "tp": 2, "ep": 2, "etp": 1}, ["etp=1"]),
+        ({"dp": 2, "tp": 1, "cp": 2, "ep": 4}, ["cp_experts=true", "experts=2"]),
+        ({"dp": 1, "tp": 2, "cp": 2, "ep": 2}, ["cp_experts=true"]),
+        ({"dp": 8, "tp": 1, "cp": 2, "ep": 8}, ["experts=8"]),  # 8 experts have no 16 parts
+    ],
+)
+def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, words):
+    one = replace(run(framework="nemo"), position="rope", micro_batch=1, experts=8, top_k=2, expert_ffn=512, **layout)
+    one = replace(one, gpus=one.dp * one.tp * (one.cp or 1), global_batch=one.dp)
+    assert expert_words(one, framework_of(one)) == [*words, "skew=1"]
+    spread, alone = predict(one), predict(replace(one, ep=1, etp=one.tp))
+    assert spread.note == alone.note == ""
+    assert spread.peak_memory_bytes <= alone.peak_memory_bytes
+
+
+@pytest.mark.parametrize(
     ("framework", "recompute", "words"),
     [
         ("nemo", "none", ["checkpoint=selective", "modules=gates"]),
@@ -131,7 +158,9 @@ def test_what_would_be_a_wrong_figure_is_refused():
     one = replace(run(tp=1, gpus=4, dp=4), precision="fp8")
     routed = replace(one, precision="bf16", experts=4, top_k=2)
     assert "do not divide 4 replicas" in predict(replace(routed, ep=3)).note
-    assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=2, etp=1)).note
+    for parts in (1, 2):
+        assert "experts cut over 2 ranks" in predict(replace(routed, dp=1, tp=4, ep=parts, etp=2)).note
+    assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=1, etp=1)).note
 
 
 def test_recomputation_by_operator_is_between_none_and_all():
