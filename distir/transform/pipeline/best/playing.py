@@ -202,7 +202,7 @@ class _Choosing:
                 return self.held[device] < limit
 
     def _all_can_continue(self, own: tuple[int, ...], stage: int, limit: int) -> bool:
-        """Whether each microbatch on a device has room to continue, once those before it are done, after one more pass."""
+        """Whether each microbatch on a device has room to continue, once those before it are done, and this pass."""
         begun = [self.begun[s, FORWARD] + (s == stage) for s in own]
         done = [self.begun[s, WEIGHT] for s in own]
         held = 0  # by a microbatch and those after it
