@@ -350,11 +350,11 @@ def search(
         how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, passes, cp_experts, skew)
         tries = Tries(sizes, *how, fix or (), all_divisors)
         space = tries.space(subject, count, trained)
-        refuse_unused(tries, space, subject)
         explained = trained if explain is None else explain
         how_long = Effort(method, budget, steps, seed, trained)
         chosen = replace(how_long.search(subject, space, jobs, backend), explain=explained)
         chosen.check()
+        refuse_unused(tries, space, subject)
         how_measured = _measuring(measure, measure_backend, measure_timeout, model, count)
         limit = _time_out(prove_timeout, "--prove-timeout") if prove else 0.0
         with _log(csv, resume) as log:

@@ -330,7 +330,7 @@ def test_a_memory_that_holds_nothing(distir):
 
 
 def test_context_parallelism_in_the_words_of_its_users(distir):
-    words = ("--batch-size", "8", "--apply", "grad", "--microbatches", "2", "--cp", "2", "--cp-kind", "ulysses,ring")
+    words = ("--batch-size", "8", "--apply", "grad", "--cp", "2", "--cp-kind", "ulysses,ring")
     document = json.loads(distir("search", *SMALL, *words, "--json", "--pareto", "time,memory").out)
     rows = [*document["rows"], *document["left_out"]]
     assert {row["cp_kind"] for row in rows} <= {"a2a", "ring"}

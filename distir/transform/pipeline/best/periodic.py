@@ -73,7 +73,7 @@ def _placed(problem: OrderProblem, period: int, seconds: float, left: float) -> 
             model.new_fixed_size_interval_var(within[of] + later, problem.length(passes[of]), "")
             for of in passes
             if of[0] in stages
-            for later in (0, period)  # what goes on into the next period is in the way there
+            for later in (0, period)  # what continues into the next period is in the way there
         ]
         model.add_no_overlap(twice)
         held = {stage: model.new_int_var(1, room, "") for stage in stages}

@@ -39,7 +39,7 @@ class Greedy:
     """For which microbatches a forward pass leaves room in the stages of its device that are yet to come.
 
     For `own`, a microbatch begins on a device only where there is room for it in all stages of the device. For those
-    `before` it, the oldest one can always go on, and so, after it, the next one (the banker's algorithm, Dijkstra,
+    `before` it, the oldest one can always continue, and so, after it, the next one (the banker's algorithm, Dijkstra,
     EWD108). In both, devices never wait for each other in a circle.
     """
 
@@ -197,12 +197,12 @@ class _Choosing:
                 begun = self.begun[own[0], FORWARD] - min(self.begun[s, WEIGHT] for s in own)
                 return stage != own[0] or (begun + 1) * len(own) <= max(limit, len(own))
             case "before":
-                return self._all_can_go_on(own, stage, max(limit, len(own)))
+                return self._all_can_continue(own, stage, max(limit, len(own)))
             case _:
                 return self.held[device] < limit
 
-    def _all_can_go_on(self, own: tuple[int, ...], stage: int, limit: int) -> bool:
-        """Whether each microbatch on a device has room to go on, once those before it are done, after one more pass."""
+    def _all_can_continue(self, own: tuple[int, ...], stage: int, limit: int) -> bool:
+        """Whether each microbatch on a device has room to continue, once those before it are done, and this pass."""
         begun = [self.begun[s, FORWARD] + (s == stage) for s in own]
         done = [self.begun[s, WEIGHT] for s in own]
         held = 0  # by a microbatch and those after it
