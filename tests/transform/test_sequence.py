@@ -50,9 +50,8 @@ CHAINS = [
 
 @pytest.mark.parametrize("steps", ["", "checkpoint", "pp=2 microbatches=4 schedule=zb-v", "dp=2 zero=3"])
 def test_a_named_batch_is_found_where_it_is_without_looking_at_known_sizes(steps):
-    module = transform(
-        gpt2(4, WIDTH, 4, SEQUENCE, vocabulary=13, positions=7), "grad", "optimizer=adam", *steps.split()
-    )
+    model = gpt2(4, WIDTH, 4, SEQUENCE, vocabulary=13, positions=7)
+    module = transform(model, "grad", "optimizer=adam", *steps.split())
     analysis, entry = check(module), module.entry()
     every = BatchPlaces(analysis, Flow(analysis.domain, likeliest=True))
     seeds = [(p.name, (), p.roles["batch"]) for p in entry.params if "batch" in p.roles]

@@ -99,10 +99,13 @@ class _Readers:
     def module_with_views(self) -> Module:
         """The module with views."""
         read = self._by_strides()
-        return Module(
-            function if function.kernel else replace(function, body=tuple(self._views(function, read)))
-            for function in self.module
-        )
+        return Module(function if function.kernel else self._with_views(function, read) for function in self.module)
+
+    def _with_views(self, function: Function, read: set[Place]) -> Function:
+        """The function with views; the same one where there are none, which need not be checked again."""
+        body = tuple(self._views(function, read))
+        same = all(new is old for new, old in zip(body, function.body, strict=True))
+        return function if same else replace(function, body=body)
 
     def _views(self, function: Function, read: set[Place]) -> Iterable[Statement]:
         for statement in function.body:

@@ -44,9 +44,9 @@ def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
 
     `prefetch`: how many layers ahead, as in PyTorch's FSDP2, where it is 1: while a layer is computed, the weights of
     so many further ones are on their way, and have memory. A gather waits for the layer so far ahead of its own to
-    begin (`After`). A layer's weights are one message, as in FSDP. What is called, or else a statement, counts as a
-    layer. In functions that a pipeline, or accumulation, calls for each microbatch, the first layers have none before
-    them to wait for.
+    begin (`After`, of one weight). A layer's weights are one message, as in FSDP. What is called, or else a statement,
+    counts as a layer. In functions that a pipeline, or accumulation, calls for each microbatch, the first layers have
+    none before them to wait for.
     """
     if prefetch < 0:
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
