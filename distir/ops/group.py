@@ -359,6 +359,8 @@ REPRESENTATIVE_OPS: Final = frozenset(
 
 def represented(op: str, attrs: Attributes) -> tuple[int, int] | None:
     """The size and the stride of the group whose representative a statement is of; None for other statements."""
+    if not attrs and op not in REPRESENTATIVE_OPS:
+        return None  # as most are
     stride = attrs.get("stride", 1 if op in REPRESENTATIVE_OPS else 0)
     if not isinstance(stride, int) or not stride:
         return None

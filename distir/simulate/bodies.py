@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import compress
+from itertools import compress, count
 
 from distir.analysis import Instance
 from distir.diagnostics.codes import simulation as codes
@@ -100,12 +100,30 @@ class Bodies:
 
     def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
         """The body for one kind of call; `wanted` says which results are."""
-        builder = Builder(self, found, fates, wanted, edge)
         built = self.built.get((id(found), fates, wanted))
         if built is not None:
-            return (yield from builder.rebuild(built))
+            return (yield from self._synchronised(found, built, edge))
+        builder = Builder(self, found, fates, wanted, edge)
         body = yield from builder.build()
         self.built[id(found), fates, wanted] = Built(body, builder.calls)
+        return body
+
+    def _synchronised(self, found: Storages, built: Built, edge: Edge) -> Deep[Body]:
+        """The body that differs from one with the same use of memory in what waits for which value alone."""
+        like, order = built.body, Order(found, edge)
+        steps: list[Effect | Body | None] = []
+        for index, statement in enumerate(found.statements):
+            step: Effect | Body | None
+            if isinstance(statement, Called):
+                created = like.created[index]
+                step = yield from self.called(statement, *built.calls[index], order.entering(statement, created))
+                order.leave(statement, created, step)
+            else:
+                step = statement
+                order.op(index, statement)
+            steps.append(step)
+        body = replace(like, steps=steps, flow=order.flow, edge=order.edge)
+        vars(body).update({name: vars(like)[name] for name in ("events", "ops", "memory") if name in vars(like)})
         return body
 
     def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
@@ -127,8 +145,13 @@ class Builder:
         self.last = found.last_uses
         self.used = self.last
         """By storage: its last use, with no regard to ops on other streams that are pending."""
+        self.held: dict[int, list[int]] = {}
+        """By statement: the storages that are used there last, but by ops that are pending then."""
         if found.held.pendings:
             self.last, self.used = self.last[:], found.last_used
+            for storage in {s for pending in found.held.pendings for s in pending.uses}:
+                if self.last[storage] != self.used[storage]:
+                    self.held.setdefault(self.used[storage], []).append(storage)
         self.fates = fates
         self.wanted = wanted
         self.live_out = {s for s, w in zip(found.returned, wanted, strict=True) if w and s >= found.parameters}
@@ -138,15 +161,7 @@ class Builder:
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
         self.calls: dict[int, tuple[tuple[Fate, ...], tuple[bool, ...]]] = {}
-        self.crossing = found.crossing.union(edge.made) if found.streamed or edge != CLOSED else frozenset[int]()
-        """The storages made here that ops of other streams wait for."""
-        self.edge = edge
-        self.ready: dict[int, Set[str]] = dict(zip(edge.awaited, map(frozenset, edge.behind), strict=True))
-        """The storages that are ready by a clock of their own so far, and the streams that need not wait for it.
-
-        Those are the one that has made the value, and those on which an op that uses it has waited.
-        """
-        self.flow: dict[int, DataFlow] = {}
+        self.order = Order(found, edge)
 
     def build(self) -> Deep[Body]:
         """The body, statement by statement."""
@@ -161,23 +176,6 @@ class Builder:
             _ = body.memory
         return body
 
-    def rebuild(self, built: Built) -> Deep[Body]:
-        """The body, which differs from one with the same use of memory in what waits for which value alone."""
-        steps: list[Effect | Body | None] = []
-        for index, statement in enumerate(self.found.statements):
-            if isinstance(statement, Called):
-                step: Effect | Body | None = yield from self._callee(
-                    statement, *built.calls[index], self._created(index)
-                )
-            else:
-                step = statement
-                self._synchronise(index, statement)
-            steps.append(step)
-        like = built.body
-        body = replace(like, steps=steps, flow=self.flow, edge=self._edge_of_body())
-        vars(body).update({name: vars(like)[name] for name in ("events", "ops", "memory") if name in vars(like)})
-        return body
-
     def statement(self, index: int) -> Deep[tuple[Effect | Body | None, Leaves, Leaves]]:
         """The effect of a statement, and the storages allocated at its start and freed at its end."""
         statement = self.found.statements[index]
@@ -186,7 +184,7 @@ class Builder:
         if statement is None:
             return None, NOTHING, NOTHING
         created = self.found.created[index]
-        self._synchronise(index, statement)
+        self.order.op(index, statement)
         takes = own_of(statement, created)
         gives = self._last_used(index)
         if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
@@ -217,33 +215,11 @@ class Builder:
             self.created,
             frozenset(live_out),
             pinned,
-            flow=self.flow,
-            edge=self._edge_of_body(),
+            flow=self.order.flow,
+            edge=self.order.edge,
         )
         body.passed_on = self._passed_on(body)
         return body
-
-    def _edge_of_body(self) -> Edge:
-        """The edge without those values that get ready as devices do."""
-        return self.edge._replace(made=tuple([s for s in self.edge.made if s in self.ready]))
-
-    def _synchronise(self, index: int, effect: Effect | None) -> None:
-        """Find what an op waits for beside its devices, and who waits for it."""
-        ready, operands, created = self.ready, self.found.operands[index], self.found.created[index]
-        if effect is None or not effect.devices:
-            return
-        if index not in self.found.streams and ready.keys().isdisjoint(operands) and self.crossing.isdisjoint(created):
-            return
-        stream = self.found.streams.get(index, "")
-        waits = tuple([s for s in dict.fromkeys(operands) if s in ready and stream not in ready[s]])
-        for storage in waits:
-            ready[storage] = ready[storage] | {stream}
-        # Of a view, what is there already is not made.
-        made = tuple([s for s in created if s in self.crossing and s not in ready and s not in operands])
-        for storage in made:
-            ready[storage] = frozenset((stream,))
-        if stream or waits or made:
-            self.flow[index] = DataFlow(stream, waits, made)
 
     def _last_used(self, index: int) -> Leaves:
         """The storages that are dead after an op, in the order in which it mentions them."""
@@ -296,7 +272,7 @@ class Builder:
         operands, sizes = self.found.operands[index], self.found.sizes
         free = set(gives)
         if self.used is not self.last:
-            free = {s for s in operands if s >= 0 and self._is_free(s, index)}
+            free = {s for _, v in (*effect.donations, *effect.reuses) if self._is_free(s := operands[v], index)}
         owned = [(w, v) for w, v in effect.reuses if operands[v] not in self.pinned] if effect.reuses else []
         for w, v in (*effect.donations, *owned):
             old, new = operands[v], created[w]
@@ -321,7 +297,7 @@ class Builder:
 
     def _is_free(self, storage: int, index: int) -> bool:
         """Whether nothing needs a storage after a statement, but for ops that this one leaves pending."""
-        if self.used[storage] != index or storage in self.live_out or storage in self.kept:
+        if storage == NO_STORAGE or self.used[storage] != index or storage in self.live_out or storage in self.kept:
             return False
         return self.last[storage] == index or not self.found.held.others(storage, index)
 
@@ -335,10 +311,11 @@ class Builder:
         self.calls[index] = fates, wanted
         self.arguments[index] = called.arguments
         self.created[index] = created
-        body = yield from self._callee(called, fates, wanted, created)
+        body = yield from self.bodies.called(called, fates, wanted, self.order.entering(called, created))
+        self.order.leave(called, created, body)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
-        if self.used is not self.last:
+        if index in self.held:
             self._taken_over(index, body)
         return body
 
@@ -348,26 +325,13 @@ class Builder:
         assert isinstance(called, Called)
         return tuple(zip(called.callee.made, self.found.created[index], strict=True)) + called.left
 
-    def _callee(
-        self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...], created: tuple[tuple[int, int], ...]
-    ) -> Deep[Body]:
-        """The body of a call, by what gets ready before it, and what others wait for."""
-        edge = CLOSED
-        if self.ready or self.crossing:
-            edge = self._edge(called, created)
-        body = yield from self.bodies.called(called, fates, wanted, edge)
-        if body.edge != CLOSED:
-            made = frozenset(body.edge.made)
-            self.ready.update((ours, called.callee.behind(theirs)) for theirs, ours in created if theirs in made)
-        return body
-
     def _fates(self, index: int, arguments: Leaves) -> tuple[Fate, ...]:
         """The fates of the arguments of a call, of which there are many."""
         ends = [*map(index.__eq__, map(self.last.__getitem__, arguments))]  # used here, and then no more
         if self.used is not self.last:
-            used = map(index.__eq__, map(self.used.__getitem__, arguments))
-            each = zip(ends, used, arguments, strict=True)
-            ends = [last or (here and self._is_free(storage, index)) for last, here, storage in each]
+            for storage in self.held.get(index, ()):
+                if storage in arguments:
+                    ends[arguments.index(storage)] = self._is_free(storage, index)
         dead = {*compress(arguments, ends)}
         if dead.isdisjoint(self.live_out) and dead.isdisjoint(self.kept) and dead.isdisjoint(self.pinned):
             return tuple(map(FATES.__getitem__, ends))
@@ -377,24 +341,73 @@ class Builder:
             for last, s in zip(ends, arguments, strict=True)
         )
 
-    def _edge(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
-        """How values that get ready by clocks of their own come into a call, and leave it."""
-        awaited: dict[int, tuple[str, ...]] = {}
-        ready, arguments, used_on = self.ready, called.arguments, called.callee.used_on
-        for parameter in [p for p, storage in enumerate(arguments) if storage in ready] if ready else ():
-            storage = arguments[parameter]
-            behind, streams = ready[storage], used_on(parameter)
-            if not streams <= behind:
-                awaited[parameter] = tuple(sorted(streams & behind))
-                ready[storage] = behind | streams
-        made = tuple([theirs for theirs, ours in created if ours in self.crossing]) if self.crossing else NOTHING
-        return Edge(tuple(awaited), tuple(awaited.values()), made)
-
     def _taken_over(self, index: int, body: Body) -> None:
         """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""
-        released, inherited = body.passed_on
-        for parameter in {*released, *inherited.values()}:
-            self.last[self.arguments[index][parameter]] = index
-        for theirs, ours in self.created[index]:
-            if theirs not in body.live_out and theirs not in inherited:
-                self.last[ours] = index
+        arguments, created = self.arguments[index], self.created[index]
+        taken, dead = body.ended_outside(created)
+        for parameter in taken:
+            self.last[arguments[parameter]] = index
+        for at in dead:
+            self.last[created[at][1]] = index
+
+
+class Order:
+    """The order of one instance's ops on several streams, statement by statement: which op waits for which value."""
+
+    def __init__(self, found: Storages, edge: Edge) -> None:
+        self.found = found
+        self._edge = edge
+        self.crossing = found.crossing.union(edge.made) if edge.made else found.crossing
+        """The storages made here that ops of other streams wait for."""
+        self.ready: dict[int, Set[str]] = dict(zip(edge.awaited, map(frozenset, edge.behind), strict=True))
+        """The storages that are ready by a clock of their own so far, and the streams that need not wait for it.
+
+        Those are the one that has made the value, and those on which an op that uses it has waited.
+        """
+        self.flow: dict[int, DataFlow] = {}
+
+    @property
+    def edge(self) -> Edge:
+        """The edge without those values that get ready as devices do."""
+        made = self._edge.made
+        return self._edge._replace(made=tuple([s for s in made if s in self.ready])) if made else self._edge
+
+    def op(self, index: int, effect: Effect | None) -> None:
+        """Find what an op waits for beside its devices, and who waits for it."""
+        ready, operands, created = self.ready, self.found.operands[index], self.found.created[index]
+        if effect is None or not effect.devices:
+            return
+        if index not in self.found.streams and ready.keys().isdisjoint(operands) and self.crossing.isdisjoint(created):
+            return
+        stream = self.found.streams.get(index, "")
+        waits = tuple([s for s in dict.fromkeys(operands) if s in ready and stream not in ready[s]])
+        for storage in waits:
+            ready[storage] = ready[storage] | {stream}
+        # Of a view, what is there already is not made.
+        made = tuple([s for s in created if s in self.crossing and s not in ready and s not in operands])
+        for storage in made:
+            ready[storage] = frozenset((stream,))
+        if stream or waits or made:
+            self.flow[index] = DataFlow(stream, waits, made)
+
+    def entering(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
+        """How values that get ready by clocks of their own come into a call, and leave it."""
+        ready, crossing, arguments = self.ready, self.crossing, called.arguments
+        awaited: dict[int, tuple[str, ...]] = {}
+        if ready and not ready.keys().isdisjoint(arguments):
+            users = called.callee.parameter_users
+            given = {*compress(count(), map(ready.__contains__, arguments))}
+            late = {p for stream, used in users.items() for p in given & used if stream not in ready[arguments[p]]}
+            for parameter in sorted(late):
+                storage = arguments[parameter]
+                streams = {stream for stream, used in users.items() if parameter in used}
+                awaited[parameter] = tuple(sorted(streams & ready[storage]))
+                ready[storage] = ready[storage] | streams
+        made = tuple([theirs for theirs, ours in created if ours in crossing]) if crossing else NOTHING
+        return Edge(tuple(awaited), tuple(awaited.values()), made) if awaited or made else CLOSED
+
+    def leave(self, called: Called, created: Sequence[tuple[int, int]], body: Body) -> None:
+        """A call has returned, and made values that get ready by clocks of their own."""
+        if body.edge.made:
+            behind = called.callee.behind
+            self.ready.update([(created[at][1], behind(created[at][0])) for at in body.made_outside(created)])

@@ -17,8 +17,8 @@ from distir.analysis import Instance, Replica
 from distir.ir.deep import Deep, finish
 from distir.ops.devices import renamed
 from distir.simulate.algebra import clocks, usage
-from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, awaited, of_device, rebind
-from distir.simulate.algebra.lanes import ready, synchronised
+from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, awaited, of_device, ready, rebind
+from distir.simulate.algebra.lanes import synchronised
 from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.effects import DataFlow, Effect, Relocation
 from distir.simulate.late import Late
@@ -80,6 +80,9 @@ class Body:
     """The body that this one follows from, on other devices."""
     blocks: Body | None = None
     """The body of calls of its blocks, where its function is cut into some."""
+    _outside: dict[int, dict[int, int]] = field(default_factory=dict[int, "dict[int, int]"], init=False)
+    _made_outside: list[int] | None = field(default=None, init=False)
+    _ended_outside: tuple[Collection[int], list[int]] | None = field(default=None, init=False)
 
     def alike(
         self,
@@ -207,11 +210,34 @@ class Body:
 
     def outside(self, index: int) -> dict[int, int]:
         """By storage of a callee that gets ready by a clock of its own: ours."""
+        found = self._outside.get(index)
+        if found is not None:
+            return found
         step = self.steps[index]
         assert isinstance(step, Body)
-        ours = self.arguments[index]
-        made = dict(self.created[index])
-        return {s: ours[s] for s in step.edge.awaited} | {s: made[s] for s in step.edge.made}
+        ours, edge = self.arguments[index], step.edge
+        found = {s: ours[s] for s in edge.awaited}
+        if edge.made:
+            created = self.created[index]
+            found.update([created[at] for at in step.made_outside(created)])
+        self._outside[index] = found
+        return found
+
+    def made_outside(self, created: Sequence[tuple[int, int]]) -> list[int]:
+        """Of what a call of this body creates, the places of what gets ready by clocks of its own."""
+        if self._made_outside is None:  # the same for each call
+            made = frozenset(self.edge.made)
+            self._made_outside = [at for at, (theirs, _) in enumerate(created) if theirs in made]
+        return self._made_outside
+
+    def ended_outside(self, created: Sequence[tuple[int, int]]) -> tuple[Collection[int], list[int]]:
+        """The parameters whose memory a call frees or passes on, and the places in what it creates of what is dead."""
+        if self._ended_outside is None:
+            released, inherited = self.passed_on
+            alive = self.live_out | inherited.keys()
+            dead = [at for at, (theirs, _) in enumerate(created) if theirs not in alive]
+            self._ended_outside = {*released, *inherited.values()}, dead
+        return self._ended_outside
 
     def outer_clocks(self, index: int) -> dict[Clock, Clock]:
         """By clock of a value that crosses the edge of a call: ours."""

@@ -23,11 +23,12 @@ from distir.simulate.algebra.clocks import (
     Summary,
     ends_on,
     of_device,
+    ready,
     retreat,
     run,
     start_of,
 )
-from distir.simulate.algebra.lanes import allowed, is_host, ready
+from distir.simulate.algebra.lanes import allowed, is_host
 from distir.simulate.body import CLOSED, Body
 from distir.simulate.effects import Effect
 

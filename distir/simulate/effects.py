@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from distir.analysis import Checker, State, lookup
 from distir.cost import Cost, Hardware, larger
@@ -100,8 +100,7 @@ class Effect:
         return occupation(self.devices, self.ticks, self.communicates, on or "", self.issue, taxes)
 
 
-@dataclass(frozen=True, slots=True)
-class DataFlow:
+class DataFlow(NamedTuple):
     """How an op is synchronised with others by data flow, where there are several streams.
 
     `awaited`, `made`: the storages of operands that it waits for, and those of its results that others wait for.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 
 from distir.simulate.leaves import NO_STORAGE, Leaves
@@ -34,9 +35,24 @@ class Given(NamedTuple):
     depends: tuple[tuple[int, Leaves], ...] = ()
 
 
+class LeftPending(NamedTuple):
+    """What becomes of pending ops in a call.
+
+    `settled`: those given that it has waited for; `left`: those that it leaves, each with the storages used; `depends`:
+    storages, each with the pending ops that it depends on.
+    """
+
+    settled: Leaves
+    left: tuple[tuple[int, Leaves], ...]
+    depends: tuple[tuple[int, Leaves], ...]
+
+
 NOTHING_GIVEN = Given()
 
 NOTHING = frozenset[int]()
+
+FEW = 8
+"""Up to so many storages are found one by one among the arguments of a call."""
 
 
 @dataclass(slots=True)
@@ -73,8 +89,8 @@ class PendingOps:
         depends = self.depends
         if not depends:
             return []
-        known = [depends[s] for s in storages if s in depends]
-        return sorted(frozenset[int]().union(*known)) if known else []
+        known = depends.keys() & storages
+        return sorted(frozenset[int]().union(*[depends[s] for s in known])) if known else []
 
     def _depend(self, storages: Iterable[int], numbers: frozenset[int]) -> None:
         """Record the pending ops that some storages depend on, one or more."""
@@ -102,7 +118,8 @@ class PendingOps:
     def start(self, index: int, operands: Leaves, made: Sequence[int]) -> None:
         """An op on another stream starts, and makes these."""
         if made:
-            depends = frozenset((*self.unsettled(operands), len(self.pendings)))
+            number = len(self.pendings)
+            depends = frozenset((*self.unsettled(operands), number)) if self.depends else frozenset((number,))
             uses = tuple([s for s in dict.fromkeys((*operands, *made)) if s != NO_STORAGE])
             self.pendings.append(Pending(index, uses))
             self._depend(made, depends)
@@ -113,34 +130,55 @@ class PendingOps:
         if found:
             self._depend(made, frozenset(found))
 
-    def give(self, arguments: Sequence[int], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
-        """The pending state of a call, the pending ops by number, and the storages that are no arguments."""
-        numbers = self.unsettled(arguments)
-        if not numbers:
-            return NOTHING_GIVEN, numbers, ()
+    def give(
+        self, arguments: Mapping[int, object], sizes: Sequence[tuple[int, int]]
+    ) -> tuple[Given, list[int], Leaves]:
+        """The pending state of a call, the pending ops by number, and the storages that are no arguments.
+
+        `arguments`: by storage, in order.
+        """
+        depends = self.depends
+        dependent = depends.keys() & arguments.keys()
+        if not dependent:
+            return NOTHING_GIVEN, [], ()
+        numbers = sorted(frozenset[int]().union(*[depends[s] for s in dependent]))
         used = dict.fromkeys([s for number in numbers for s in self.pendings[number].uses])
-        own = set(arguments)
-        hidden = tuple([s for s in used if s not in own])
-        theirs = {s: i for i, s in enumerate((*arguments, *hidden))}
-        place = {number: i for i, number in enumerate(numbers)}
-        known = self.depends
-        depends = [(i, tuple([place[n] for n in sorted(known[s])])) for s, i in theirs.items() if s in known]
+        hidden = tuple([s for s in used if s not in arguments])
+        own = tuple(arguments)
+        if len(used) + len(dependent) > FEW:
+            theirs = dict(zip(own, count()))
+        else:
+            theirs = {s: own.index(s) for s in (*used, *dependent) if s in arguments}
+        theirs.update(zip(hidden, count(len(own))))
+        place = dict(zip(numbers, count()))
+        dependent.update(depends.keys() & hidden)
         given = Given(
             tuple([sizes[s] for s in hidden]),
             tuple([tuple([theirs[s] for s in self.pendings[number].uses]) for number in numbers]),
-            tuple(depends),
+            tuple(sorted([(theirs[s], tuple([place[n] for n in sorted(depends[s])])) for s in dependent])),
         )
         return given, numbers, hidden
 
-    def called(self, index: int, callee: PendingOps, numbers: Sequence[int], ours: Mapping[int, int]) -> None:
-        """A call has returned that was given these pending ops; `ours`: our storages for those of it."""
-        self._settle(index, [numbers[number] for number in range(callee.given) if number in callee.settled])
-        place = dict(enumerate(numbers))
-        for number in callee.left:
-            place[number] = len(self.pendings)
-            self.pendings.append(Pending(index, tuple([ours[s] for s in callee.pendings[number].uses])))
-        for storage in callee.depends.keys() & ours.keys():
-            self._depend((ours[storage],), frozenset([place[number] for number in callee.depends[storage]]))
+    def after(self, places: Mapping[int, int]) -> LeftPending:
+        """What a caller needs to know. `places`: by storage that it knows, where that is for it."""
+        known = self.depends.keys() & places.keys()
+        return LeftPending(
+            tuple([number for number in range(self.given) if number in self.settled]),
+            tuple([(number, tuple([places[s] for s in self.pendings[number].uses])) for number in self.left]),
+            tuple([(places[storage], tuple(self.depends[storage])) for storage in known]),
+        )
+
+    def called(self, index: int, callee: LeftPending, numbers: Sequence[int], ours: Sequence[int]) -> None:
+        """A call has returned that was given these pending ops; `ours`: our storages, by the callee's places."""
+        if callee.settled:
+            self._settle(index, [numbers[number] for number in callee.settled])
+        if callee.depends or callee.left:
+            place = dict(enumerate(numbers))
+            for number, uses in callee.left:
+                place[number] = len(self.pendings)
+                self.pendings.append(Pending(index, tuple([ours[at] for at in uses])))
+            for at, pending in callee.depends:
+                self._depend((ours[at],), frozenset([place[number] for number in pending]))
 
     @property
     def left(self) -> list[int]:

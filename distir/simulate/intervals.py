@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from distir.ir.deep import Deep, finish
 from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, ends_on, renamed_clock, run, run_op
-from distir.simulate.algebra.lanes import allowed, is_host
+from distir.simulate.algebra.lanes import is_host, waits_beside_issue
 from distir.simulate.body import Body
 
 Interval = tuple[int, int]
@@ -33,8 +33,8 @@ class StreamIntervals:
         if since is not None and since < start:
             self.waits_for_host.append((since, start))
         own = self.communicates if communicates else self.computes
-        if own and own[-1][1] == start:
-            own[-1] = own[-1][0], end
+        if own and (last := own[-1])[1] == start:
+            own[-1] = last[0], end
         elif end > start:
             own.append((start, end))
 
@@ -53,10 +53,12 @@ def _repeat(own: list[Interval], other: list[Interval], later: int) -> None:
         own += moved
 
 
-def intervals_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Mapping[Clock, StreamIntervals]:
-    """When these streams are occupied, and with `hosts` when they wait for one."""
-    found = finish(_Runs(frozenset(streams), hosts).run(body, dict.fromkeys(body.clocks, 0), set())).streams
-    return {stream: found.get(stream) or StreamIntervals() for stream in streams}
+def intervals_of(
+    body: Body, streams: Collection[Clock], hosts: bool = False
+) -> tuple[Mapping[Clock, StreamIntervals], Clocks]:
+    """When these streams are occupied, with `hosts` when they wait for one too; and where all clocks end."""
+    found = finish(_Runs(frozenset(streams), hosts).run(body, dict.fromkeys(body.clocks, 0), set()))
+    return {stream: found.streams.get(stream) or StreamIntervals() for stream in streams}, found.ends
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class _Run:
     bounds: tuple[tuple[Clock, int], ...]
     """Clocks, each with the latest moment at which nothing waits for it."""
     streams: Mapping[Clock, StreamIntervals]
+    ends: Clocks
+    """Where the clocks end."""
 
 
 @dataclass(slots=True)
@@ -86,6 +90,8 @@ class _Runs:
         default_factory=lambda: defaultdict(dict)
     )
     """By body, by exact clocks, and by how much later than the first of them each is."""
+    bounding: dict[int, tuple[Clock, ...]] = field(default_factory=dict[int, "tuple[Clock, ...]"])
+    """By op, by identity: the clocks before which it would not start, were its host done."""
     origins: dict[int, tuple[Body, Mapping[Clock, Clock]]] = field(
         default_factory=dict[int, tuple[Body, Mapping[Clock, Clock]]]
     )
@@ -104,19 +110,26 @@ class _Runs:
             self.origins[id(body)] = origin, names
         return self.origins[id(body)]
 
-    def like(self, body: Body, clocks: Clocks) -> Deep[_Run]:
-        """A run of a body that does the same as from these clocks, earlier or later."""
+    def like(self, body: Body, names: Mapping[Clock, Clock], clocks: Clocks) -> Deep[tuple[_Run, int]]:
+        """A run of a body that does the same as from these clocks, so much earlier or later.
+
+        `names`: by clock of the body the one that it is there.
+        """
         known = self.known[id(body)]
         for exact, runs in known.items():
-            first = clocks[exact[0]]
-            for found in runs.get(tuple([clocks[clock] - first for clock in exact]), ()):
+            first = clocks[names[exact[0]]]
+            for found in runs.get(tuple([clocks[names[own]] - first for own in exact]), ()):
                 later = first - found.start
-                if all(clocks[clock] <= bound + later for clock, bound in found.bounds):
-                    return found
-        found = yield self.run(body, clocks, set(clocks))
-        differences = tuple([clocks[clock] - found.start for clock in found.exact])
+                for own, bound in found.bounds:
+                    if clocks[names[own]] > bound + later:
+                        break
+                else:
+                    return found, later
+        inside = {own: clocks[clock] for own, clock in names.items()}
+        found = yield self.run(body, inside, set(inside))
+        differences = tuple([inside[own] - found.start for own in found.exact])
         known.setdefault(found.exact, {}).setdefault(differences, []).append(found)
-        return found
+        return found, inside[found.exact[0]] - found.start
 
     def run(self, body: Body, start: Mapping[Clock, int], given: set[Clock]) -> Deep[_Run]:
         """The run of a body from these clocks. `given`: those that may be others in a run that does the same."""
@@ -133,29 +146,34 @@ class _Runs:
             if step is None or move is None:
                 continue
             if not isinstance(step, Body):
-                since = allowed(move, clocks) if self.hosts else None
+                since = None
+                if self.hosts:
+                    bounding = self.bounding.get(id(move))
+                    if bounding is None:
+                        bounding = self.bounding[id(move)] = waits_beside_issue(move)
+                    since = max([clocks[clock] for clock in bounding])
                 before = _awaited(move, clocks, given) if given else ()
                 begin = run_op(move, clocks)
                 for clock, moment in before:
                     only_issues = is_host(clock) and clock not in ends_on(move)
                     narrow(clock, (begin if since is None or only_issues else since) - moment)
+                end, communicates = begin + step.ticks, step.communicates
                 for stream in move.busy if isinstance(move, Summary) else move.devices:
                     if stream in wanted:
-                        streams[stream].add(begin, begin + step.ticks, step.communicates, since)
+                        streams[stream].add(begin, end, communicates, since)
             else:
                 outer = body.outer_clocks(index)
                 origin, names = self.origin(step)
                 if outer:
                     names = {own: outer.get(clock, clock) for own, clock in names.items()}
-                inside = {own: clocks[clock] for own, clock in names.items()}
-                found = yield self.like(origin, inside)
-                later = inside[found.exact[0]] - found.start
-                for own in found.exact:
-                    if names[own] in given:
-                        narrow(names[own], 0)
-                for own, bound in found.bounds:
-                    if names[own] in given:
-                        narrow(names[own], bound + later - inside[own])
+                found, later = yield self.like(origin, names, clocks)
+                if given:
+                    for own in found.exact:
+                        if names[own] in given:
+                            narrow(names[own], 0)
+                    for own, bound in found.bounds:
+                        if names[own] in given:
+                            narrow(names[own], bound + later - clocks[names[own]])
                 for stream, done in found.streams.items():
                     streams[names[stream]].repeat(done, later)
                 run((move,), clocks)
@@ -163,7 +181,7 @@ class _Runs:
                 given.difference_update(ends_on(move))
         exact = tuple([clock for clock, margin in margins.items() if not margin])
         bounds = tuple([(clock, start[clock] + margin) for clock, margin in margins.items() if margin])
-        return _Run(start[exact[0]] if exact else 0, exact, bounds, streams)
+        return _Run(start[exact[0]] if exact else 0, exact, bounds, streams, clocks)
 
 
 def _awaited(op: Step, clocks: Mapping[Clock, int], some: Set[Clock]) -> list[tuple[Clock, int]]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress, zip_longest
+from itertools import compress, count, zip_longest
+from operator import itemgetter
 from typing import Any
 
 from distir.analysis import Checker, Instance, Replica
@@ -20,7 +21,7 @@ from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Devices, devices_of
 from distir.simulate.effects import Effect, Effects, Relocation, relocation
-from distir.simulate.held import NOTHING_GIVEN, Given, PendingOps
+from distir.simulate.held import NOTHING_GIVEN, Given, LeftPending, PendingOps
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 
@@ -78,6 +79,7 @@ class Storages:
     streamed: bool = False
     """Whether a statement is, here or in calls."""
     held: PendingOps = field(default_factory=PendingOps)
+    _behind: dict[int, Set[str]] = field(default_factory=dict[int, Set[str]])
     replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
@@ -86,7 +88,8 @@ class Storages:
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
         same = ("last_uses", "last_used", "widths", "used_parameters", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
-        vars(found).update({name: vars(self)[name] for name in BY_STREAM if name in vars(self)})
+        if "crossing" in vars(self):
+            vars(found).update({name: getattr(self, name) for name in BY_STREAM})
         return found
 
     @cached_property
@@ -126,78 +129,115 @@ class Storages:
         returned = set(self.returned)
         return tuple([s for s in dict.fromkeys(uses) if s >= self.parameters and s not in returned])
 
-    @property
-    def users(self) -> Mapping[str, Set[int]]:
-        """By stream: the storages that ops on it use which occupy a device, in calls too."""
-        return self.by_stream[0]
-
-    @property
-    def makers(self) -> Mapping[str, Set[int]]:
-        """By stream: the storages, made here or in a call, that an op on it makes."""
-        return self.by_stream[1]
+    @cached_property
+    def makers(self) -> dict[str, set[int]]:
+        """By named stream: the storages that ops on it make, here or in calls. The compute stream makes the rest."""
+        found = defaultdict[str, set[int]](set)
+        for index, stream in self.streams.items():
+            statement = self.statements[index]
+            assert isinstance(statement, Effect)
+            found[stream].update([s for s in own_of(statement, self.created[index]) if s != NO_STORAGE])
+        for callee, _, created in self.streamed_calls:
+            for stream, take in callee.results_made:
+                found[stream].update(take(created))
+        return dict(found)
 
     @cached_property
-    def by_stream(self) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
-        """`users` and `makers`."""
-        users, makers = defaultdict[str, set[int]](set), defaultdict[str, set[int]](set)
-        on = self.streams
-        used, made = users[""], makers[""]  # of the compute stream, which most ops are on
-        for index, (statement, created) in enumerate(zip(self.statements, self.created, strict=True)):
-            if statement is None:
+    def users(self) -> dict[str, set[int]]:
+        """By stream: the storages that ops on it use which occupy a device, in calls too.
+
+        Of the compute stream those alone that a named one makes: it uses most others.
+        """
+        found = defaultdict[str, set[int]](set)
+        for index, stream in self.streams.items():
+            statement = self.statements[index]
+            if isinstance(statement, Effect) and statement.devices:
+                found[stream].update(self.operands[index])
+        for callee, arguments, _ in self.streamed_calls:
+            for stream, take in callee.parameters_used:
+                if stream:
+                    found[stream].update(take(arguments))
+        if self.makers:
+            found[""] = self._computed(frozenset[int]().union(*self.makers.values()))
+        for storages in found.values():
+            storages.discard(NO_STORAGE)
+        return dict(found)
+
+    def _computed(self, some: frozenset[int]) -> set[int]:
+        """Those of some storages that ops on the compute stream use which occupy a device, in calls too."""
+        found: set[int] = set()
+        for index, (statement, operands) in enumerate(zip(self.statements, self.operands, strict=True)):
+            if statement is None or some.isdisjoint(operands):
                 continue
             if isinstance(statement, Called):
-                callee, arguments = statement.callee, statement.arguments
-                for stream, parameters in callee.parameters_used:
-                    users[stream].update([arguments[p] for p in parameters])
-                ours = dict(zip(callee.made, created, strict=True))
-                for stream, storages in callee.makers.items() if callee.streamed else ():
-                    makers[stream].update([ours.pop(s) for s in storages if s in ours])
-                made.update(ours.values())
-                continue
-            if statement.devices:
-                (users[on[index]] if index in on else used).update(self.operands[index])
-            (makers[on[index]] if index in on else made).update(own_of(statement, created))
-        for storages in (*users.values(), *makers.values()):
-            storages.discard(NO_STORAGE)
-        return dict(users), dict(makers)
+                given = statement.arguments
+                computed = statement.callee.parameter_users[""]
+                if len(computed) == len(given):
+                    found.update(some.intersection(given))
+                else:
+                    found.update([s for s in some.intersection(given) if given.index(s) in computed])
+            elif statement.devices and index not in self.streams:
+                found.update(some.intersection(operands))
+        return found
 
     @cached_property
-    def parameters_used(self) -> list[tuple[str, list[int]]]:
-        """By stream: the parameters' storages that ops on it use, in calls too."""
-        return [(stream, [s for s in storages if s < self.parameters]) for stream, storages in self.users.items()]
+    def streamed_calls(self) -> list[tuple[Storages, Leaves, Leaves]]:
+        """The callees in which a statement is on another stream, each with our storages that it uses and creates."""
+        if not any(callee.streamed for callee in self.callees.values()):
+            return []
+        calls = zip(self.statements, self.created, strict=True)
+        return [(c.callee, c.arguments, made) for c, made in calls if isinstance(c, Called) and c.callee.streamed]
+
+    @cached_property
+    def parameter_users(self) -> dict[str, Set[int]]:
+        """By stream: the parameters' storages that ops on it use which occupy a device, in calls too."""
+        parameters = frozenset(range(self.parameters))
+        found: dict[str, Set[int]] = {"": self._computed(parameters)}
+        if self.streamed:
+            found.update([(stream, parameters & used) for stream, used in self.users.items() if stream])
+        return found
+
+    @cached_property
+    def parameters_used(self) -> list[tuple[str, Take]]:
+        """By stream: from the storages of a call's arguments, those of the parameters that ops on it use."""
+        return [(stream, taking(sorted(storages))) for stream, storages in self.parameter_users.items()]
+
+    @cached_property
+    def results_used(self) -> list[tuple[str, Take]]:
+        """By stream: from the storages that a call creates, those that ops on it use."""
+        return [(stream, self._taking_results(storages)) for stream, storages in self.users.items()]
+
+    @cached_property
+    def results_made(self) -> list[tuple[str, Take]]:
+        """By named stream: from the storages that a call creates, those that ops on it make."""
+        return [(stream, self._taking_results(storages)) for stream, storages in self.makers.items()]
+
+    def _taking_results(self, storages: Set[int]) -> Take:
+        return taking([number for number, storage in enumerate(self.made) if storage in storages])
 
     @cached_property
     def crossing(self) -> frozenset[int]:
         """The storages made here, or in a call, that are used here on streams which have not waited for them there."""
         if not self.streamed:
             return frozenset()
-        behind = {stream: set(made) for stream, made in self.makers.items()}
-        made = set[int]().union(*behind.values())
-        for index, statement in enumerate(self.statements):
-            if isinstance(statement, Called) and self.created[index]:
-                callee = statement.callee
-                ours = dict(zip(callee.made, self.created[index], strict=True))
-                for stream, used in callee.users.items():
-                    behind.setdefault(stream, set()).update([ours[s] for s in used if s in ours])
-        return frozenset[int]().union(*(used & made - behind.get(stream, set()) for stream, used in self.users.items()))
+        waited = defaultdict[str, set[int]](set)
+        for callee, _, created in self.streamed_calls if self.makers else ():
+            for stream, take in callee.results_used:
+                waited[stream].update(take(created))
+        given = frozenset(range(self.parameters))
+        found: set[int] = set()
+        for stream, used in self.users.items():
+            found.update(used - given - self.makers.get(stream, NOTHING) - waited[stream])
+        return frozenset(found)
 
     def behind(self, storage: int) -> Set[str]:
         """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
-        return self.makers_of.get(storage, COMPUTES) | self.used_on(storage)
-
-    def used_on(self, storage: int) -> Set[str]:
-        """The streams of the ops that use a storage and occupy a device, in calls too."""
-        return self.users_of.get(storage, frozenset())
-
-    @cached_property
-    def users_of(self) -> dict[int, frozenset[str]]:
-        """By storage: the streams of the ops that use it."""
-        return _by_storage(self.users)
-
-    @cached_property
-    def makers_of(self) -> dict[int, frozenset[str]]:
-        """By storage made here, or in a call: the streams of the ops that make it."""
-        return _by_storage(self.makers)
+        known = self._behind.get(storage)
+        if known is None:
+            made_on = frozenset(stream for stream, storages in self.makers.items() if storage in storages)
+            used_on = frozenset(stream for stream, storages in self.users.items() if storage in storages)
+            known = self._behind[storage] = (made_on or COMPUTES) | used_on
+        return known
 
     @cached_property
     def widths(self) -> list[int]:
@@ -215,6 +255,34 @@ class Storages:
         return tuple([s for s in dict.fromkeys(self.returned) if s >= self.parameters])
 
     @cached_property
+    def places_outside(self) -> dict[int, int]:
+        """By storage that a caller knows: its place among the arguments of a call, what it creates, and NO_STORAGE."""
+        found = dict(zip(range(self.parameters), count()))
+        found.update(zip(self.made, count(self.parameters)))
+        found[NO_STORAGE] = len(found)
+        return found
+
+    @cached_property
+    def take_results(self) -> Take:
+        """From these, the leaves that a call returns."""
+        return taking([self.places_outside[storage] for storage in self.returned])
+
+    @cached_property
+    def viewed_outside(self) -> list[int]:
+        """The places of what is viewed."""
+        return [at for storage, at in self.places_outside.items() if storage in self.viewed]
+
+    @cached_property
+    def left_pending(self) -> LeftPending:
+        """What becomes of the pending ops that a call is given, and which ones it leaves, by places as above.
+
+        The storages that it leaves (`left`) come after those.
+        """
+        places = dict(self.places_outside)
+        places.update(zip(self.left, count(len(places))))
+        return self.held.after(places)
+
+    @cached_property
     def made_sizes(self) -> list[tuple[int, int]]:
         """Their memories and bytes."""
         return [self.sizes[s] for s in self.made]
@@ -225,23 +293,23 @@ class Storages:
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
 
 
-BY_STREAM = "by_stream", "crossing", "parameters_used", "users_of", "makers_of"
-"""What is found of storages where statements name streams, callees first."""
+BY_STREAM = "makers", "users", "parameter_users", "parameters_used", "results_used", "results_made", "crossing"
+"""What is found of storages where statements name streams."""
+
+NOTHING = frozenset[int]()
 
 COMPUTES = frozenset(("",))
 """The compute stream alone."""
 
+Take = Callable[[Leaves], Leaves]
+"""Gives some of the storages that it is given."""
 
-def _by_storage(streams: Mapping[str, Set[int]]) -> dict[int, frozenset[str]]:
-    """By storage: the streams that have it."""
-    distinct: dict[int, frozenset[str]] = {}
-    for stream, storages in streams.items():
-        alone = frozenset((stream,))
-        if not distinct:
-            distinct = dict.fromkeys(storages, alone)
-        else:
-            distinct.update([(storage, distinct.get(storage, alone) | alone) for storage in storages])
-    return distinct
+
+def taking(numbers: Sequence[int]) -> Take:
+    """Gives the storages at these places."""
+    if len(numbers) > 1:
+        return itemgetter(*numbers)
+    return lambda storages: tuple([storages[number] for number in numbers])
 
 
 Sizes = tuple[tuple[int, int], ...]
@@ -346,8 +414,7 @@ class StorageMap:
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         if self.has_streams:
-            for name in BY_STREAM:
-                getattr(known, name)
+            _ = known.crossing, [callee.parameters_used for callee in known.callees.values()]  # likewise
         return known
 
     @cached_property
@@ -418,30 +485,29 @@ class StorageMap:
     def _call(self, found: Storages, call: Call, operands: Leaves) -> Deep[tuple[Called, Leaves]]:
         """The call, and the storages that it creates."""
         given = operands if NO_STORAGE not in operands else [s for s in operands if s != NO_STORAGE]
-        arguments = tuple(dict.fromkeys(given))
+        ordered = dict.fromkeys(given)
+        arguments = tuple(ordered)
         is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
         sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
-        pending, numbers, hidden = found.held.give(arguments, found.sizes)
-        callee = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
+        pending, numbers, hidden = found.held.give(ordered, found.sizes)
+        callee: Storages = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
         arguments += hidden
         found.callees[id(callee)] = callee
         returned = callee.returned
         new = callee.made
         created = tuple(range(len(found.sizes), len(found.sizes) + len(new)))
         found.sizes += callee.made_sizes
+        seen = (*arguments, *created, NO_STORAGE)
         if callee.viewed:
-            ours = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True))}
-            found.viewed.update(ours[s] for s in callee.viewed if s in ours)
+            found.viewed.update([seen[at] for at in callee.viewed_outside])
         left: tuple[tuple[int, int], ...] = ()
         if callee.held.pendings:
             left = tuple(zip(callee.left, range(len(found.sizes), len(found.sizes) + len(callee.left)), strict=True))
             found.sizes += [callee.sizes[theirs] for theirs in callee.left]
-            pairs = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True)), **dict(left)}
-            found.held.called(len(found.statements), callee.held, numbers, pairs)
+            found.held.called(len(found.statements), callee.left_pending, numbers, (*seen, *[ours for _, ours in left]))
         if new == returned:
             return Called(callee, arguments, created, left), created
-        ours = {**dict(enumerate(arguments)), NO_STORAGE: NO_STORAGE, **dict(zip(new, created, strict=True))}
-        return Called(callee, arguments, tuple([ours[s] for s in returned]), left), created
+        return Called(callee, arguments, callee.take_results(seen), left), created
 
 
 def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:

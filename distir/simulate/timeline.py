@@ -19,6 +19,7 @@ from itertools import count, islice
 from typing import cast
 
 from distir.ir import Apply, Call, Function, Site
+from distir.ir.collection import paused_collection
 from distir.simulate.algebra.clocks import (
     Clock,
     Clocks,
@@ -34,6 +35,7 @@ from distir.simulate.algebra.clocks import (
     run_op,
     totals,
 )
+from distir.simulate.algebra.lanes import is_host
 from distir.simulate.body import Body
 from distir.simulate.descent import Descent, EventPlace, Path
 from distir.simulate.effects import Effect, to_seconds
@@ -134,12 +136,19 @@ class Timeline:
 
     def __init__(self, body: Body) -> None:
         self.body = body
-        self._ends: Clocks = defaultdict(int)
-        run(body.summaries, self._ends)
+
+    @cached_property
+    def _ends(self) -> Clocks:
+        """Where the clocks end, unless the streams have been followed before (`_followed`)."""
+        ends: Clocks = defaultdict(int)
+        with paused_collection():
+            run(self.body.summaries, ends)
+        return ends
 
     @cached_property
     def _totals(self) -> tuple[Clocks, Clocks]:
-        return totals(self.body.summaries)
+        with paused_collection():
+            return totals(self.body.summaries)
 
     @property
     def _busy(self) -> Clocks:
@@ -169,12 +178,12 @@ class Timeline:
     @cached_property
     def is_simple(self) -> bool:
         """Whether nothing but devices has clocks: neither further streams, nor hosts, nor values."""
-        return not any(isinstance(clock, Lane) for clock in self._ends)
+        return not any(isinstance(clock, Lane) for clock in self.body.clocks)
 
     @cached_property
     def has_hosts(self) -> bool:
         """Whether hosts take time to issue ops."""
-        return any(isinstance(clock, Lane) and clock.kind == "host" for clock in self._ends)
+        return any(map(is_host, self.body.clocks))
 
     @cached_property
     def clocks(self) -> dict[int, float]:
@@ -228,7 +237,7 @@ class Timeline:
         """The streams of devices that have several; with waits for hosts, where these are followed."""
         if self.has_hosts and not self.is_long:
             return self._with_waits
-        return intervals_of(self.body, [s for own in self.streams.values() if len(own) > 1 for s in own])
+        return self._followed([s for own in self.streams.values() if len(own) > 1 for s in own])
 
     @property
     def latency(self) -> float:
@@ -259,7 +268,13 @@ class Timeline:
     @cached_property
     def _with_waits(self) -> Mapping[Clock, StreamIntervals]:
         """All streams, with their waits for hosts: one walk over the program gives all shares."""
-        return intervals_of(self.body, self._busy, hosts=True)
+        return self._followed(self._busy, hosts=True)
+
+    def _followed(self, streams: Collection[Clock], hosts: bool = False) -> Mapping[Clock, StreamIntervals]:
+        with paused_collection():
+            found, ends = intervals_of(self.body, streams, hosts)
+        vars(self).setdefault("_ends", ends)
+        return found
 
     @cached_property
     def descent(self) -> Descent:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol
 
 
@@ -32,11 +33,20 @@ class Lane(NamedTuple):
     stream: str = ""
 
 
+@lru_cache(maxsize=1 << 16)
+def ready(storage: int) -> Lane:
+    """When the value in a storage is there."""
+    return Lane("ready", storage)
+
+
 Clock = int | Lane
 """The owner of a clock: a device, by its number, for its compute stream, or something else."""
 
 Clocks = dict[Clock, int]
 """By clock: ticks from the start of the entry function."""
+
+Delays = dict[Clock, int]
+"""By clock that is waited for: how many ticks after it. Never changed."""
 
 Row = tuple[tuple[Clock, int], ...]
 """Clocks waited for, and how many ticks after each of them."""
@@ -85,7 +95,7 @@ class Summary:
     """With several: devices that end so many ticks after they begin, whatever the others do."""
     busy: Clocks
     communication: Clocks
-    """By device: ticks that communication ops occupy it."""
+    """By device: ticks that communication ops occupy it. Summaries that have `busy` in common have this in common."""
     last: dict[Clock, int]
     """By device: the number of the last event that ends on it, counted from the body's first."""
     events: int
@@ -99,9 +109,8 @@ Step = ClockEvent | Summary
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
     """The composition of steps on clocks; `inner`: clocks that are set before they are read, and not returned."""
-    different = _distinct(steps)
-    devices = _in_order({device for step in different for device in step.devices})
-    busy, communication = _totals(different, steps)
+    devices = _in_order({device for step in _distinct(steps) for device in step.devices})
+    busy, communication = totals(steps)
     last: dict[Clock, int] = {}
     events = 0
     for step in steps:
@@ -143,9 +152,20 @@ def rename(summary: Summary, devices: Mapping[int, int]) -> Summary:
 
 def rebind(summary: Summary, storages: Mapping[int, int]) -> Summary:
     """The same where the values that get ready are in other storages, different ones in different ones."""
-    names: dict[Clock, Clock] = {clock: clock for clock in summary.devices}
-    names.update((lane, lane._replace(number=storages[lane.number])) for lane in awaited(summary.devices))
-    return _renamed(summary, names)
+    names: dict[Clock, Clock] = {ready(old): ready(new) for old, new in storages.items()}
+    there = names.get
+    return Summary(  # no op occupies a value: what is busy stays as it is
+        tuple([there(clock, clock) for clock in summary.devices]),
+        summary.ticks,
+        tuple([tuple([(there(clock, clock), ticks) for clock, ticks in row]) for row in summary.rows]),
+        tuple([(there(clock, clock), row, ticks) for clock, row, ticks in summary.ends]),
+        tuple([(there(clock, clock), ticks) for clock, ticks in summary.shifts]),
+        summary.busy,
+        summary.communication,
+        {there(clock, clock): number for clock, number in summary.last.items()},
+        summary.events,
+        None,
+    )
 
 
 def awaited(clocks: Iterable[Clock]) -> list[Lane]:
@@ -204,16 +224,12 @@ def _order(clock: Clock) -> tuple[str, int, str]:
 
 def totals(steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
     """By device: for how long it is busy, and the part of that for which it communicates."""
-    return _totals(_distinct(steps), steps)
-
-
-def _totals(different: Sequence[Step], steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
-    """The same, `different` being the steps once each."""
-    counts = Counter(map(id, steps))
+    counts = Counter([id(step.busy) if isinstance(step, Summary) else id(step) for step in steps])
+    different = {id(step.busy) if isinstance(step, Summary) else id(step): step for step in steps}
     busy: Clocks = {}
     communication: Clocks = {}
-    for step in different:
-        count = counts[id(step)]
+    for key, step in different.items():  # few, even where each step waits for a value of its own
+        count = counts[key]
         if isinstance(step, Summary):
             _add(busy, step.busy, count)
             _add(communication, step.communication, count)
@@ -250,12 +266,13 @@ def start_of(event: Step, clocks: Mapping[Clock, int]) -> int:
 def run_op(event: Step, clocks: Clocks) -> int:
     """Run one op, alone or as `lanes.occupation` gives it: move the clocks on, and say when it starts."""
     if isinstance(event, Summary):
-        moments = [max([clocks[clock] + ticks for clock, ticks in row]) for row in event.rows]
-        for clock, row, ticks in event.ends:
-            clocks[clock] = moments[row] + ticks
+        start = max([clocks[clock] + ticks for clock, ticks in event.rows[0]])
+        end = start + event.ticks
+        for clock, _, _ in event.ends:
+            clocks[clock] = end
         for clock, ticks in event.shifts:
             clocks[clock] += ticks
-        return moments[0]
+        return start
     group = event.devices
     start = clocks[group[0]] if len(group) == 1 else max([clocks[device] for device in group])
     end = start + event.ticks
@@ -274,9 +291,15 @@ def advance(summary: Summary, clocks: Clocks) -> None:
     if summary.inline is not None:
         run(summary.inline, clocks)
         return
-    moments = [max([clocks[device] + ticks for device, ticks in row]) for row in summary.rows]
-    for device, row, ticks in summary.ends:
-        clocks[device] = moments[row] + ticks
+    rows = summary.rows
+    if len(rows) == 1:
+        moment = max([clocks[device] + ticks for device, ticks in rows[0]])
+        for device, _, ticks in summary.ends:
+            clocks[device] = moment + ticks
+    else:
+        moments = [max([clocks[device] + ticks for device, ticks in row]) for row in rows]
+        for device, row, ticks in summary.ends:
+            clocks[device] = moments[row] + ticks
     for device, ticks in summary.shifts:
         clocks[device] += ticks
 
@@ -342,8 +365,8 @@ def _rows(
     steps: Iterable[Step], devices: Sequence[Clock], inner: Collection[Clock]
 ) -> tuple[tuple[Row, ...], tuple[tuple[Clock, int, int], ...], tuple[tuple[Clock, int], ...]]:
     """Run a body on clocks that are not known, each a row and an offset; gives the rows, ends and shifts of devices."""
-    own: dict[Clock, Row] = {device: ((device, 0),) for device in devices}
-    clocks: dict[Clock, tuple[Row, int]] = {device: (row, 0) for device, row in own.items()}
+    own: dict[Clock, Delays] = {device: {device: 0} for device in devices}
+    clocks: dict[Clock, tuple[Delays, int]] = {device: (row, 0) for device, row in own.items()}
     for step in steps:
         group = step.devices
         if len(group) == 1:
@@ -373,30 +396,30 @@ def _rows(
             continue
         if id(row) not in numbers:
             numbers[id(row)] = len(rows)
-            rows.append(row)
+            rows.append(tuple(row.items()))
         ends.append((device, numbers[id(row)], offset))
     return tuple(rows), tuple(ends), tuple(shifts)
 
 
-def _join(clocks: Sequence[tuple[Row, int, int]]) -> tuple[Row, int]:
+def _join(clocks: Sequence[tuple[Delays, int, int]]) -> tuple[Delays, int]:
     """The latest of clocks, each a row, its offset, and ticks after that."""
-    first = clocks[0][0]
-    if all(row is first for row, _, _ in clocks):
-        return first, max([offset + ticks for _, offset, ticks in clocks])
-    shifts: dict[int, int] = {}
-    rows: dict[int, Row] = {}
+    first, offset, ticks = clocks[0]
+    shifts: dict[int, int] = {id(first): offset + ticks}
+    rows: dict[int, Delays] = {id(first): first}
     for row, offset, ticks in clocks:  # of clocks with one row the latest counts
         shift = shifts.get(id(row))
         if shift is None or offset + ticks > shift:
             rows[id(row)], shifts[id(row)] = row, offset + ticks
-    latest: Clocks = {}
-    for key, row in rows.items():
-        shift = shifts[key]
-        if not latest:
-            latest = {device: delay + shift for device, delay in row}
-            continue
-        for device, delay in row:
-            moment, known = delay + shift, latest.get(device)
+    if len(rows) == 1:
+        return first, shifts[id(first)]
+    longest = max(rows.values(), key=len)
+    latest, base = longest, shifts.pop(id(longest))  # the others, mostly short ones, are counted from it
+    for key, shift in shifts.items():
+        shift -= base
+        for clock, delay in rows[key].items():
+            moment, known = delay + shift, latest.get(clock)
             if known is None or moment > known:
-                latest[device] = moment
-    return tuple(latest.items()), 0
+                if latest is longest:
+                    latest = longest.copy()
+                latest[clock] = moment
+    return latest, base

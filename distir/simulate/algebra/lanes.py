@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from distir.simulate.algebra.clocks import Clock, Lane, Step, Summary, start_of
+from distir.simulate.algebra.clocks import Clock, Lane, Step, Summary, ready
 
 BLOCKING = -1
 """In place of the ticks that issuing takes: the host waits until the op has ended."""
@@ -25,12 +25,6 @@ BLOCKING = -1
 def host(device: int) -> Lane:
     """The host of a device: when it has issued what came so far."""
     return Lane("host", device)
-
-
-@lru_cache(maxsize=1 << 16)
-def ready(storage: int) -> Lane:
-    """When the value in a storage is there."""
-    return Lane("ready", storage)
 
 
 def stream(device: int, name: str) -> Clock:
@@ -102,6 +96,11 @@ def synchronised(op: Summary, awaited: tuple[int, ...], made: tuple[int, ...]) -
 
 def allowed(op: Step, clocks: Mapping[Clock, int]) -> int:
     """When its streams and its operands would let an op start: where it starts later, it waits for a host."""
+    return max([clocks[clock] for clock in waits_beside_issue(op)])
+
+
+def waits_beside_issue(op: Step) -> tuple[Clock, ...]:
+    """The clocks that an op waits for, but for those of hosts that only issue it."""
     if not isinstance(op, Summary):
-        return start_of(op, clocks)
-    return max([clocks[clock] for clock, _ in op.rows[0] if clock in op.last or not is_host(clock)])
+        return op.devices
+    return tuple([clock for clock, _ in op.rows[0] if clock in op.last or not is_host(clock)])

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 
-from distir.simulate.algebra.clocks import Step, Summary, compose, power
-from distir.simulate.algebra.lanes import ready
+from distir.simulate.algebra.clocks import Step, Summary, compose, power, ready
 from distir.simulate.body import Body
 
 

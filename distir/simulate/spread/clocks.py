@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from distir.cost.hardware import DeviceLink
 from distir.ops.numeric import np
-from distir.simulate.algebra.clocks import Clock
-from distir.simulate.algebra.lanes import BLOCKING, host, ready, stream
+from distir.simulate.algebra.clocks import Clock, ready
+from distir.simulate.algebra.lanes import BLOCKING, host, stream
 from distir.simulate.spread.lateness import LateSource, Sources
 from distir.simulate.spread.track import Alone, Lines, Timing, Together, Track, TrackCall
 
