@@ -99,10 +99,13 @@ class _Readers:
     def module_with_views(self) -> Module:
         """The module with views."""
         read = self._by_strides()
-        return Module(
-            function if function.kernel else replace(function, body=tuple(self._views(function, read)))
-            for function in self.module
-        )
+        return Module(self._with_views(function, read) for function in self.module)
+
+    def _with_views(self, function: Function, read: set[Place]) -> Function:
+        body = function.body if function.kernel else tuple(self._views(function, read))
+        # The same function where nothing changes: it need not be checked again.
+        same = all(now is before for now, before in zip(body, function.body, strict=True))
+        return function if same else replace(function, body=body)
 
     def _views(self, function: Function, read: set[Place]) -> Iterable[Statement]:
         for statement in function.body:
