@@ -32,7 +32,7 @@ from distir.validate.frameworks import (
     HeldMemory,
 )
 from distir.validate.machines import BEFORE_HOPPER, GPUS, POWER_LIMITED, Conditions, machine
-from distir.validate.replicas import DeviceLayout, UnlikeError, with_replicas
+from distir.validate.replicas import DeviceLayout, UnlikeError, require_alike, with_replicas
 from distir.validate.runs import MeasuredRun
 
 
@@ -155,6 +155,8 @@ class TrainingProgram:
         unlike = {"ep", "shard"}.intersection(word.partition("=")[0] for word in self.distribution)
         if data <= few.replicas or unlike or f"layout={REPLICAS_WITHIN_STAGES}" not in self.distribution:
             raise UnlikeError("it is a program of its own")
+        if shards == 1 and any(word.startswith("zero=") for word in self.distribution):
+            require_alike(entry_of(self.on_one_device), few, data)  # known without a program for few
         other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
         return with_replicas(*other._made, few, data)
 
@@ -163,6 +165,11 @@ class TrainingProgram:
         """Replicas, shards, stages."""
         data, shards, stages = self.distribution[0].removeprefix("dtp=").split(",")
         return int(data), int(shards), int(stages)
+
+    @property
+    def on_one_device(self) -> Module:
+        """The training step on one device."""
+        return _step(self.model, self.sequence, self.written, self.training, self.metrics, self.logits_again)
 
     @property
     def _made(self) -> tuple[Module, Function]:
@@ -195,7 +202,7 @@ class RunProgram:
 
 @lru_cache(maxsize=8)
 def _made(of: TrainingProgram) -> tuple[Module, Function]:
-    module = _step(of.model, of.sequence, of.written, of.training, of.metrics, of.logits_again)
+    module = of.on_one_device
     whole: Function | None = None
     for application in parse_steps(of.distribution):
         module = application.unchecked(module)

@@ -21,6 +21,7 @@ from distir.ir import (
     Function,
     Module,
     Param,
+    Shape,
     Statement,
     TensorType,
     dims,
@@ -76,6 +77,20 @@ def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int
     Raises UnlikeError where the program for so many replicas has another form, or might have.
     """
     return _Replicas(now, replace(now, replicas=count)).module(module, whole)
+
+
+def require_alike(entry: Function, now: DeviceLayout, count: int) -> None:
+    """Raise UnlikeError if ZeRO splits a weight along another dimension over `count` replicas than over those of `now`.
+
+    `entry`: of the program on one device, whose weights shards do not split.
+    """
+
+    def axis(shape: Shape, parts: int) -> int | None:
+        return next((i for i, size in enumerate(shape) if isinstance(size, int) and size % parts == 0), None)
+
+    shapes = {p.type.shape or () for p in entry.params if "param" in p.roles and isinstance(p.type, TensorType)}
+    if any(axis(shape, now.replicas * now.context) != axis(shape, count * now.context) for shape in shapes):
+        raise UnlikeError("other dimensions of weights divide")
 
 
 class _Replicas:
