@@ -22,6 +22,7 @@ from distir.transform.steps import StepError
 from distir.validate.machines import MachineError
 from distir.validate.memory import memory_of
 from distir.validate.programs import RunProgram, TrainingProgram, UnsupportedError, framework_of, plan_of
+from distir.validate.replicas import UnlikeError
 from distir.validate.runs import MeasuredRun
 
 SMALL = 8
@@ -52,16 +53,22 @@ def simulated(run: MeasuredRun) -> Simulation:
 
 
 def simulation_of(program: RunProgram) -> Simulation:
-    """The simulation of a run's program. Raises ProgramError, StepError or Reject."""
-    analysis = _checked(program.step)
+    """The simulation of a run's program, or of one that serves several. Raises ProgramError, StepError or Reject."""
+    try:
+        return _simulated(_checked(program.step, shared=True), program)
+    except (ProgramError, StepError, UnlikeError):
+        return _simulated(_checked(program.step, shared=False), program)
+
+
+def _simulated(analysis: Analysis, program: RunProgram) -> Simulation:
     entry = analysis.module.entry()
     assert entry is not None
     return Sweep(analysis, entry, program.hardware).once(program.bind)
 
 
-@lru_cache(maxsize=32)  # the same program is simulated on several machines
-def _checked(step: TrainingProgram) -> Analysis:
-    analysis = check(step.module(), late=True)
+@lru_cache(maxsize=8)  # the same program is simulated on several machines
+def _checked(step: TrainingProgram, *, shared: bool) -> Analysis:
+    analysis = check(step.shared() if shared else step.module(), late=True)
     if analysis.errors:
         raise ProgramError(analysis.errors)
     return analysis

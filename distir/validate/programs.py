@@ -21,6 +21,7 @@ from distir.transform.entry import entry_of
 from distir.transform.operands import with_operands
 from distir.transform.overlap import overlapped
 from distir.transform.pipeline import SCHEDULES
+from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
 from distir.validate.frameworks import (
     ATTENTION_RATES,
@@ -31,6 +32,7 @@ from distir.validate.frameworks import (
     HeldMemory,
 )
 from distir.validate.machines import BEFORE_HOPPER, GPUS, POWER_LIMITED, Conditions, machine
+from distir.validate.replicas import DeviceLayout, UnlikeError, require_alike, with_replicas
 from distir.validate.runs import MeasuredRun
 
 
@@ -43,6 +45,9 @@ SOFTMAX = "Softmax"
 
 FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 """The steps that give a program its kernels."""
+
+REPLICAS_WITHIN_STAGES: Final = "pdt"
+"""The layout of programs that serve other numbers of replicas."""
 
 LOSS: Final = "SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"
 
@@ -137,11 +142,39 @@ class TrainingProgram:
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
-        step = _step(self.model, self.sequence, self.written, self.training, self.metrics, self.logits_again)
-        module = _applied(step, self.distribution)
-        if self.overlap:
-            module = overlapped(module, self.overlap).module
-        return _applied(module, self.kernels)
+        return self._made[0]
+
+    def shared(self) -> Module:
+        """A program that takes as long and as much memory, made of one that serves all numbers of replicas.
+
+        Raises UnlikeError where there is none, or it might differ; else as `module` does.
+        """
+        data, shards, stages = self._degrees
+        context = next((int(w.partition("=")[2]) for w in self.distribution if w.startswith("context=")), 1)
+        few = DeviceLayout.of_few(shards, context)
+        unlike = {"ep", "shard"}.intersection(word.partition("=")[0] for word in self.distribution)
+        if data <= few.replicas or unlike or f"layout={REPLICAS_WITHIN_STAGES}" not in self.distribution:
+            raise UnlikeError("it is a program of its own")
+        if shards == 1 and any(word.startswith("zero=") for word in self.distribution):
+            require_alike(entry_of(self.on_one_device), few, data)  # known without a program for few
+        other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
+        return with_replicas(*other._made, few, data)
+
+    @property
+    def _degrees(self) -> tuple[int, int, int]:
+        """Replicas, shards, stages."""
+        data, shards, stages = self.distribution[0].removeprefix("dtp=").split(",")
+        return int(data), int(shards), int(stages)
+
+    @property
+    def on_one_device(self) -> Module:
+        """The training step on one device."""
+        return _step(self.model, self.sequence, self.written, self.training, self.metrics, self.logits_again)
+
+    @property
+    def _made(self) -> tuple[Module, Function]:
+        """The program, and its entry function before ZeRO."""
+        return _made(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +198,19 @@ class RunProgram:
     def bind(self) -> dict[str, int]:
         """The size of the program's batch."""
         return {str(BATCH): self.batch}
+
+
+@lru_cache(maxsize=8)
+def _made(of: TrainingProgram) -> tuple[Module, Function]:
+    module = of.on_one_device
+    whole: Function | None = None
+    for application in parse_steps(of.distribution):
+        module = application.unchecked(module)
+        whole = whole or entry_of(module)
+    assert whole is not None
+    if of.overlap:
+        module = overlapped(module, of.overlap).module
+    return _applied(module, of.kernels), whole
 
 
 def _applied(module: Module, words: Sequence[str]) -> Module:
@@ -364,7 +410,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         each = f"micro batches of {micro_batch} on {run.dp} replicas"
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
     hardware = machine(run.gpu, run.gpus, run.node_gbps, conditions or conditions_of(run))
-    profile = hardware.name if run.gpu in GPUS else run.gpu
+    profile = machine(run.gpu, run.pp, None, Conditions()).name if run.gpu in GPUS else run.gpu
     padded = chosen.vocabulary * run.tp
     vocabulary = -(-run.vocab // padded) * padded
     model = decoder_of(run, vocabulary) if described is None else replace(described, vocabulary=vocabulary)
@@ -392,6 +438,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     if run.pp > 1:
         steps += schedule_words(run, virtual, profile)
     steps += ["representative=true", "ends=false"]
+    # Decided here, for programs that serve several numbers of replicas.
+    steps += [f"scatter_gather={str(run.gpus > LARGEST_NODE).lower()}"] if run.tp > 1 and run.pp > 1 else []
     gathers = chosen.loss == "gathered" and (run.tp == 1 or context == 1)
     steps += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []

@@ -15,10 +15,18 @@ PREDICTED = {
     found.id: found
     for found in parse((ROOT / "docs/explanation/truth/predictions.csv").read_bytes(), "predictions.csv")
 }
-SAMPLE = ("vtrain_single:970", "mosaic:216", "mosaic:140", "aleph_alpha:140", "nemo_long:2", "megatron_golden:67")
-"""Runs that are quick to predict, of several frameworks."""
+SAMPLE = (
+    ("vtrain_single:970", "vtrain_single:1210"),
+    ("mosaic:216", "mosaic:188"),
+    ("aleph_alpha:140",),
+    ("nemo_long:2",),
+    ("torchtitan:1", "torchtitan:2", "torchtitan:4", "torchtitan:5"),
+    tuple(f"megatron_golden:{number}" for number in (60, 61, 62, 63, 64, 66, 67)),
+    tuple(f"megatron_golden:{number}" for number in (442, 443, 444, 446, 447, 448, 463, 464, 465, 466, 467, 468)),
+)
+"""Runs of several frameworks that are quick to predict, those together that share most of their work."""
 
-CLOSE = 0.1
+CLOSE = 0.02
 """Costs may move by as much before the page must be written again (`make truth`)."""
 
 
@@ -35,8 +43,10 @@ def test_predictions_are_of_runs_and_most_runs_are_there():
     assert len(PREDICTED) > 0.9 * len(RUNS)
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_a_sample_is_predicted_as_the_page_has_it(name):
-    found, kept = predict(RUNS[name]), PREDICTED[name]
-    assert found.note == kept.note
-    assert found.step_time_s == (None if kept.step_time_s is None else pytest.approx(kept.step_time_s, rel=CLOSE))
+@pytest.mark.parametrize("names", SAMPLE, ids=lambda names: names[0])
+def test_a_sample_is_predicted_as_the_page_has_it(names):
+    for name in names:
+        found, kept = predict(RUNS[name]), PREDICTED[name]
+        assert (name, found.note, found.fits) == (name, kept.note, kept.fits)
+        assert found.step_time_s == pytest.approx(kept.step_time_s, rel=CLOSE), name
+        assert found.peak_memory_bytes == pytest.approx(kept.peak_memory_bytes, rel=CLOSE), name

@@ -132,10 +132,10 @@ class _Sums(_Variants):
                 continue
             moved: dict[int, Accumulation] = {}
             for number, name in enumerate(call.results):
-                if name == DISCARD or not self._is_weight_gradient(call.function, number):
+                found = accumulation_of(name, "", function.body, used) if name != DISCARD else None
+                if found is None or maker.get(found.so_far, -1) >= index:
                     continue
-                found = accumulation_of(name, "", function.body, used)
-                if found is not None and maker.get(found.so_far, -1) < index:
+                if self._is_weight_gradient(call.function, number):
                     moved[number] = found
             if moved:
                 body[index] = self._called(call, moved, function.body)
