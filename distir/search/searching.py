@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -14,9 +15,10 @@ from distir.cost import Hardware, load
 from distir.ir import Constant, Module
 from distir.search.annealing import HOT, Annealing, anneal
 from distir.search.binding import evaluated
-from distir.search.bounded import Certificate, Stages, bounded, certificate, may_be, settled
+from distir.search.bounded import Certificate, Stages, bounded, certificate, effort, may_be, settled
 from distir.search.distributed import layers_of_stages
 from distir.search.evaluate import evaluate
+from distir.search.options import options
 from distir.search.plan import Plan
 from distir.search.plans import Plans
 from distir.search.progress import watched
@@ -30,6 +32,9 @@ from distir.transform.sharding.mesh import devices_of
 
 REACHED = 1 + 2 * HOT
 """The slow-down, relative to the grid's best plan, at which annealing hardly accepts a plan."""
+
+SHORT = 64
+"""The effort of a pipeline that annealing tries as often as it is asked for."""
 
 Method = Literal["grid", "bounded", "anneal"]
 
@@ -125,7 +130,17 @@ class Search:
 
     def continues(self, best: Row) -> bool:
         """Whether annealing continues from the best row of a batch size."""
-        return self.method == "anneal" and (best.plan.pipeline > 1 or not self.annealing.pipelines)
+        return self.method == "anneal" and self.annealing_from(best).steps > 0
+
+    def annealing_from(self, best: Row) -> Annealing:
+        """The annealing from the best row of a batch size.
+
+        If it only starts from pipelines, of longer ones fewer steps: with unequal stages they cost most.
+        """
+        if not self.annealing.pipelines:
+            return self.annealing
+        steps = self.annealing.steps if best.plan.pipeline > 1 else 0
+        return replace(self.annealing, steps=int(steps / max(best.plan.effort / SHORT, 1)))
 
     @property
     def refused(self) -> Counter[str]:
@@ -158,13 +173,35 @@ class Search:
         for row in self._of_the_grid():
             found.append(row)
             yield row
+        for size in self.batch_sizes if self.budget is not None else ():
+            for row in self._with_options([row for row in found if row.batch_size == size], size):
+                found.append(row)
+                yield row
         for best in filter(self.continues, Table(tuple(found)).best_by_batch):
             known = {row.plan: row for row in found if row.batch_size == best.batch_size}
             if self.is_bounded and self._is_proven(best, list(known.values())):
                 continue
             layers = partial(layers_of_stages, self.subject)
             likely = may_be(self.subject, best.batch_size, REACHED * (best.latency_s or 0.0), self.stages)
-            yield from anneal(self.subject, self.grid, best, layers, self.annealing, known, likely, self._work)
+            work = self._work(best.latency_s or math.inf)
+            yield from anneal(self.subject, self.grid, best, layers, self.annealing_from(best), known, likely, work)
+
+    def _with_options(self, rows: Sequence[Row], size: int | None) -> Generator[Row]:
+        """The best rows with options that the grid leaves to this, as many as annealing has steps; fewer of long."""
+        best = Table(tuple(rows)).best
+        if best is None or best.latency_s is None or self.method != "anneal":
+            return
+        done = {row.plan for row in rows}
+        capacity = max(kind.memory for kind in self.subject.hardware.kinds.distinct)
+        likely = may_be(self.subject, size, best.latency_s, self.stages)
+        tried = dict.fromkeys(p for p in options(rows, self.grid, capacity) if p not in done and likely(p))
+        few, left = list[Plan](), self.annealing.steps
+        for plan in tried:
+            if effort(plan) <= left:
+                few.append(plan)
+                left -= effort(plan)
+        workers = settled(self.workers, self.subject, len(few), len(few))
+        yield from carry_out(self.subject, [(plan, (size,)) for plan in few], workers, self._work(best.latency_s))
 
     def _of_the_grid(self) -> Generator[Row]:
         sizes = self.batch_sizes
@@ -200,10 +237,9 @@ class Search:
         """Where programs are carried out of which each is another: with a budget, in as many processes as its rows."""
         return settled(self.workers, self.subject, self.budget, self.budget) if self.budget else self.workers
 
-    @property
-    def _work(self) -> Work:
-        """What makes the rows of a bounded search."""
-        return evaluated if self.explain else evaluate
+    def _work(self, best: float) -> Work:
+        """What makes the rows of a bounded search whose best row takes so many seconds so far."""
+        return partial(evaluated, best) if self.explain else evaluate
 
     def _allows(self, size: int | None, plan: Plan) -> bool:
         return size is None or self.space.allows(size, plan)
