@@ -56,7 +56,13 @@ class Tries(NamedTuple):
         else:
             space = Space(devices, batches)
         held = self._held({} if self.all_divisors else space.fixed)
-        made = replace(space, **self._counts(held, space), **self._axes(), fixed=held, all_divisors=self.all_divisors)
+        axes = self._axes()
+        chosen = {"schedules": "schedule"}
+        stated = {chosen.get(name, name) for name in axes}
+        left = tuple((name, value) for name, value in space.of_the_best if name not in stated)
+        made = replace(
+            space, **self._counts(held, space), **axes, fixed=held, all_divisors=self.all_divisors, of_the_best=left
+        )
         _check_schedules(made.schedules, self.sizes)
         return made
 

@@ -369,11 +369,12 @@ def _certified(chosen: Search, table: Table) -> Iterator[str]:
         if not said:
             continue
         how = "best-first"
-        if any(chosen.continues(best) for best in table.best_by_batch if best.batch_size == found.batch_size):
-            steps = _counted(chosen.annealing.steps, "step")
+        bests = [best for best in table.best_by_batch if best.batch_size == found.batch_size]
+        if bests and chosen.continues(bests[0]):
+            steps = _counted(chosen.annealing_from(bests[0]).steps, "step")
             how += f", then {steps} of annealing from the best (seed {chosen.annealing.seed})"
         simulated = f"{found.simulated} simulated"
-        simulated += f" ({found.beyond} with stages of other sizes)" if found.beyond else ""
+        simulated += f" ({found.beyond} with other options or stages)" if found.beyond else ""
         text = f"exhaustive: {said}" if found.proven else f"{how}: {simulated}, {said}"
         if found.gap is not None and not found.proven:
             text += f"; none can take less than {1 - found.gap:.0%} of the best's time"

@@ -88,7 +88,7 @@ def neighbours(plan: Plan, space: Space, layers: Layers) -> Iterator[Plan]:
         if axis.field not in ("microbatches", "stages"):
             for value in axis.tried(space, plan):
                 if value != getattr(plan, axis.field):
-                    yield _settled(replace(plan, **{axis.field: value}), space, at + 1)
+                    yield settled(replace(plan, **{axis.field: value}), space, at + 1)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     degrees |= {"context": plan.context} if len(space.context) > 1 else {}
     for one, degree in degrees.items():
@@ -98,10 +98,10 @@ def neighbours(plan: Plan, space: Space, layers: Layers) -> Iterator[Plan]:
                 counts = space.counts(moved["pipeline"])
                 count = min(max(plan.microbatches, min(counts)), max(counts))
                 experts = plan.experts if moved["data"] % plan.experts == 0 else 1
-                yield _settled(replace(plan, **moved, microbatches=count, experts=experts, stages=()), space, 0)
+                yield settled(replace(plan, **moved, microbatches=count, experts=experts, stages=()), space, 0)
 
 
-def _settled(plan: Plan, space: Space, first: int) -> Plan:
+def settled(plan: Plan, space: Space, first: int) -> Plan:
     """The plan, where axes from the first on that do not admit their value have the first value that they admit."""
     for axis in AXES[first:]:
         if axis.field not in ("microbatches", "experts"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from distir.cost import Hardware
 from distir.cost.topology import Level, Times
@@ -21,6 +20,9 @@ from distir.transform.steps import StepError
 
 CONTENDERS = 4
 """How many plans of different degrees are simulated again on each other machine."""
+
+NEAR = 1.1
+"""How much longer than the best a plan may take to be probably one of these."""
 
 CARDS_GBPS = (100, 200, 400, 800, 1600)
 """Speeds of network cards that are sold, in Gbit/s."""
@@ -40,11 +42,32 @@ def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | N
     return Binding(1 - bubble - links, links, bubble - host, host, memory)
 
 
-def evaluated(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[Row]:
-    """The rows of a plan; those that fit say what binds them, which costs little while its program is there."""
+def evaluated(best: float, subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[Row]:
+    """The rows of a plan, with what else is asked of their programs, which costs little while these are there.
+
+    Those that fit say what binds them, and contenders, which take little more than `best` seconds, what they would take
+    on other machines.
+    """
     for row in evaluate(subject, plan, sizes, extrapolates=False):
-        yield replace(row, binding=binding(subject, plan, row.batch_size)) if row.fits else row
+        if row.fits and row.latency_s is not None:
+            found = replace(row, binding=binding(subject, plan, row.batch_size))
+            contends = row.latency_s <= NEAR * best
+            yield replace(found, elsewhere=elsewhere(subject, plan, row.batch_size)) if contends else found
+        else:
+            yield row
     forget()
+
+
+def elsewhere(subject: Subject, plan: Plan, batch_size: int | None) -> dict[str, float]:
+    """The seconds of a plan on other machines, each by what sets it apart; its program is made once."""
+    found: dict[str, float] = {}
+    try:
+        made = carried_out(subject, plan, batch_size)
+        for what, machine in other_machines(subject.hardware):
+            found[what] = made.elsewhere(machine, batch_size).latency_s
+    except (ProgramError, BindError, Reject, StepError):
+        pass
+    return found
 
 
 def bindings(subject: Subject, rows: Sequence[Row], workers: Workers) -> dict[Key, Binding | None]:
@@ -111,27 +134,26 @@ def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator
         if row.batch_size == best.batch_size:
             plan = row.plan
             contenders.setdefault((plan.data, plan.tensor, plan.pipeline, plan.context), plan)
-    units = [(plan, (best.batch_size,)) for plan in list(contenders.values())[:CONTENDERS]]
-    if len(units) < 2:
+    chosen = list(contenders.values())[:CONTENDERS]
+    if len(chosen) < 2:
         return
-    machines = dict(other_machines(subject.hardware))
-    found: dict[str, dict[Plan, float]] = {what: {} for what in machines}
-    for what, row in carry_out(subject, units, workers, partial(_on_others, machines)):
-        if row.latency_s:
-            found[what][row.plan] = row.latency_s
+    known = {row.plan: row.elsewhere for row in fitting if row.batch_size == best.batch_size and row.elsewhere}
+    units = [(plan, (best.batch_size,)) for plan in chosen if plan not in known]
+    known |= dict(carry_out(subject, units, workers, _elsewhere))
+    found: dict[str, dict[Plan, float]] = {what: {} for what, _ in other_machines(subject.hardware)}
+    for plan in chosen:
+        for what, seconds in known[plan].items():
+            found[what][plan] = seconds
     for what, times in found.items():
         first = min(times, key=times.__getitem__, default=best.plan)
         if best.plan in times and times[first] < (1 - CLEARLY) * times[best.plan]:
             yield Alternative(what, best.plan, first, 1 - times[first] / times[best.plan])
 
 
-def _on_others(
-    machines: Mapping[str, Hardware], subject: Subject, plan: Plan, sizes: Sequence[int | None]
-) -> Iterator[tuple[str, Row]]:
-    """In a worker: a plan on each of these machines, for which its program is made once."""
-    for what, machine in machines.items():
-        for row in evaluate(replace(subject, hardware=machine), plan, sizes, extrapolates=False):
-            yield what, row
+def _elsewhere(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[tuple[Plan, Mapping[str, float]]]:
+    """In a worker."""
+    for size in sizes:
+        yield plan, elsewhere(subject, plan, size)
 
 
 def other_machines(machine: Hardware) -> Iterator[tuple[str, Hardware]]:

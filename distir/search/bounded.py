@@ -45,8 +45,8 @@ BEAM = 4
 WORTH = 4
 """One stage may be simulated by itself for this many plans of the budget, to exclude plans by its bound."""
 
-STAGES = 8
-"""With a budget, so many stages for each plan of it are simulated by themselves at most: they cost far less."""
+STAGES = 24
+"""How many stages a search with a budget simulates by themselves at most, or as many as plans: one costs far less."""
 
 EFFORT = 256
 """The effort of a plan that counts as one of a budget: longer pipelines count as several."""
@@ -107,13 +107,13 @@ def bounded(
     budget: int | None = None,
     *,
     stages: Stages | None = None,
-    work: Work = evaluate,
+    work: Callable[[float], Work] = lambda _: evaluate,
 ) -> Generator[Row]:
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
     `budget`: how many plans are simulated at each batch size at most; fewer of long pipelines, and where a quarter of
     them, one after the other, bring nothing faster. `stages`: filled with what the search learns of stages. `work`:
-    makes the rows of a plan.
+    what makes the rows of a plan, where the best one so far takes so many seconds.
     """
     workers = settled(workers, subject, len(plans), budget)
     beam = max(BEAM, workers.jobs)
@@ -128,7 +128,7 @@ def bounded(
             estimates.learn(mine.values())
         waiting = np.ones(len(open_plans), dtype=bool)
         left = len(open_plans) if budget is None else budget
-        most = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else STAGES * budget)
+        most = bounds.stages.simulated + max(1, len(open_plans) // WORTH if budget is None else max(STAGES, budget))
         patience, in_vain, reached = math.inf if budget is None else max(beam, budget // PATIENCE), 0, best
         while left > 0 and in_vain < patience:
             if budget is not None and estimates is not None:
@@ -143,14 +143,14 @@ def bounded(
                     waiting[i] = least[i] < best
                 if waiting[i] and _is_apart(i, first, open_plans):
                     first.append(i)
-                    left -= 1 if budget is None else max(1, round(plan.effort / EFFORT))
+                    left -= 1 if budget is None else effort(plan)
                     if len(first) == beam or left <= 0:
                         break
             if not first:
                 break
             waiting[first] = False
             rows = list[Row]()
-            for row in carry_out(subject, [(open_plans[i], (size,)) for i in first], workers, work):
+            for row in carry_out(subject, [(open_plans[i], (size,)) for i in first], workers, work(best)):
                 best = min(best, _latency(row))
                 rows.append(row)
                 yield row
@@ -181,7 +181,8 @@ def _with_stages(
     stages = bounds.stages
     while stages.simulated < most:
         scores = _scores(waiting & (least < best), least, estimates)
-        front = np.argsort(scores)[:SEARCHED]
+        front = np.argpartition(scores, min(SEARCHED, len(scores) - 1))[:SEARCHED]
+        front = front[np.argsort(scores[front], kind="stable")]
         few = estimates.unknown(front[np.isfinite(scores[front])].tolist(), stages, min(BEAM, most - stages.simulated))
         if not few:
             break
@@ -211,6 +212,11 @@ def _is_apart(one: int, others: Sequence[int], plans: Plans) -> bool:
 def usual_budget(subject: Subject) -> int:
     """How many plans a search of a training step simulates where that is not stated: fewer of longer programs."""
     return min(max(STATEMENTS // len(subject.entry.body), FEWEST), MOST)
+
+
+def effort(plan: Plan) -> int:
+    """As how many plans of a budget this one counts."""
+    return max(1, round(plan.effort / EFFORT))
 
 
 def settled(workers: Workers, subject: Subject, plans: int, budget: int | None) -> Workers:

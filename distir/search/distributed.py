@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from distir.analysis import check
+from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
@@ -50,7 +51,7 @@ class Distributed:
                 raise
             made = self._made(plan, {})  # replicas hold different parts of the state
         self.module = Module(f for f in made if f.name not in ends)
-        analysis = check(self.module, late=True)
+        self._analysis = analysis = check(self.module, late=True)
         self._require_sound(analysis.errors)
         entry = self.module.entry(name)
         assert entry is not None
@@ -77,6 +78,10 @@ class Distributed:
         except ProgramError:
             self._require_sound(check(self.module).errors)
             raise  # wrong for this size alone
+
+    def elsewhere(self, machine: Hardware, batch_size: int | None) -> Simulation:
+        """The same program on another machine, which joins as many devices alike. Raises as `simulation` does."""
+        return Sweep(self._analysis, self.entry, machine).once(self.bind(batch_size))
 
     def _require_sound(self, errors: Sequence[Diagnostic]) -> None:
         """Raise ProgramError, which names the step that has made it, for a program that does not check."""

@@ -119,8 +119,12 @@ class Plan:
 
     @property
     def effort(self) -> float:
-        """About how much work it is to make and simulate its program: stages, times what their rounds grow by."""
-        return self.pipeline * self.stages_per_device * self.microbatches**0.5 if self.pipeline > 1 else 1.0
+        """About how much work it is to make and simulate its program: stages, times what their rounds grow by.
+
+        Which passes collectives run beside is decided by simulations.
+        """
+        rounds = self.pipeline * self.stages_per_device * self.microbatches**0.5 if self.pipeline > 1 else 1.0
+        return (8 if self.passes else 1) * rounds
 
     @property
     def pipeline_options(self) -> PipelineOptions:
@@ -212,6 +216,8 @@ class Choices:
     """Of a model with experts, whether devices that share sequences share the experts."""
     recompute: tuple[str, ...] = ("",)
     """The kinds of recomputation to try, as `Plan.recompute`."""
+    of_the_best: tuple[tuple[str, Any], ...] = ()
+    """Fields of a plan with values that a search with a budget tries of its best rows alone."""
 
     def counts(self, pipeline: int) -> tuple[int, ...]:
         """The numbers of microbatches to try, for a number of stages."""

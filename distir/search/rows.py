@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import StatisticsError, correlation
 from typing import Any
@@ -104,6 +104,8 @@ class Row:
     """With `overlap`: whether collectives of layers run beside passes of other microbatches, too."""
     binding: Binding | None = field(default=None, compare=False, repr=False)
     """What binds it, where a search was asked for that. No column."""
+    elsewhere: Mapping[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
+    """Its seconds on other machines, each by what sets it apart, where a search was asked for that. No column."""
 
     @property
     def plan(self) -> Plan:

@@ -80,6 +80,17 @@ class Space(Choices):
         degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
         return all(degrees[name] in allowed for name, allowed in self.fixed.items())
 
+    @property
+    def of_its_best(self) -> Space:
+        """The space with what is tried of the best rows alone, too."""
+        choices = {"schedule": "schedules"}
+        found = self
+        for field, value in self.of_the_best:
+            name = choices.get(field, field)
+            tried = getattr(found, name)
+            found = replace(found, **{name: tried if value in tried else (*tried, value)})
+        return found
+
     def reaches(self, plan: Plan) -> bool:
         """Whether annealing that starts from one of `plans` can reach this one."""
         counts = self.counts(plan.pipeline)
@@ -91,7 +102,8 @@ class Space(Choices):
         def tries(name: str, values: Sequence[Any]) -> bool:
             return name == "microbatches" or getattr(plan, name) in values or (name == "zero" and plan.zero == 0)
 
-        return all(tries(axis.field, axis.tried(self, plan)) for axis in AXES)
+        wide = self.of_its_best
+        return all(tries(axis.field, axis.tried(wide, plan)) for axis in AXES)
 
     def _nearest(self, name: str) -> str:
         """Which degree would do in the place of the stated ones, the others as they are; nothing where none would."""

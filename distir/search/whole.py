@@ -21,6 +21,9 @@ np: Any = import_module("numpy")
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "zb-v")
 """Those that are tried of a training step: the others take no less time than one of these, or are for other uses."""
 
+OF_THE_BEST = (("balance", "memory"), ("passes", True), ("schedule", "seq1f1b"))
+"""What is tried of the best rows alone, of a training step: it seldom wins, and a whole product would cost too much."""
+
 VIRTUAL = (2, 4)
 UNSHARED = "EP does not divide D"
 MICRO_BATCHES = (1, 2, 4)
@@ -57,6 +60,7 @@ def whole(subject: Subject, devices: int, batch_sizes: tuple[int, ...]) -> Space
         balance=BALANCES[:2] if trains else BALANCES[:1],
         etp=(0, 1) if sparse else (0,),
         cp_experts=(False, True) if sparse else (False,),
+        of_the_best=OF_THE_BEST if trains else (),
         recompute=("", "products", f"full:{layers // 2}") if trains and subject.attends and layers > 1 else ("",),
     )
 

@@ -158,7 +158,8 @@ class TrainingProgram:
         if shards == 1 and any(word.startswith("zero=") for word in self.distribution):
             require_alike(entry_of(self.on_one_device), few, data)  # known without a program for few
         other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
-        return with_replicas(*other._made, few, data)
+        fused = not any(word.startswith("kernels=") for word in self.kernels)
+        return with_replicas(*other._made, few, data, fused=fused)
 
     @property
     def _degrees(self) -> tuple[int, int, int]:

@@ -31,6 +31,7 @@ from distir.ir.types import AnyType, Type
 from distir.models.sizes import BATCH
 from distir.ops.group import BY_DEVICE, CUTS, represented
 from distir.transform.entry import entry_of
+from distir.transform.fusion.groups import LONGEST_ROW
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
 
 
@@ -68,15 +69,36 @@ class DeviceLayout:
         }
 
 
-def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int) -> Module:
+def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int, *, fused: bool = True) -> Module:
     """The program for `count` replicas, of one of a representative for a divisor of that. `now`: its devices.
 
     `whole`: the entry function before ZeRO, whose parameters are not in parts. Neither time nor memory depends on host
     values, and those that count examples remain as they are: this is a program to simulate, not to run.
+    `fused`: whether kernels of the entry function depend on the sizes of its values, as those that are compiled do.
 
     Raises UnlikeError where the program for so many replicas has another form, or might have.
     """
-    return _Replicas(now, replace(now, replicas=count)).module(module, whole)
+    found = _Replicas(now, replace(now, replicas=count)).module(module, whole)
+    if fused:
+        _require_equal_kernels(entry_of(module), entry_of(found))
+    return found
+
+
+def _require_equal_kernels(entry: Function, other: Function) -> None:
+    """Raise UnlikeError if kernels of weights, gradients and optimizer state may differ.
+
+    What one kernel computes is of one size, and what it reads again is not longer than a row may be.
+    """
+    sizes: dict[Dim, Dim] = {}
+    for param, after in zip(entry.params, other.params, strict=True):
+        if isinstance(param.type, TensorType) and isinstance(after.type, TensorType) and "batch" not in param.roles:
+            now, then = param.type.elements, after.type.elements
+            if not isinstance(now, int) or not isinstance(then, int) or sizes.setdefault(now, then) != then:
+                raise UnlikeError("a part and another value are of one size")
+            if (now <= LONGEST_ROW) != (then <= LONGEST_ROW):
+                raise UnlikeError("parts are rows of kernels for the one number of replicas, not for the other")
+    if len({*sizes.values()}) < len(sizes):
+        raise UnlikeError("a part and another value are of one size")
 
 
 def require_alike(entry: Function, now: DeviceLayout, count: int) -> None:

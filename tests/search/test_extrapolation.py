@@ -133,7 +133,7 @@ def test_a_row_that_says_what_binds_it_takes_one_program(monkeypatch):
         return whole(*given)
 
     monkeypatch.setattr(distributed, "Distributed", distributing)
-    (row,) = evaluated(subject, plan, (240,))
+    (row,) = evaluated(0.0, subject, plan, (240,))
     assert row.binding is not None
     assert made == [(subject, plan, None)]
 

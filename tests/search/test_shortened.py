@@ -15,6 +15,7 @@ from distir.search import Plan, Space, Subject, Workers
 from distir.search.bounded import bounded
 from distir.search.bounds import PlanBounds
 from distir.search.estimate import Estimates
+from distir.search.evaluate import evaluate
 from distir.search.plans import Plans
 from distir.search.sequential import load_at, sequential
 from distir.search.shortened import PartOf, parts
@@ -99,6 +100,32 @@ def test_a_stage_does_what_its_short_programs_add_up_to(module, plan):
     whole_one = bounds.spent(stage, [16], [PartOf(1, module)])
     assert whole_one[16].ops
     assert bounds.spent(stage, [16], bounds.parts)[16].ops == whole_one[16].ops
+
+
+@pytest.mark.parametrize("plan", [Plan(1, 1, 1, 2, fuse=True), Plan(1, 2, 1, 4, sequence=True, overlap=True)], ids=str)
+def test_a_stage_says_what_one_microbatch_more_takes(plan):
+    """And what it holds: at least the inputs of all layers, no more than a step holds in all."""
+    it = Subject("m", DENSE, load("dgx-h100"))
+    bounds = StageBounds(it, 8 * plan.microbatches)
+    assert bounds.figures(plan) is None
+    least = bounds.seconds(plan)
+    figures = bounds.figures(plan)
+    one, two = (next(evaluate(it, replace(plan, microbatches=k), [8 * k])) for k in (1, 2))
+    assert figures.seconds == pytest.approx(two.latency_s - one.latency_s, rel=1e-3)
+    assert least <= figures.seconds * plan.microbatches
+    assert 8 * 6 * 128 * SIZES["width"] * 2 / plan.tensor < figures.nbytes
+
+
+def test_what_is_known_of_many_plans_is_what_is_known_of_each():
+    it = Subject("m", DENSE, load("dgx-h100"))
+    plans = admitted(it, whole(it, 4, (64,)).for_experts(None), 64, True)[0][::37]
+    bounds = StageBounds(it, 64)
+    assert not bounds.all_known(plans).any()
+    for plan in plans[:: len(plans) // 3]:
+        bounds.seconds(plan)
+    found = bounds.all_known(plans)
+    assert found.any()
+    assert found.tolist() == [bounds.known(plan) for plan in plans]
 
 
 def test_activations_are_known_where_the_optimizer_takes_more_memory_than_those_of_few_examples():

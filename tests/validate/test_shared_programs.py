@@ -17,7 +17,7 @@ from distir.validate.runs import parse_runs
 
 
 def run(**given):
-    cells = {"layers": 2, "hidden": 128, "heads": 4, "ffn": 256, "seq": 64, "vocab": 512, **given}
+    cells = {"layers": 2, "hidden": 192, "heads": 4, "ffn": 416, "seq": 64, "vocab": 640, **given}
     degrees = [int(cells.get(axis, 1)) for axis in ("dp", "tp", "pp")]
     cells |= {"gpus": degrees[0] * degrees[1] * degrees[2], "tp": degrees[1], "pp": degrees[2]}
     cells.setdefault("global_batch", 2 * degrees[0])
@@ -58,8 +58,10 @@ def test_a_program_that_serves_several_numbers_of_replicas_takes_what_its_own_ta
         run(framework="llm-foundry", dp=1024),  # no dimension of a norm's weights divides
         replace(run(framework="torchtitan", dp=8), sharding="hsdp:4"),
         replace(run(framework="megatron", dp=8), experts=4, top_k=2, ep=2),
+        run(framework="nemo", dp=8, hidden=640, ffn=1280, gpu="h100_80gb"),  # rows of kernels are 2¹⁸ long at most
+        run(framework="nemo", dp=8, ffn=384, gpu="h100_80gb"),  # half of an MLP's weights are as many as those of keys
     ],
-    ids=["as few", "no multiple", "indivisible", "in groups", "experts"],
+    ids=["as few", "no multiple", "indivisible", "in groups", "experts", "long rows", "equal sizes"],
 )
 def test_programs_of_another_form_are_not_shared(of):
     with pytest.raises(UnlikeError):
