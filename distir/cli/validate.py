@@ -71,10 +71,10 @@ def validate(
 def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun]:
     """The runs of all files. Raises RunsError; Refused for a file that cannot be read, and for no runs."""
     from distir.validate.frameworks import FRAMEWORKS
-    from distir.validate.machines import GPUS, UNPROFILED
+    from distir.validate.machines import GPUS
     from distir.validate.runs import RunsError, read_runs
 
-    known = {"gpu": (*GPUS, *UNPROFILED), "framework": tuple(FRAMEWORKS)}
+    known = {"gpu": tuple(GPUS), "framework": tuple(FRAMEWORKS)}
     found: dict[str, MeasuredRun] = {}
     for path in paths:
         try:

@@ -12,7 +12,7 @@ from typing import Literal as OneOf
 from distir.ir import NO_ATTRIBUTES, Attributes, Constant, DType, Function, Literal, Param, TensorType
 from distir.ir.builder import FunctionBuilder, Operand
 
-Activation = OneOf["silu", "silu_1.702", "gelu", "gelu_tanh", "relu"]
+Activation = OneOf["silu", "silu_1.702", "gelu", "gelu_tanh", "relu", "relu_squared"]
 
 ACTIVATIONS: dict[Activation, tuple[str, dict[str, str | float]]] = {
     "silu": ("Swish", {}),
@@ -20,8 +20,9 @@ ACTIVATIONS: dict[Activation, tuple[str, dict[str, str | float]]] = {
     "gelu": ("Gelu", {}),
     "gelu_tanh": ("Gelu", {"approximate": "tanh"}),
     "relu": ("Relu", {}),
+    "relu_squared": ("Relu", {}),
 }
-"""The op of each activation function, and its attributes."""
+"""The op of each activation function, and its attributes. What is `squared` is multiplied with itself then."""
 
 PARAM, BUFFER = Attributes({"param": True}), Attributes({"buffer": True})
 """The roles of weights."""
@@ -107,7 +108,10 @@ class ModelFunction(FunctionBuilder):
     def activation(self, x: str, kind: Activation, result: str = "active") -> str:
         """An activation function."""
         op, attrs = ACTIVATIONS[kind]
-        return self.op(op, x, result=result, **attrs)
+        if not kind.endswith("_squared"):
+            return self.op(op, x, result=result, **attrs)
+        root = self.op(op, x, result=f"{result}_root", **attrs)
+        return self.op("Mul", root, root, result=result)
 
     def layer_norm(self, x: str, name: str, width: int, epsilon: float, *, bias: bool = True) -> str:
         """`LayerNormalization` over the last dimension."""

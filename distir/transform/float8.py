@@ -50,6 +50,7 @@ from distir.transform.steps import StepError, step
 SCALINGS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "tensor": ((), ()),
     "block": ((1, 128), (128, 128)),
+    "mx": ((1, 32), (32, 1)),
     "delayed": ((), ()),
 }
 """By name: the shapes of blocks of activations and of weights."""
@@ -64,13 +65,15 @@ WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 def fp8(
     module: Module, value: str = "block", *, block: int = 128, history: int = HISTORY, micro_batch: int = 0
 ) -> Module:
-    """Products with weights in 8-bit floats: `fp8=tensor`, `fp8=block` or `fp8=delayed`. Apply it before `grad`.
+    """Products with weights in 8-bit floats: `fp8=tensor`, `block`, `mx` or `delayed`. Apply it before `grad`.
 
     Activations and weights are quantised to Float8E4M3FN before each product, gradients to Float8E5M2 in the backward
     pass; sums are Float32, results have the element type that they had. `tensor`: one scale per tensor, its greatest
     magnitude by the largest number of the type. `block`: scales of 1 x 128 activations and 128 x 128 weights, as in
-    DeepSeek-V3; `block` states another size than 128. `delayed`: one scale per tensor, by the greatest magnitude that
-    it had in the last 1024 or `history` steps, which is state of the training step, as Transformer Engine keeps it.
+    DeepSeek-V3; `block` states another size than 128. `mx`: a scale for each 32 terms of a product's sums, as MXFP8 in
+    the OCP Microscaling specification, where scales are powers of two in a byte; here they are Float32. `delayed`: one
+    scale per tensor, by the greatest magnitude that it had in the last 1024 or `history` steps, which is state of the
+    training step, as Transformer Engine keeps it.
 
     Weights are quantised once in a step, by the entry function, and kept for all microbatches and the backward pass: a
     byte for each element, beside the weights. With `zero=3`, each use quantises the weight that it gathers. Activations

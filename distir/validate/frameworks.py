@@ -105,9 +105,11 @@ class Framework:
     """`none`, `selective`, `full`, or `modules:` and names of parts of layers, as `modules:layernorm,mlp`."""
     recomputes_logits: bool = False
     """Whether `full` recomputation is of the output layer, too."""
-    operators: Literal["", "products"] = ""
-    """The value of `checkpoint` for runs with `selective` recomputation and fused attention."""
+    operators: Literal["", "products", "core_attn"] = ""
+    """What runs with `selective` recomputation and fused attention recompute: all but products, or a part of layers."""
     sharding: str = "zero0"
+    shards_weights_over: int | None = None
+    """Among how many devices it shards weights at most; with more, groups of so many are replicas (HSDP)."""
     float32_sums: bool = False
     """Whether gradients of replicas are summed whole and in Float32 where their optimizer state is sharded."""
     sequence_parallel: bool = False
@@ -185,6 +187,7 @@ MEGATRON = framework(
             "issue: that of Megatron-DeepSpeed, below",
         ),
         fused_gates=True,
+        operators="core_attn",
         context="ring",
         vocabulary=128,
         issue=46e-6,
@@ -236,12 +239,14 @@ PAXML = framework(
             "NVIDIA/dgxc-benchmarking, paxml/paxml_mod_configs.py: `SAVE_QKV_OUT_PROJ`; google/praxis, "
             "layers/checkpoint_policy.py: queries, keys, values and the attention's output projection are saved, and "
             "of each layer its input",
+            "NVIDIA/dgxc-benchmarking, paxml/configure.sh: `FSDP=16` nodes, weights are sharded over 128 GPUs",
             "NVIDIA/JAX-Toolbox, rosetta/docs/GPU_performance.md: XLA's latency-hiding scheduler, with asynchronous "
             "all-gathers and reduce-scatters",
         ),
         kernels="fused",
         recompute="modules:layernorm,context,mlp",
         sharding="zero3",
+        shards_weights_over=128,
         overlap=("weights", "gradients"),
     )
 )

@@ -25,6 +25,8 @@ GPUS: Final[dict[str, str]] = {
     "h200": "h200",
     "b200": "b200",
     "gb200": "gb200",
+    "b300": "b300",
+    "gb300": "gb300",
     "v100_32gb": "dgx2-v100",
 }
 """The profile of a node of each GPU."""
@@ -36,9 +38,6 @@ POWER_LIMITED: Final[dict[str, float]] = {"h100_96gb_2_4TBs": 0.86}
 
 500 of 700 W: what power goes with, beyond 150 W that a GPU takes without it, is the cube of the frequency. Estimated.
 """
-
-UNPROFILED: Final = ("b300", "gb300")
-"""GPUs that runs may name, and no profile describes."""
 
 
 class MachineError(ValueError):
@@ -63,21 +62,19 @@ class Conditions:
 
 
 @lru_cache(maxsize=64)
-def machine(gpu: str, gpus: int, node_gbps: float | None, conditions: Conditions) -> Hardware:
-    """A machine of `gpus` GPUs, whose nodes send `node_gbps` Gbit/s each, or as the profile says.
+def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions) -> Hardware:
+    """A machine of `gpus` GPUs, each of which sends `gbps` Gbit/s to other nodes, or as the profile says.
 
     `gpu`: one of `GPUS`, or a profile, by its name or path. Raises MachineError, and HardwareError for another name.
     """
-    if gpu in UNPROFILED:
-        raise MachineError(f"no profile describes the GPU `{gpu}`")
     profile = GPUS.get(gpu, gpu)
     node = cost.load(profile)
     nodes = math.ceil(gpus / len(node.kinds))
     if nodes > 1 and node.network is None:
         raise MachineError(f"the profile `{node.name}` states no network between nodes")
     found = cost.load(profile, nodes)
-    if node_gbps is not None and nodes > 1:
-        found = _with_network(found, node_gbps * 1e9 / 8)
+    if gbps is not None and nodes > 1:
+        found = _with_network(found, gbps * len(node.kinds) * 1e9 / 8)
     if conditions.links != 1:
         found = _with_links(found, lambda link: replace(link, bandwidth=link.bandwidth * conditions.links))
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))

@@ -11,9 +11,10 @@ from distir.cost import Hardware
 from distir.ir import DTYPES, Apply, Arg, Attributes, Constant, Function, Module, Return, Statement
 from distir.ir.builder import namer
 from distir.ir.roles import is_held
+from distir.models.block import Activation
 from distir.models.catalogue import program
-from distir.models.decoder import Decoder
-from distir.models.published import GPT3, LLAMA2
+from distir.models.decoder import Decoder, Latent, Router
+from distir.models.published import GPT3, LLAMA2, PUBLISHED
 from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
 from distir.transform.all_steps import parse_steps, transform
@@ -49,6 +50,19 @@ FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 REPLICAS_WITHIN_STAGES: Final = "pdt"
 """The layout of programs that serve other numbers of replicas."""
 
+USUAL_NODE: Final = 8
+"""The GPUs of a node where a run does not state them."""
+
+EIGHT_BITS: Final = ("fp8", "mxfp8")
+"""The precisions with products in 8-bit floats."""
+
+ACTIVATIONS: Final[Mapping[str, Activation]] = {"swiglu": "silu", "gelu": "gelu_tanh", "relu2": "relu_squared"}
+"""The activation of each word in the column `mlp`."""
+
+MEGATRONS_LATENT: Final = Latent(q_rank=512, kv_rank=512, plain=128, rotated=64, values=128)
+"""Of models with latent attention that are not published: NVIDIA/Megatron-LM, core/transformer/transformer_config.py,
+the defaults of `MLATransformerConfig`."""
+
 LOSS: Final = "SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"
 
 LOSS_APART: Final = (f"apart={LOSS}",)
@@ -61,7 +75,7 @@ LOSS_ALONE: Final = (f"around={LOSS}",)
 def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
-    if run.precision == "fp8" and found.gradients_beside_fp8 is not None:
+    if run.precision in EIGHT_BITS and found.gradients_beside_fp8 is not None:
         narrow = min(found.memory.gradients, 2) if found.gradients_beside_fp8 == "bf16" else found.memory.gradients
         memory = replace(found.memory, gradients=narrow)
         found = replace(found, gradients=found.gradients_beside_fp8, memory=memory)
@@ -69,12 +83,18 @@ def framework_of(run: MeasuredRun) -> Framework:
         found,
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
         recompute=run.recompute or found.recompute,
-        sharding=run.sharding or found.sharding,
+        sharding=_sharding(run, found),
         sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
         loss="apart" if run.loss_parallel and found.loss == "gathered" else found.loss,
         kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
     )
+
+
+def _sharding(run: MeasuredRun, found: Framework) -> str:
+    """How weights, gradients and optimizer state are sharded: a word of the column `sharding`."""
+    stated, most = run.sharding or found.sharding, found.shards_weights_over
+    return f"hsdp:{most}" if stated == "zero3" and most is not None and run.dp > most else stated
 
 
 def conditions_of(run: MeasuredRun) -> Conditions:
@@ -86,15 +106,31 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     return Conditions(chosen.issue, chosen.issue_of_communication, attention, chosen.waits_for_sends, compute)
 
 
+def _per_device(run: MeasuredRun) -> float | None:
+    """What a device sends to other nodes, in Gbit/s. The nodes of a run may be smaller than those of the profile."""
+    return None if run.node_gbps is None else run.node_gbps / (run.gpus_per_node or USUAL_NODE)
+
+
+def _published(run: MeasuredRun) -> Decoder | None:
+    """The published model of the family that a run is of, for what no column says; None where none has its sizes.
+
+    Layers and experts may be fewer, as of a proxy.
+    """
+    sizes = run.hidden, run.heads, run.ffn
+    decoders = (model for model in PUBLISHED.values() if isinstance(model, Decoder))
+    same = (m for m in decoders if bool(m.experts) == bool(run.experts) and m.gated == (run.mlp == "swiglu"))
+    return next((m for m in same if (m.width, m.heads) == sizes[:2] and sizes[2] in (m.ffn, m.expert_ffn)), None)
+
+
 def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
     """The model of a run. Raises UnsupportedError for one that is not among ours."""
     if run.experts and not run.top_k:
         raise UnsupportedError("the experts of a token are not stated")
-    if run.attention_kind == "mla":
-        raise UnsupportedError("multi-head latent attention of a run: its ranks are not columns")
-    if run.mlp == "relu2":
-        raise UnsupportedError("no model here has squared ReLU as its activation")
     family = LLAMA2 if run.norm == "rmsnorm" else GPT3
+    published = _published(run)
+    latent = None
+    if run.attention_kind == "mla":
+        latent = published.latent if published is not None and published.latent is not None else MEGATRONS_LATENT
     return family(
         layers=run.layers,
         width=run.hidden,
@@ -111,13 +147,16 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         context=run.seq,
         norm="rms" if run.norm == "rmsnorm" else "layer",
         position=Rotary() if run.position == "rope" else "alibi" if run.position == "alibi" else "learned",
-        activation="silu" if run.mlp == "swiglu" else "gelu_tanh",
+        activation=ACTIVATIONS[run.mlp],
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
         dropout=framework_of(run).dropout,
         attention_dropout=0.0 if (run.cp or 1) > 1 else None,
         attention_bias=bool(run.bias),
         mlp_bias=bool(run.bias),
+        latent=latent,
+        head_norm=published is not None and published.head_norm,
+        router=Router() if published is None else published.router,
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
     )
 
@@ -354,6 +393,8 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
     `gated`: whether feed-forward layers have gates.
     """
     what, _, layers = chosen.recompute.partition(":")
+    if what == "selective" and chosen.attention not in ("unfused", "fused") and chosen.operators == "core_attn":
+        what, layers = "modules", chosen.operators
     parts = layers.split(",") if what == "modules" else []
     fuses_gates = gated and chosen.fused_gates and chosen.kernels == "fused"
     if fuses_gates and what in ("none", "modules") and "mlp" not in parts:
@@ -402,15 +443,15 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     experts = expert_words(run, chosen)
     if run.offload:
         raise UnsupportedError("offload to the host cannot be expressed")
-    if run.precision in ("mxfp8", "nvfp4"):
-        raise UnsupportedError(f"the precision `{run.precision}` cannot be expressed")
+    if run.precision == "nvfp4":
+        raise UnsupportedError("products in 4-bit floats: no profile states their rates")
     if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused") and not chosen.operators:
         raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
     rows, left = divmod(run.global_batch, run.dp * micro_batch)
     if left or not rows:
         each = f"micro batches of {micro_batch} on {run.dp} replicas"
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
-    hardware = machine(run.gpu, run.gpus, run.node_gbps, conditions or conditions_of(run))
+    hardware = machine(run.gpu, run.gpus, _per_device(run), conditions or conditions_of(run))
     profile = machine(run.gpu, run.pp, None, Conditions()).name if run.gpu in GPUS else run.gpu
     padded = chosen.vocabulary * run.tp
     vocabulary = -(-run.vocab // padded) * padded
@@ -423,8 +464,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     if not chosen.fused_rotary and run.position == "rope":
         written.append("RotaryEmbedding")
     training: list[str] = []
-    if run.precision == "fp8":
-        training.append(f"fp8={chosen.fp8}")
+    if run.precision in EIGHT_BITS:
+        training.append(f"fp8={'mx' if run.precision == 'mxfp8' else chosen.fp8}")
     precision = "fp16" if run.precision == "fp16" else chosen.precision
     training += ["seeded"] if model.dropout else []
     training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
