@@ -41,7 +41,12 @@ class Space(Choices):
                 yield plan
         if not found and self.experts not in (None, (1,)):
             shared = ", ".join(map(str, self.experts or ()))
-            raise SpaceError(f"no strategy is left: D is no multiple of {shared}, the replicas that share experts")
+            fitting = {n for data, *_ in self.degrees() for n in divisors(data)}
+            least = min(fitting, key=lambda n: (min(abs(n - asked) for asked in self.experts or ()), n))
+            raise SpaceError(
+                f"no strategy is left: D is no multiple of {shared}, the replicas that share experts; "
+                f"EP = {least} would do"
+            )
         if not found:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
