@@ -36,7 +36,12 @@ class Space(Choices):
             return plans.take(shares)
         if self.experts not in (None, (1,)):
             shared = ", ".join(map(str, self.experts or ()))
-            raise SpaceError(f"no strategy is left: D is no multiple of {shared}, the replicas that share experts")
+            fitting = {n for data, *_ in self.degrees() for n in divisors(data)}
+            least = min(fitting, key=lambda n: (min(abs(n - asked) for asked in self.experts or ()), n))
+            raise SpaceError(
+                f"no strategy is left: D is no multiple of {shared}, the replicas that share experts; "
+                f"EP = {least} would do"
+            )
         raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
     def grid(self) -> Plans:

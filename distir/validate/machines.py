@@ -69,15 +69,30 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions) -> 
     """
     profile = GPUS.get(gpu, gpu)
     node = cost.load(profile)
-    nodes = math.ceil(gpus / len(node.kinds))
+    each = _used_of_each(gpus, len(node.kinds))
+    nodes = math.ceil(gpus / each)
     if nodes > 1 and node.network is None:
         raise MachineError(f"the profile `{node.name}` states no network between nodes")
-    found = cost.load(profile, nodes)
+    found = cost.load(profile, nodes) if each == len(node.kinds) else _of_smaller_nodes(node, each, nodes)
     if gbps is not None and nodes > 1:
         found = _with_network(found, gbps * len(node.kinds) * 1e9 / 8)
     if conditions.links != 1:
         found = _with_links(found, lambda link: replace(link, bandwidth=link.bandwidth * conditions.links))
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))
+
+
+def _used_of_each(gpus: int, node: int) -> int:
+    """How many GPUs of each node run, where there are more than one: equally many, as 64 of the 72 in a rack."""
+    if gpus <= node:
+        return node
+    return next(each for each in range(node, 0, -1) if gpus % each == 0)
+
+
+def _of_smaller_nodes(node: Hardware, each: int, nodes: int) -> Hardware:
+    """Nodes of fewer devices, all of one kind."""
+    (kind,) = node.kinds.distinct
+    text = f'title = "{nodes} nodes, {each} devices of each"\nextends = "{node.name}"\n'
+    return cost.parse(f'{text}[[groups]]\nkind = "{kind.name}"\ncount = {each}\n', f"{node.name}-{each}", nodes)
 
 
 def without_links(hardware: Hardware) -> Hardware:

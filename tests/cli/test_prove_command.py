@@ -133,7 +133,7 @@ def test_without_either_the_option_is_asked_for(distir, replicas):
 
 
 def test_the_best_rows_of_a_search_are_proved(distir, sequential):
-    words = ["--devices", "2", "--batch-size", "8", "--microbatches", "2", "--pp", "1", "--prove"]
+    words = ["--devices", "2", "--batch-size", "8", "--pp", "1", "--prove"]
     ended = distir("search", sequential, *words)
     assert ended.code == 0
     assert "proved" in ended.out.splitlines()[2]
@@ -143,7 +143,7 @@ def test_the_best_rows_of_a_search_are_proved(distir, sequential):
 
 
 def test_a_row_that_is_not_proved_says_why(distir, sequential):
-    words = ["--devices", "2", "--batch-size", "8", "--microbatches", "2", "--pp", "1", "--prove"]
+    words = ["--devices", "2", "--batch-size", "8", "--pp", "1", "--prove"]
     ended = distir("search", sequential, *words, "--prove-timeout", "1ns")
     assert ended.code == 0
     assert ended.out.count("not proved: it takes longer than 1e-09 s") == 2

@@ -125,6 +125,8 @@ def test_degrees_are_restricted_in_their_users_words(command, path):
     assert {(row["D"], row["T"], row["P"]) for row in document["rows"]} == {(2, 2, 1)}
     refused = command("search", path, *WORDS, "--tp", "2", "--fix", "T=2")
     assert "`--tp` excludes `--fix T=`" in refused.err
+    assert "EP = 4 would do" in command("search", path, *WORDS, "--ep", "8").err
+    assert "EP = 2 would do" in command("search", path, *WORDS, "--dp", "2", "--ep", "4").err
     assert "`--ep` expected degrees from 1, found 0" in command("search", path, *WORDS, "--ep", "0").err
     assert (
         "`--skew` expected a multiple of the mean from 1, or 0" in command("search", path, *WORDS, "--skew", "0.5").err

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
+    Places = NDArray[np.intp]
 
 DRAWS = 10_000
 """The default number of steps drawn."""

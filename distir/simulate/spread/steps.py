@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +18,10 @@ from distir.simulate.spread.lateness import DRAWS, Lateness, LateSource, Sources
 from distir.simulate.spread.track import Track, Tracks
 
 if TYPE_CHECKING:
-    from distir.simulate.spread.lateness import Vector
+    from distir.simulate.spread.lateness import Places, Vector
+
+    Late = tuple[LateSource, Places]
+    """A source, and the draws in which it is late."""
 
 MOST_STEPS = 5_000_000
 """The most steps that are simulated over all draws: minutes."""
@@ -28,6 +31,9 @@ LATER = 1.1
 
 MOST_ON_TIME = 128
 """The number of sources, those with the greatest cost alone, whose cost in the draws is computed."""
+
+AT_ONCE = 1 << 13
+"""The most draws of several sources that are simulated together: their times fit into a core's cache."""
 
 MOST_NUMBERS = 1 << 23
 """The most factors and times in memory at once."""
@@ -107,7 +113,11 @@ class Spread:
             some = known[first : first + each]
             factors = {source: np.where(np.arange(len(some)) == at, LATER, 1.0) for at, source in enumerate(some)}
             found.append(_seconds(self._track, Factors(self._sources, factors), len(some)))
-        return self.plain_s * (np.concatenate(found) / _plain(self._track, self._sources) - 1) if found else np.zeros(0)
+        return self.plain_s * (np.concatenate(found) / self._summed_s - 1) if found else np.zeros(0)
+
+    @cached_property
+    def _summed_s(self) -> float:
+        return _plain(self._track, self._sources)
 
     def _on_time(self, chosen: Sequence[LateSource]) -> list[float]:
         """By source: what the first of the draws would take less, in the mean, if it were not late."""
@@ -115,13 +125,36 @@ class Spread:
             return []
         count = max(1, min(self.draws, 10 * self.draws // len(chosen), _at_once(len(self._sources.late), self._track)))
         factors = self._sources.drawn(self.seed).next(count)
+        late = [(source, np.flatnonzero(factors[source] > 1.0)) for source in chosen]
         found: list[float] = []
-        for source in chosen:
-            prompt = {**factors, source: np.minimum(factors[source], 1.0)}
-            seconds = _seconds(self._track, Factors(self._sources, prompt), count)
-            shorter = self.seconds[:count] - self.plain_s * (seconds / _plain(self._track, self._sources))
-            found.append(float(np.mean(shorter)))
+        for some in _together(late, min(_at_once(len(self._sources.late), self._track), AT_ONCE)):
+            total = sum(len(draws) for _, draws in some)
+            prompt = {of: np.concatenate([_prompt(factors, of, own, draws) for own, draws in some]) for of in factors}
+            seconds = _seconds(self._track, Factors(self._sources, prompt), total)
+            shorter = self.plain_s * (seconds / self._summed_s)
+            ends = np.cumsum([len(draws) for _, draws in some])
+            for (_, draws), without in zip(some, np.split(shorter, ends[:-1]), strict=True):
+                found.append(float(np.sum(self.seconds[draws] - without)) / count)
         return found
+
+
+def _prompt(factors: Mapping[LateSource, Vector], of: LateSource, own: LateSource, draws: Places) -> Vector:
+    """The factors of a source in some draws, in which `own` is not late."""
+    return np.minimum(factors[of][draws], 1.0) if of == own else factors[of][draws]
+
+
+def _together(late: Sequence[Late], most: int) -> Iterator[list[Late]]:
+    """Sources with the draws in which they are late, in groups of `most` draws at most, or of a single source."""
+    some: list[Late] = []
+    held = 0
+    for source, draws in late:
+        if some and held + len(draws) > most:
+            yield some
+            some, held = [], 0
+        some.append((source, draws))
+        held += len(draws)
+    if some:
+        yield some
 
 
 def spread(simulation: Simulation, lateness: Sequence[str | Lateness], draws: int = DRAWS, seed: int = 0) -> Spread:

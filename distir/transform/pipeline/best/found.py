@@ -59,7 +59,7 @@ def best_order(
             break
     if best is None:
         raise ValueError("no order fits into the room that devices have")
-    if best[0] > bound * (1 + CLOSE) and seconds:
+    if best[0] > bound * (1 + CLOSE) and seconds and problem.stages > problem.devices:  # of one stage none is found
         found = repeated(problem, best[0], seconds, deadline)
         best = best if found is None else (problem.span(found), found)
     if best[0] > bound * (1 + CLOSE) and seconds:
