@@ -115,13 +115,28 @@ def predict_all(runs: Sequence[MeasuredRun], jobs: int = 0) -> Generator[Predict
 def families(runs: Iterable[MeasuredRun]) -> list[list[MeasuredRun]]:
     """Runs whose programs share most of the work, together: those of the same model, shards and stages.
 
-    They may differ in replicas, and in how much each of them does: what is written before that is written once.
+    They may differ in replicas, and in how much each of them does: what is written before that is written once. Runs
+    that differ in replicas alone are next to each other, and in one family: a large one is several, of `SMALL` runs or
+    more, so that all cores have work, and what an interrupted process has done is kept.
     """
-    return [list(group) for _, group in groupby(sorted(runs, key=_family), key=_family)]
+    found: list[list[MeasuredRun]] = []
+    for _, family in groupby(sorted(runs, key=_family_and_program), key=_family):
+        some: list[MeasuredRun] = []
+        for _, alike in groupby(family, key=_family_and_program):
+            if len(some) >= SMALL:
+                found.append(some)
+                some = []
+            some += alike
+        found.append(some)
+    return found
 
 
 def _family(run: MeasuredRun) -> tuple[object, ...]:
     return run.source, run.model, str(framework_of(run)), run.tp, run.pp, run.virtual or 1
+
+
+def _family_and_program(run: MeasuredRun) -> tuple[object, ...]:
+    return *_family(run), run.precision, run.cp or 1, run.seq, run.micro_batch or 0, run.global_batch / run.dp
 
 
 def _predicted(runs: Sequence[MeasuredRun]) -> list[Prediction]:

@@ -15,7 +15,7 @@ from distir.transform import transform, verify
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import Conditions, MachineError, machine
-from distir.validate.predictions import Prediction, families, figures_of, simulated
+from distir.validate.predictions import SMALL, Prediction, families, figures_of, simulated
 from distir.validate.programs import (
     LOSS,
     expert_words,
@@ -66,7 +66,6 @@ def test_more_work_takes_longer_and_recomputation_needs_less_memory():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"gpu": "b300"}, "no profile describes the GPU `b300`"),
         ({"micro_batch": ""}, "the micro batch is not stated"),
         ({"micro_batch": 3}, "micro batches of 3 on 2 replicas do not divide the batch of 8"),
     ],
@@ -86,6 +85,16 @@ def test_runs_that_differ_in_replicas_are_predicted_together():
     some = [run(gpus=2 * dp, dp=dp, global_batch=4 * dp, id=f"r:{dp}") for dp in (1, 2, 4)]
     assert families(some) == [some]
     assert len(families([*some, replace(some[0], tp=1, gpus=1)])) == 2
+
+
+def test_large_families_are_several_but_for_runs_that_share_a_program():
+    layouts = [(batch, dp) for dp in (1, 2, 4) for batch in (2, 4, 8, 16, 32, 64)]
+    some = [run(gpus=2 * dp, dp=dp, global_batch=batch * dp, id=f"{batch}:{dp}") for batch, dp in layouts]
+    found = families(some)
+    assert sorted(of.id for family in found for of in family) == sorted(of.id for of in some)
+    assert all(len(family) <= SMALL + 2 for family in found)
+    for batch in (2, 4, 8, 16, 32, 64):
+        assert sum(any(of.id.startswith(f"{batch}:") for of in family) for family in found) == 1
 
 
 def test_parts_of_sequences_and_of_experts_are_expressed():
