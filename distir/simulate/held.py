@@ -36,7 +36,7 @@ class Given(NamedTuple):
 
 
 class LeftPending(NamedTuple):
-    """What becomes of pending ops in a call.
+    """Pending ops after a call.
 
     `settled`: those given that it has waited for; `left`: those that it leaves, each with the storages used; `depends`:
     storages, each with the pending ops that it depends on.

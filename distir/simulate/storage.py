@@ -285,7 +285,7 @@ class Storages:
 
     @cached_property
     def left_pending(self) -> LeftPending:
-        """What becomes of the pending ops that a call is given, and which ones it leaves, by places as above.
+        """The pending ops that a call settles of those it is given, and those that it leaves, by places as above.
 
         The storages that it leaves (`left`) come after those.
         """
