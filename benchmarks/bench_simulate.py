@@ -18,6 +18,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import distir
@@ -133,8 +134,9 @@ def _passes(module: Module, hardware: str = HARDWARE) -> dict[str, float]:
     assert not analysis.errors
     instance = analysis.instance(entry, tuple(p.type for p in entry.params))
     seconds["plan"], planned = cpu(lambda: plan(module, analysis.domain, instance, machine))
-    seconds["timing"], timeline = cpu(lambda: Timeline(planned.body))
-    assert timeline.latency > 0
+    timeline = Timeline(planned.body)
+    seconds["timing"], finish = cpu(lambda: timeline.finish)
+    assert finish > 0
     seconds["peaks"], _ = cpu(lambda: planned.peaks)
     seconds["devices"], _ = cpu(lambda: planned.devices)
     seconds["slack"], _ = cpu(lambda: timeline.slack)
@@ -166,17 +168,18 @@ def kept_bytes(ops: int) -> float:
 
 
 def compare(title: str, cases: dict[str, tuple[Module, str]]) -> None:
-    """Print what each case takes in each pass: the least of some runs, in turns, over that of the first one."""
-    least: dict[str, dict[str, float]] = {name: {} for name in cases}
-    for _ in range(RUNS):
-        for name, case in cases.items():
-            for step, s in _passes(*case).items():
-                least[name][step] = min(s, least[name].get(step, s))
+    """Print what each case takes in each pass, over the first one: the median of some runs, all cases in turns."""
     first, *others = cases
+    ratios: dict[str, dict[str, list[float]]] = {name: {} for name in others}
+    for _ in range(RUNS):
+        base = _passes(*cases[first])
+        for name in others:
+            for step, s in _passes(*cases[name]).items():
+                ratios[name].setdefault(step, []).append(s / base[step])
     print(f"{title}, over {first}:")
     print(f"  {'':12} " + "".join(f"{name:>10}" for name in others))
-    for step, s in least[first].items():
-        print(f"  {step:12} " + "".join(f"{least[name][step] / s:10.2f}" for name in others))
+    for step in ratios[others[0]]:
+        print(f"  {step:12} " + "".join(f"{median(ratios[name][step]):10.2f}" for name in others))
 
 
 def compare_flat(ops: int) -> None:

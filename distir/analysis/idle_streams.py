@@ -25,8 +25,10 @@ def _why_nothing(statement: Apply, values: Mapping[str, Value]) -> str:
     op = OPS[statement.op]
     if op.view:
         return "" if op.awaits else "is a view"
-    given = [name for name in (*statement.results, *names(statement.args)) if name != DISCARD]
-    for name in given:  # mostly the first one is on a device
-        if name not in values or types.device_of(type_of(values[name])) != HOST:
-            return ""
-    return "runs on the host" if given else ""
+    has_values = False
+    for name in (*statement.results, *names(statement.args)):
+        if name != DISCARD:  # mostly the first one is on a device
+            if name not in values or types.device_of(type_of(values[name])) != HOST:
+                return ""
+            has_values = True
+    return "runs on the host" if has_values else ""

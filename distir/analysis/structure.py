@@ -16,6 +16,7 @@ from distir.diagnostics.codes import types as type_codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DISCARD,
+    Apply,
     Broken,
     Call,
     Constant,
@@ -241,8 +242,9 @@ def _calls(module: Module, function: Function, recursive: frozenset[str]) -> Ite
 
 def _streams(module: Module, function: Function) -> Iterator[Diagnostic]:
     """Streams of what is not one op."""
+    named = (Apply, Call) if function.kernel else Call
     for index, statement in enumerate(function.body):
-        if isinstance(statement, (Return, Broken)) or not statement.stream:
+        if not isinstance(statement, named) or not statement.stream:
             continue
         callee = module.functions.get(statement.function) if isinstance(statement, Call) else None
         if callee is None and not function.kernel:

@@ -110,19 +110,21 @@ class Bodies:
 
     def _synchronised(self, found: Storages, built: Built, edge: Edge) -> Deep[Body]:
         """The body that differs from one with the same use of memory in what waits for which value alone."""
-        like, order = built.body, Order(found, edge)
+        like, synchronisation = built.body, Synchronisation(found, edge)
         steps: list[Effect | Body | None] = []
         for index, statement in enumerate(found.statements):
             step: Effect | Body | None
             if isinstance(statement, Called):
                 created = like.created[index]
-                step = yield from self.called(statement, *built.calls[index], order.entering(statement, created))
-                order.leave(statement, created, step)
+                step = yield from self.called(
+                    statement, *built.calls[index], synchronisation.entering(index, statement, created)
+                )
+                synchronisation.leave(statement, created, step)
             else:
                 step = statement
-                order.op(index, statement)
+                synchronisation.op(index, statement)
             steps.append(step)
-        body = replace(like, steps=steps, flow=order.flow, edge=order.edge)
+        body = replace(like, steps=steps, flow=synchronisation.flow, edge=synchronisation.edge)
         vars(body).update({name: vars(like)[name] for name in ("events", "ops", "memory") if name in vars(like)})
         return body
 
@@ -161,7 +163,7 @@ class Builder:
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
         self.calls: dict[int, tuple[tuple[Fate, ...], tuple[bool, ...]]] = {}
-        self.order = Order(found, edge)
+        self.synchronisation = Synchronisation(found, edge)
 
     def build(self) -> Deep[Body]:
         """The body, statement by statement."""
@@ -184,7 +186,7 @@ class Builder:
         if statement is None:
             return None, NOTHING, NOTHING
         created = self.found.created[index]
-        self.order.op(index, statement)
+        self.synchronisation.op(index, statement)
         takes = own_of(statement, created)
         gives = self._last_used(index)
         if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
@@ -215,8 +217,8 @@ class Builder:
             self.created,
             frozenset(live_out),
             pinned,
-            flow=self.order.flow,
-            edge=self.order.edge,
+            flow=self.synchronisation.flow,
+            edge=self.synchronisation.edge,
         )
         body.passed_on = self._passed_on(body)
         return body
@@ -311,8 +313,10 @@ class Builder:
         self.calls[index] = fates, wanted
         self.arguments[index] = called.arguments
         self.created[index] = created
-        body = yield from self.bodies.called(called, fates, wanted, self.order.entering(called, created))
-        self.order.leave(called, created, body)
+        body = yield from self.bodies.called(
+            called, fates, wanted, self.synchronisation.entering(index, called, created)
+        )
+        self.synchronisation.leave(called, created, body)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
         if index in self.held:
@@ -351,8 +355,8 @@ class Builder:
             self.last[created[at][1]] = index
 
 
-class Order:
-    """The order of one instance's ops on several streams, statement by statement: which op waits for which value."""
+class Synchronisation:
+    """Which ops of one instance wait for which values of other streams, found statement by statement."""
 
     def __init__(self, found: Storages, edge: Edge) -> None:
         self.found = found
@@ -390,20 +394,26 @@ class Order:
         if stream or waits or made:
             self.flow[index] = DataFlow(stream, waits, made)
 
-    def entering(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
+    def entering(self, index: int, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
         """How values that get ready by clocks of their own come into a call, and leave it."""
-        ready, crossing, arguments = self.ready, self.crossing, called.arguments
+        ready, crossing, arguments, callee = self.ready, self.crossing, called.arguments, called.callee
         awaited: dict[int, tuple[str, ...]] = {}
-        if ready and not ready.keys().isdisjoint(arguments):
-            users = called.callee.parameter_users
-            given = {*compress(count(), map(ready.__contains__, arguments))}
-            late = {p for stream, used in users.items() for p in given & used if stream not in ready[arguments[p]]}
-            for parameter in sorted(late):
-                storage = arguments[parameter]
-                streams = {stream for stream, used in users.items() if parameter in used}
-                awaited[parameter] = tuple(sorted(streams & ready[storage]))
-                ready[storage] = ready[storage] | streams
-        made = tuple([theirs for theirs, ours in created if ours in crossing]) if crossing else NOTHING
+        for parameter in compress(count(), map(ready.__contains__, arguments)) if ready else ():
+            storage, users = arguments[parameter], callee.parameter_users
+            behind = ready[storage]
+            for stream in users:
+                if stream not in behind and parameter in users[stream]:
+                    streams = {stream for stream, used in users.items() if parameter in used}
+                    awaited[parameter] = tuple(sorted(streams & behind))
+                    ready[storage] = behind | streams
+                    break
+        named = callee.made_on_streams
+        if named:  # whether or not others use them here: so more calls are alike, and one body serves them
+            made = tuple([theirs for theirs, ours in created if ours in crossing or theirs in named])
+        else:
+            made = tuple(
+                [theirs for theirs, _ in compress(created, map(crossing.__contains__, self.found.created[index]))]
+            )
         return Edge(tuple(awaited), tuple(awaited.values()), made) if awaited or made else CLOSED
 
     def leave(self, called: Called, created: Sequence[tuple[int, int]], body: Body) -> None:

@@ -80,7 +80,7 @@ class Body:
     """The body that this one follows from, on other devices."""
     blocks: Body | None = None
     """The body of calls of its blocks, where its function is cut into some."""
-    _outside: dict[int, dict[int, int]] = field(default_factory=dict[int, "dict[int, int]"], init=False)
+    _outer_clocks: dict[int, dict[Clock, Clock]] = field(default_factory=dict[int, "dict[Clock, Clock]"], init=False)
     _made_outside: list[int] | None = field(default=None, init=False)
     _ended_outside: tuple[Collection[int], list[int]] | None = field(default=None, init=False)
 
@@ -156,7 +156,7 @@ class Body:
         for index in self.arguments:
             step = self.steps[index]
             if isinstance(step, Body) and step.edge != CLOSED and step.events:
-                found[index] = rebind(step.summary, self.outside(index))
+                found[index] = rebind(step.summary, self.outer_clocks(index))
         return found
 
     def _alone(self, steps: Sequence[Effect | Body | None]) -> list[Step | None]:
@@ -210,9 +210,6 @@ class Body:
 
     def outside(self, index: int) -> dict[int, int]:
         """By storage of a callee that gets ready by a clock of its own: ours."""
-        found = self._outside.get(index)
-        if found is not None:
-            return found
         step = self.steps[index]
         assert isinstance(step, Body)
         ours, edge = self.arguments[index], step.edge
@@ -220,7 +217,6 @@ class Body:
         if edge.made:
             created = self.created[index]
             found.update([created[at] for at in step.made_outside(created)])
-        self._outside[index] = found
         return found
 
     def made_outside(self, created: Sequence[tuple[int, int]]) -> list[int]:
@@ -241,7 +237,11 @@ class Body:
 
     def outer_clocks(self, index: int) -> dict[Clock, Clock]:
         """By clock of a value that crosses the edge of a call: ours."""
-        return {ready(own): ready(ours) for own, ours in self.outside(index).items()}
+        found = self._outer_clocks.get(index)
+        if found is None:
+            outside = self.outside(index).items()
+            found = self._outer_clocks[index] = {ready(own): ready(ours) for own, ours in outside}
+        return found
 
     def inside(self, index: int, clocks: Clocks) -> Clocks:
         """The clocks of a calling statement as the callee knows them."""

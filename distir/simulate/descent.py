@@ -23,7 +23,6 @@ from distir.simulate.algebra.clocks import (
     Summary,
     ends_on,
     of_device,
-    ready,
     retreat,
     run,
     start_of,
@@ -153,7 +152,7 @@ class Run:
         if self.body.edge == CLOSED or self.caller is None:
             return clocks
         caller, statement = self.caller
-        names: dict[Clock, Clock] = {ready(own): ready(ours) for own, ours in caller.body.outside(statement).items()}
+        names = caller.body.outer_clocks(statement)
         return {names.get(clock, clock) for clock in clocks}
 
     def before(self, statement: int, devices: AbstractSet[Clock]) -> int | None:

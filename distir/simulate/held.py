@@ -36,7 +36,7 @@ class Given(NamedTuple):
 
 
 class LeftPending(NamedTuple):
-    """What becomes of pending ops in a call.
+    """Pending ops after a call.
 
     `settled`: those given that it has waited for; `left`: those that it leaves, each with the storages used; `depends`:
     storages, each with the pending ops that it depends on.
@@ -131,33 +131,41 @@ class PendingOps:
             self._depend(made, frozenset(found))
 
     def give(
-        self, arguments: Mapping[int, object], sizes: Sequence[tuple[int, int]]
+        self, given: Mapping[int, object], arguments: Leaves, sizes: Sequence[tuple[int, int]]
     ) -> tuple[Given, list[int], Leaves]:
         """The pending state of a call, the pending ops by number, and the storages that are no arguments.
 
-        `arguments`: by storage, in order.
+        `given`: the arguments, to look them up.
         """
-        depends = self.depends
-        dependent = depends.keys() & arguments.keys()
+        depends, pendings = self.depends, self.pendings
+        dependent = depends.keys() & given.keys()
         if not dependent:
             return NOTHING_GIVEN, [], ()
-        numbers = sorted(frozenset[int]().union(*[depends[s] for s in dependent]))
-        used = dict.fromkeys([s for number in numbers for s in self.pendings[number].uses])
-        hidden = tuple([s for s in used if s not in arguments])
-        own = tuple(arguments)
-        if len(used) + len(dependent) > FEW:
-            theirs = dict(zip(own, count()))
+        if len(dependent) == 1:
+            numbers = sorted(depends[next(iter(dependent))])
         else:
-            theirs = {s: own.index(s) for s in (*used, *dependent) if s in arguments}
-        theirs.update(zip(hidden, count(len(own))))
+            numbers = sorted(frozenset[int]().union(*[depends[s] for s in dependent]))
+        if len(numbers) == 1:
+            used = pendings[numbers[0]].uses
+        else:
+            used = tuple(dict.fromkeys([s for number in numbers for s in pendings[number].uses]))
+        hidden = tuple([s for s in used if s not in given])
+        if len(used) + len(dependent) > FEW:
+            theirs = dict(zip(arguments, count()))
+        else:
+            theirs = {s: arguments.index(s) for s in (*used, *dependent) if s in given}
+        theirs.update(zip(hidden, count(len(arguments))))
         place = dict(zip(numbers, count()))
-        dependent.update(depends.keys() & hidden)
-        given = Given(
-            tuple([sizes[s] for s in hidden]),
-            tuple([tuple([theirs[s] for s in self.pendings[number].uses]) for number in numbers]),
-            tuple(sorted([(theirs[s], tuple([place[n] for n in sorted(depends[s])])) for s in dependent])),
+        dependent.update([s for s in hidden if s in depends])
+        return (
+            Given(
+                tuple([sizes[s] for s in hidden]),
+                tuple([tuple([theirs[s] for s in pendings[number].uses]) for number in numbers]),
+                tuple(sorted([(theirs[s], tuple([place[n] for n in sorted(depends[s])])) for s in dependent])),
+            ),
+            numbers,
+            hidden,
         )
-        return given, numbers, hidden
 
     def after(self, places: Mapping[int, int]) -> LeftPending:
         """What a caller needs to know. `places`: by storage that it knows, where that is for it."""

@@ -166,18 +166,22 @@ class Storages:
     def _computed(self, some: frozenset[int]) -> set[int]:
         """Those of some storages that ops on the compute stream use which occupy a device, in calls too."""
         found: set[int] = set()
-        for index, (statement, operands) in enumerate(zip(self.statements, self.operands, strict=True)):
-            if statement is None or some.isdisjoint(operands):
-                continue
+        rest = set(some)
+        for index, statement in enumerate(self.statements):
             if isinstance(statement, Called):
-                given = statement.arguments
-                computed = statement.callee.parameter_users[""]
-                if len(computed) == len(given):
-                    found.update(some.intersection(given))
-                else:
-                    found.update([s for s in some.intersection(given) if given.index(s) in computed])
-            elif statement.devices and index not in self.streams:
-                found.update(some.intersection(operands))
+                arguments = statement.arguments
+                hits = rest.intersection(arguments)
+                if hits:
+                    computed = statement.callee.parameter_users[""]
+                    if len(computed) < len(arguments):
+                        hits.intersection_update([arguments[parameter] for parameter in computed])
+            elif statement is not None and statement.devices and index not in self.streams:
+                hits = rest.intersection(self.operands[index])
+            else:
+                continue
+            if hits:
+                found |= hits
+                rest -= hits
         return found
 
     @cached_property
@@ -211,6 +215,13 @@ class Storages:
     def results_made(self) -> list[tuple[str, Take]]:
         """By named stream: from the storages that a call creates, those that ops on it make."""
         return [(stream, self._taking_results(storages)) for stream, storages in self.makers.items()]
+
+    @cached_property
+    def made_on_streams(self) -> frozenset[int]:
+        """The storages made here, or in a call, and returned, that ops on named streams make."""
+        if not self.streamed:
+            return NOTHING
+        return frozenset[int]().union(*self.makers.values()).intersection(self.made)
 
     def _taking_results(self, storages: Set[int]) -> Take:
         return taking([number for number, storage in enumerate(self.made) if storage in storages])
@@ -274,7 +285,7 @@ class Storages:
 
     @cached_property
     def left_pending(self) -> LeftPending:
-        """What becomes of the pending ops that a call is given, and which ones it leaves, by places as above.
+        """The pending ops that a call settles of those it is given, and those that it leaves, by places as above.
 
         The storages that it leaves (`left`) come after those.
         """
@@ -489,7 +500,7 @@ class StorageMap:
         arguments = tuple(ordered)
         is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
         sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
-        pending, numbers, hidden = found.held.give(ordered, found.sizes)
+        pending, numbers, hidden = found.held.give(ordered, arguments, found.sizes)
         callee: Storages = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
         arguments += hidden
         found.callees[id(callee)] = callee

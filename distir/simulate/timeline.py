@@ -29,6 +29,7 @@ from distir.simulate.algebra.clocks import (
     awaited,
     ends_on,
     of_device,
+    ready,
     rebind,
     retreat,
     run,
@@ -399,7 +400,7 @@ def _flat_moves(body: Body) -> list[Step]:
                 inside = {own: ours[storage] for own, storage in current.outside(index).items()}
                 pending.append((step, iter(range(len(step.steps))), defaultdict(lambda: next(numbers), inside)))
                 break
-            own = {lane.number: ours[lane.number] for lane in awaited(move.devices)}
+            own: dict[Clock, Clock] = {lane: ready(ours[lane.number]) for lane in awaited(move.devices)}
             found.append(rebind(move, own) if own and isinstance(move, Summary) else move)
         else:
             pending.pop()

@@ -265,3 +265,24 @@ def test_calls_are_followed_once_for_all_starts_from_which_they_do_the_same(monk
         oracle(module, hardware).shares(), rel=1e-12
     )
     assert 0 < len(followed) < found.ops / 4
+
+
+def test_calls_are_alike_whether_or_not_others_wait_for_what_they_make_on_a_stream():
+    """One body serves a call whose result on `side` the compute stream uses, and one of which `side` alone does."""
+    module = parse(
+        "func @layer(%x) {\n  %s = Relu(%x) on side\n  %y = MatMul(%x, %x)\n  return %s, %y\n}\n"
+        "func @main(%x: Tensor[Float32, (256, 256), 1]) {\n  %a, %b = @layer(%x)\n  %c, %d = @layer(%x)\n"
+        "  %e = MatMul(%a, %b)\n  %f = Relu(%c) on side\n  %g = MatMul(%d, %x)\n  return %e, %f, %g\n}"
+    )
+    found, expected = simulate(module, MACHINE), oracle(module, MACHINE)
+    first, second, *_ = found.body.steps
+    assert first is second
+    assert found.timeline().starts.tolist() == [seconds(start) for start in expected.starts]
+
+
+@law
+@given(modules(), machines())
+def test_clocks_end_alike_whether_streams_are_followed_before_or_not(module, hardware):
+    before, after = simulate(module, hardware).timeline(), simulate(module, hardware).timeline()
+    busy, latency = before.busy, after.latency  # which follows the streams first, and which runs the calls
+    assert (busy, before.latency, before.clocks) == (after.busy, latency, after.clocks)

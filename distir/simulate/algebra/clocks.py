@@ -150,10 +150,9 @@ def rename(summary: Summary, devices: Mapping[int, int]) -> Summary:
     return _renamed(summary, {clock: _there(clock, devices) for clock in summary.devices})
 
 
-def rebind(summary: Summary, storages: Mapping[int, int]) -> Summary:
-    """The same where the values that get ready are in other storages, different ones in different ones."""
-    names: dict[Clock, Clock] = {ready(old): ready(new) for old, new in storages.items()}
-    there = names.get
+def rebind(summary: Summary, values: Mapping[Clock, Clock]) -> Summary:
+    """The same where values that get ready are others, different ones for different ones."""
+    there = values.get
     return Summary(  # no op occupies a value: what is busy stays as it is
         tuple([there(clock, clock) for clock in summary.devices]),
         summary.ticks,
