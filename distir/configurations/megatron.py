@@ -193,8 +193,10 @@ def _model(options: Options) -> Decoder | None:
     width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
     gated = options.flag("swiglu") | options.flag("quick_geglu")
     experts = options.optional("num_experts") or None
-    if options.flag("squared_relu"):
-        raise options.wrong(options.line("squared_relu"), "no model here has squared ReLU as its activation")
+    squared = options.flag("squared_relu")
+    if squared and gated:
+        line = options.line("squared_relu")
+        raise options.wrong(line, "`squared_relu` and `swiglu` contradict each other", "use one of them")
     if options.flag("multi_latent_attention"):
         line = options.line("multi_latent_attention")
         raise options.wrong(line, "multi-head latent attention is not read from arguments", "name the model: --model")
@@ -233,7 +235,7 @@ def _model(options: Options) -> Decoder | None:
         norm="rms" if rms else "layer",
         head_norm=options.flag("qk_layernorm"),
         position=Rotary(options.number("rotary_base") or 10000.0) if position != "learned_absolute" else "learned",
-        activation="silu" if gated else "gelu_tanh",
+        activation="relu_squared" if squared else "silu" if gated else "gelu_tanh",
         gated=gated,
         tied=not options.flag("untie_embeddings_and_output_weights"),
         dropout=options.number("hidden_dropout") or 0.0,
@@ -572,6 +574,7 @@ def model_options(model: Decoder, lost: list[str]) -> dict[str, Any]:
         "position_embedding_type": "rope" if isinstance(model.position, Rotary) else "learned_absolute",
         "rotary_base": int(model.position.theta) if isinstance(model.position, Rotary) else None,
         "swiglu": model.gated or None,
+        "squared_relu": model.activation == "relu_squared" or None,
         "untie_embeddings_and_output_weights": (not model.tied) or None,
         "disable_bias_linear": (not model.attention_bias) or None,
         "hidden_dropout": model.dropout,

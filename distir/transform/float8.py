@@ -47,13 +47,8 @@ from distir.transform.sharding.batch import Places, tokens
 from distir.transform.sharding.classes import Place
 from distir.transform.steps import StepError, step
 
-SCALINGS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "tensor": ((), ()),
-    "block": ((1, 128), (128, 128)),
-    "mx": ((1, 32), (32, 1)),
-    "delayed": ((), ()),
-}
-"""By name: the shapes of blocks of activations and of weights."""
+SCALINGS: Mapping[str, int] = {"tensor": 0, "block": 128, "mx": 32, "delayed": 0}
+"""By name: the usual size of blocks, each of which has a scale; 0 where a tensor has one."""
 
 HISTORY = 1024
 """The length of the amax history, in steps, in Transformer Engine's recipe for delayed scaling, which Megatron uses."""
@@ -63,14 +58,14 @@ WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 
 @step(after=("cse", "seeded"), choices={"value": SCALINGS})
 def fp8(
-    module: Module, value: str = "block", *, block: int = 128, history: int = HISTORY, micro_batch: int = 0
+    module: Module, value: str = "block", *, block: int | None = None, history: int = HISTORY, micro_batch: int = 0
 ) -> Module:
     """Products with weights in 8-bit floats: `fp8=tensor`, `block`, `mx` or `delayed`. Apply it before `grad`.
 
     Activations and weights are quantised to Float8E4M3FN before each product, gradients to Float8E5M2 in the backward
     pass; sums are Float32, results have the element type that they had. `tensor`: one scale per tensor, its greatest
     magnitude by the largest number of the type. `block`: scales of 1 x 128 activations and 128 x 128 weights, as in
-    DeepSeek-V3; `block` states another size than 128. `mx`: a scale for each 32 terms of a product's sums, as MXFP8 in
+    DeepSeek-V3; `block` states another size. `mx`: a scale for each 32 terms of a product's sums, as MXFP8 in
     the OCP Microscaling specification, where scales are powers of two in a byte; here they are Float32. `delayed`: one
     scale per tensor, by the greatest magnitude that it had in the last 1024 or `history` steps, which is state of the
     training step, as Transformer Engine keeps it.
@@ -94,15 +89,19 @@ def fp8(
     """
     if value not in SCALINGS:
         raise StepError(f"`fp8` expected one of {', '.join(SCALINGS)}, found `{value}`")
-    if block < 1:
+    if block is not None and block < 1:
         raise StepError(f"`block` expected 1 or more, found {block}")
+    if block is not None and not SCALINGS[value]:
+        raise StepError("`block` is an option of `fp8=block` and `fp8=mx`: other scales are of whole tensors")
     if history < 1:
         raise StepError(f"`history` expected 1 step or more, found {history}")
     if value != "delayed" and history != HISTORY:
         raise StepError("`history` is an option of `fp8=delayed`: other scales are of one step")
     if value != "tensor" and micro_batch:
         raise StepError("`micro_batch` is an option of `fp8=tensor`: other scales do not depend on microbatches")
-    left, right = ((1, block), (block, block)) if value == "block" else SCALINGS[value]
+    size = SCALINGS[value] if block is None else block
+    left = (1, size) if size else ()
+    right = (size, 1) if value == "mx" else (size, size) if size else ()
     entry, analysis = entry_of(module), checked(module)
     groups = count_of(module, 1, micro_batch) if micro_batch else 1
     batch: Mapping[str, Places] = tokens(analysis, entry) if groups > 1 else {}

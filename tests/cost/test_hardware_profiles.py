@@ -39,7 +39,7 @@ def test_errors_of_published_runs_whose_ends_are_swapped_are_refused():
 def test_the_shipped_profiles():
     assert profiles() == sorted(
         ["dgx2-v100", "dgx-a100", "dgx-h100", "h200", "laptop-cpu"]
-        + ["a100-40", "b200", "gb200", "h100-96", "l40s"]
+        + ["a100-40", "b200", "b300", "gb200", "gb300", "h100-96", "l40s"]
         + ["2x-dgx2-v100", "tpu-v5p", "trainium2"]
     )
     assert DEFAULT in profiles()
@@ -81,7 +81,7 @@ class TestShipped:
 @pytest.mark.parametrize(
     ("name", "devices", "memory"),
     [("dgx2-v100", 16, 32e9), ("dgx-a100", 8, 80e9), ("dgx-h100", 8, 80e9), ("h200", 8, 141e9), ("2x-h200", 16, 141e9)]
-    + [("a100-40", 8, 40e9), ("b200", 8, 180e9), ("gb200", 72, 186e9)]
+    + [("a100-40", 8, 40e9), ("b200", 8, 180e9), ("gb200", 72, 186e9), ("b300", 8, 270e9), ("gb300", 72, 279e9)]
     + [("tpu-v5p", 64, 95 * 2**30), ("trainium2", 16, 96 * 2**30)],
 )
 def test_sizes(name, devices, memory):

@@ -82,6 +82,7 @@ CHAINS = {
         "dtp=2,1,2 microbatches=4 schedule=gpipe zero=3 partition=split",
         "dp=4 zero=3 partition=split shard=2",
     ],
+    "fp8=mx block=4": ["dp=2", "tp=2 sequence=true", "tp=2 dp=2 zero=3", "dtp=2,2,2 microbatches=2"],
     "fp8=tensor": ["dp=2", "tp=2", "tp=2 dp=2 zero=3"],
     "fp8=tensor micro_batch=2": [
         "dp=4",
@@ -356,10 +357,12 @@ def test_without_layers_the_first_and_the_last_product_stay():
 
 
 def test_what_it_cannot_do_is_said():
-    with pytest.raises(StepError, match="`fp8` expected one of tensor, block, delayed, found `row`"):
+    with pytest.raises(StepError, match="`fp8` expected one of tensor, block, mx, delayed, found `row`"):
         transform(gpt(), "fp8=row")
     with pytest.raises(StepError, match="`block` expected 1 or more, found 0"):
         transform(gpt(), "fp8", "block=0")
+    with pytest.raises(StepError, match="`block` is an option of `fp8=block` and `fp8=mx`"):
+        transform(gpt(), "fp8=delayed", "block=4")
     with pytest.raises(StepError, match="`history` expected 1 step or more, found 0"):
         transform(gpt(), "fp8=delayed", "history=0")
     with pytest.raises(StepError, match="`history` is an option of `fp8=delayed`"):
@@ -502,7 +505,7 @@ def test_scales_are_float32_in_any_precision(precision):
         assert {t.dtype.bytes for t in products} == {2}
 
 
-@pytest.mark.parametrize("scaling", ["tensor", "block", "delayed"])
+@pytest.mark.parametrize("scaling", ["tensor", "block", "mx", "delayed"])
 def test_blocks_whose_weights_are_quantised_outside_are_recomputed(scaling):
     """Also where both passes quantise weights by scales of their own."""
     given = transform(gpt2(3, 32, 4, 64, batch=8, vocabulary=32, positions=64), "grad", "loss=cross_entropy")

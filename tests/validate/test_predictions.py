@@ -10,6 +10,7 @@ from distir import cost
 from distir.analysis import execute, random_inputs
 from distir.ir import Apply
 from distir.models import gpt2, named
+from distir.models.published import PUBLISHED
 from distir.ops.resources import Communication, MatrixProduct, Work
 from distir.transform import transform, verify
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
@@ -55,6 +56,56 @@ def test_every_framework_trains_in_any_layout(name):
         assert predict(run(framework=name, **layout)).note == ""
 
 
+def test_what_no_column_says_is_of_the_published_model():
+    known = {"hidden": 7168, "heads": 128, "ffn": 18432, "layers": 3, "attention_kind": "mla"}
+    routed = {"experts": 16, "top_k": 8, "expert_ffn": 2048, "shared_experts": 1, "dense_layers": 1}
+    deepseek = plan_of(run(**known, **routed, gpus=1, dp=1, tp=1)).step.model
+    assert (deepseek.latent, deepseek.router) == (PUBLISHED["deepseek-v3"].latent, PUBLISHED["deepseek-v3"].router)
+    other = plan_of(run(attention_kind="mla")).step.model.latent
+    assert (other.q_rank, other.kv_rank) == (512, 512)  # Megatron Core's defaults
+    qwen = {"hidden": 2048, "heads": 32, "ffn": 6144, "experts": 16, "top_k": 8, "expert_ffn": 768}
+    assert plan_of(run(**qwen, gpus=1, dp=1, tp=1)).step.model.head_norm
+    assert not plan_of(run()).step.model.head_norm
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"attention_kind": "mla"},
+        {"mlp": "relu2", "norm": "layernorm"},
+        {"precision": "mxfp8", "gpu": "b300"},
+        {"precision": "mxfp8", "gpu": "gb300", "gpus_per_node": 4},
+        {"recompute": "selective", "attention": "flash"},
+    ],
+)
+@pytest.mark.parametrize("framework", ["megatron", "nemo"])
+def test_further_kinds_of_runs_are_predicted(framework, given):
+    found = predict(run(framework=framework, gpus=4, dp=2, tp=2, **given))
+    assert found.note == ""
+    assert found.step_time_s > 0
+
+
+def test_selective_recomputation_is_of_attention_with_megatron():
+    kept, again = (predict(run(attention="flash", recompute=how)) for how in ("none", "selective"))
+    assert again.step_time_s > kept.step_time_s
+    assert again.peak_memory_bytes <= kept.peak_memory_bytes
+
+
+def test_as_many_gpus_of_each_rack_run_as_divide_them():
+    """64 of 72, so that groups of equals are within racks; and a node's bandwidth is that of the GPUs it has."""
+    found = machine("gb200", 256, None, Conditions())
+    assert (found.devices, found.levels[0].blocks.period) == (256, 64)
+    assert machine("gb200", 144, None, Conditions()).devices == 144
+    whole, trays = (plan_of(run(gpu="gb200", gpus=256, dp=128, global_batch=256, **net)).hardware for net in (
+        {}, {"gpus_per_node": 4, "node_gbps": 1600}))  # fmt: skip
+    assert whole.levels[-1].cards == trays.levels[-1].cards
+
+
+def test_paxml_shards_weights_over_128_devices_at_most():
+    few, many = (framework_of(run(framework="paxml", gpus=2 * dp, dp=dp)).sharding for dp in (128, 256))
+    assert (few, many) == ("zero3", "hsdp:128")
+
+
 def test_more_work_takes_longer_and_recomputation_needs_less_memory():
     small, large = simulated(run(layers=2)), simulated(run(layers=8))
     assert small.latency_s < large.latency_s
@@ -67,6 +118,7 @@ def test_more_work_takes_longer_and_recomputation_needs_less_memory():
     ("given", "reason"),
     [
         ({"micro_batch": ""}, "the micro batch is not stated"),
+        ({"precision": "nvfp4"}, "products in 4-bit floats: no profile states their rates"),
         ({"micro_batch": 3}, "micro batches of 3 on 2 replicas do not divide the batch of 8"),
     ],
 )
