@@ -240,7 +240,7 @@ def certificate(
 ) -> Certificate:
     """What rows at a batch size prove about all plans of a grid.
 
-    `budget`: that of the search. As many stages are simulated by themselves at most, during the search and here.
+    `budget`: that of the search. As many stages are simulated by themselves at most, beside those of the search.
     `stages`: what the search learnt of them.
     """
     done = {row.plan for row in rows if row.batch_size == size}
@@ -249,7 +249,7 @@ def certificate(
     others = plans.take(~of_the_grid)
     bounds = _Limits(subject, size, others, stages)
     fitting = others.take(bounds.all_fit(others))
-    most = bounds.stages.simulated + PROOFS if budget is None else budget
+    most = bounds.stages.simulated + PROOFS if budget is None else budget + max(STAGES, budget) if budget else 0
     for variant in (at_best, stage_of):
         _raise_least(fitting, best, variant, bounds, most, workers)
     seconds = bounds.all_seconds(fitting)
