@@ -75,7 +75,7 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions) -> 
         raise MachineError(f"the profile `{node.name}` states no network between nodes")
     found = cost.load(profile, nodes) if each == len(node.kinds) else _of_smaller_nodes(node, each, nodes)
     if gbps is not None and nodes > 1:
-        found = _with_network(found, gbps * len(node.kinds) * 1e9 / 8)
+        found = _with_network(found, gbps * each * 1e9 / 8)
     if conditions.links != 1:
         found = _with_links(found, lambda link: replace(link, bandwidth=link.bandwidth * conditions.links))
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))

@@ -146,7 +146,7 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         vocabulary=vocabulary,
         context=run.seq,
         norm="rms" if run.norm == "rmsnorm" else "layer",
-        position=Rotary() if run.position == "rope" else "alibi" if run.position == "alibi" else "learned",
+        position=Rotary() if run.position == "rope" or latent else "alibi" if run.position == "alibi" else "learned",
         activation=ACTIVATIONS[run.mlp],
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
