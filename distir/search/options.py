@@ -1,8 +1,8 @@
 """Options that are tried of the best rows alone, where these rows say that they may win.
 
 In a product with all others they would be most of a space, and few of them win: collectives beside passes of other
-microbatches where links bind a row, stages by memory where that is full, cut sequences where a pipeline waits for few
-microbatches.
+microbatches where links bind a row, stages by memory where that is lacking, cut sequences where a pipeline waits for
+few microbatches.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ BEST = 3
 NEARLY = 1.1
 """How much more memory than there is a plan may need that stages by memory may bring to fit."""
 
-FULL, WAITING, BOUND = 0.9, 0.1, 0.03
-"""Shares: of memory in use, of time in bubbles and in communication, above which options against these are tried."""
+WAITING, BOUND = 0.1, 0.03
+"""Shares of time in bubbles and in communication above which options against these are tried."""
 
 
 def options(rows: Sequence[Row], space: Space, capacity: int) -> Iterator[Plan]:
@@ -47,7 +47,7 @@ def _may_win(row: Row, field: str, capacity: int) -> bool:
     """Whether what binds the row is what the option is for."""
     held = (row.peak_memory_bytes or 0) / capacity
     if field == "balance":
-        return FULL <= held <= NEARLY
+        return not row.fits and held <= NEARLY
     if not row.fits or row.binding is None:
         return row.fits
     return row.binding.links >= BOUND if field == "passes" else row.binding.bubble >= WAITING

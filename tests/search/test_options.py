@@ -49,7 +49,7 @@ PIPE = Plan(2, 2, 2, 4, overlap=True)
     ("held", "by", "tried"),
     [
         (500, "compute", set()),
-        (950, "compute", {replace(PIPE, balance="memory")}),
+        (950, "compute", set()),
         (500, "links", {replace(PIPE, passes=True)}),
         (500, "bubble", {replace(PIPE, schedule="seq1f1b", chunks=2)}),
     ],
