@@ -48,6 +48,9 @@ WORTH = 4
 STAGES = 24
 """How many stages a search with a budget simulates by themselves at most, or as many as plans: one costs far less."""
 
+FAMILIES = 2
+"""One in `FAMILIES` of these stages may be of different families, before those that are probably the fastest."""
+
 EFFORT = 256
 """The effort of a plan that counts as one of a budget: longer pipelines count as several."""
 
@@ -181,9 +184,13 @@ def _with_stages(
     stages = bounds.stages
     while stages.simulated < most:
         scores = _scores(waiting & (least < best), least, estimates)
-        front = np.argpartition(scores, min(SEARCHED, len(scores) - 1))[:SEARCHED]
-        front = front[np.argsort(scores[front], kind="stable")]
-        few = estimates.unknown(front[np.isfinite(scores[front])].tolist(), stages, min(BEAM, most - stages.simulated))
+        if not stages.simulated:
+            front, count = estimates.of_each_family(scores), most // FAMILIES
+        else:
+            near = np.argpartition(scores, min(SEARCHED, len(scores) - 1))[:SEARCHED]
+            near = near[np.argsort(scores[near], kind="stable")]
+            front, count = near[np.isfinite(scores[near])].tolist(), BEAM
+        few = estimates.unknown(front, stages, min(count, most - stages.simulated))
         if not few:
             break
         stages.simulate(few, workers)

@@ -66,6 +66,9 @@ STAGE = (
 
 GROUPED = ("tensor", "context", "kind", "experts", "pipeline", "schedule", "virtual", "zero")
 
+FAMILY = ("tensor", "experts")
+"""What sets stages apart that have little in common: how products are split."""
+
 DOUBT = 0.05
 """How far estimates of memory may be off, as a share: nearer to what there is, a plan may fit or not."""
 
@@ -109,6 +112,14 @@ class Estimates:
                 if len(found) == count:
                     break
         return [*found]
+
+    def of_each_family(self, scores: Any) -> list[int]:
+        """The place of the best plan of each family, the best one first: what one tells of others is a guess."""
+        _, family = self.plans.groups(*FAMILY)
+        order = np.argsort(scores, kind="stable")
+        _, first = np.unique(family[order], return_index=True)
+        best = order[np.sort(first)]
+        return best[np.isfinite(scores[best])].tolist()
 
     def learn_stages(self, stages: StageBounds) -> None:
         """Take what is known of stages by themselves, and what it says of others."""

@@ -63,7 +63,7 @@ def sequential(subject: Subject, load: Load, batch_size: int) -> Sequential:
     recomputed = saved
     if subject.trains:
         with suppress(ProgramError, StepError, BindError, Reject):  # where there is nothing to recompute
-            recomputed = _saved(_alone(replace(subject, module=transform(subject.module, "checkpoint"))), batch_size)
+            recomputed = _saved(_alone(subject, "checkpoint"), batch_size)
     heavy = load.bound(Plan(batch_size, 1, 1), subject.hardware)
     others = max(0.0, two.latency_s - one.latency_s - heavy)
     layers = layers_of(subject) or 1
@@ -83,8 +83,9 @@ def simulated(subject: Subject, batch_size: int | None) -> Simulation:
     return _alone(subject).simulation(batch_size)
 
 
-def _alone(subject: Subject) -> Distributed:
-    return Distributed(replace(subject, module=transform(subject.module, "cse", "dce")), Plan(1, 1, 1))
+def _alone(subject: Subject, *steps: str) -> Distributed:
+    """The sequential program with further steps: behind `cse`, which would merge what is computed again."""
+    return Distributed(replace(subject, module=transform(subject.module, "cse", "dce", *steps)), Plan(1, 1, 1))
 
 
 def _saved(alone: Distributed, batch_size: int) -> float:

@@ -104,7 +104,7 @@ def test_bad_words_of_the_new_options_are_refused(distir):
         ("--checkpoint", "full:x"): "as in full:16",
         ("--balance", "costs"): "`--balance` expected uniform, cost or memory, found `costs`",
         ("--etp", "2"): "`--etp` expected 0 (experts split over shards) or 1 (whole in each), found 2",
-        ("--fp8", "tensors"): "`--fp8` expected tensor or block or delayed, found `tensors`",
+        ("--fp8", "tensors"): "`--fp8` expected tensor or block or mx or delayed, found `tensors`",
         ("--fp8", "delayed", "--hardware", "dgx-a100"): "has no arithmetic of 8-bit floats",
     }.items():
         found = distir("search", *WORDS, "--global-batch", "8", *words)

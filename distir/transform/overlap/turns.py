@@ -5,8 +5,10 @@ Independent of the collectives and of their streams' names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from distir.analysis import Instance
 from distir.cost import show_seconds
@@ -129,41 +131,42 @@ class _Turns:
         return without_orphans(self.module, (*self.joined.values(), *written))
 
     def _body(self, body: Sequence[Statement], instance: Instance | None) -> Iterator[Statement]:
-        rest = list(body)
-        while rest:
-            statement = rest.pop(0)
-            partner = self._partner(statement, rest, instance) if isinstance(statement, Call) else None
+        waiting = _Waiting(body, self.backward)
+        for at, statement in enumerate(body):
+            if not waiting.takes(at):
+                continue
+            partner = self._partner(at, statement, waiting, instance) if isinstance(statement, Call) else None
             if not isinstance(statement, Call) or partner is None:
                 yield statement
                 continue
-            call, before = partner
-            for other in (*before, call):
-                rest.remove(other)
-            yield from before
+            other, before = partner
+            for place in sorted(before):
+                waiting.takes(place)
+                yield body[place]
+            waiting.takes(other)
+            call = body[other]
+            assert isinstance(call, Call)
             name = self._joint(statement.function, call.function)
             yield Call((*statement.results, *call.results), name, (*statement.args, *call.args))
 
     def _partner(
-        self, call: Call, rest: Sequence[Statement], instance: Instance | None
-    ) -> tuple[Call, Sequence[Statement]] | None:
-        """A later call that can run beside one, and the statements that must come before it.
+        self, at: int, call: Call, waiting: _Waiting, instance: Instance | None
+    ) -> tuple[int, Collection[int]] | None:
+        """A later call that can run beside the one at a place, and the statements that must come before it.
 
         `instance`: that of their caller; None if the caller is joined from two, whose calls are on the same devices.
         """
         if call.function not in self.backward:
             return None
-        made = {name: s for s in rest for name in results(s)}
         own = {name for name in call.results if name != DISCARD}
-        later = [s for s in rest if isinstance(s, Call) and s.function in self.backward][:FARTHEST]
-        for other in later:
+        for place, other in waiting.later_calls(at):
             if instance is not None:
                 same_direction = self.backward[call.function] == self.backward[other.function]
                 if same_direction != self.alike or _devices(call, instance) != _devices(other, instance):
                     continue
-            before = _light_ancestors(other, made, own)
+            before = waiting.light_ancestors(other, own)
             if before is not None:
-                needed = {id(s) for s in before}
-                return other, [s for s in rest if id(s) in needed]
+                return place, before
         return None
 
     def _joint(self, one: str, other: str) -> str:
@@ -188,24 +191,49 @@ def _devices(call: Call, instance: Instance) -> frozenset[int]:
     return frozenset[int]().union(*found)
 
 
-def _light_ancestors(call: Call, made: Mapping[str, Statement], forbidden: set[str]) -> list[Statement] | None:
-    """The statements, not yet run, on which a call depends.
+class _Waiting:
+    """The statements of a body by place, of which those that run earlier than they stand are taken."""
 
-    None if it depends on `forbidden` values, or on calls and messages.
-    """
-    found: dict[int, Statement] = {}
-    waiting = [*names_of(call.args)]
-    for name in waiting:  # grows while it is walked
-        if name in forbidden:
-            return None
-        statement = made.get(name)
-        if statement is None or id(statement) in found:
-            continue
-        if not isinstance(statement, Apply) or OPS[statement.op].communication not in BEFORE_LAYERS:
-            return None
-        found[id(statement)] = statement
-        waiting += names_of(operands(statement))
-    return list(found.values())
+    def __init__(self, body: Sequence[Statement], layers: Container[str]) -> None:
+        self.body = body
+        self.calls = [at for at, s in enumerate(body) if isinstance(s, Call) and s.function in layers]
+        self.made = {name: at for at, s in enumerate(body) for name in results(s)}
+        self.taken: set[int] = set()
+
+    def takes(self, at: int) -> bool:
+        """Takes the statement at a place; False if it is taken already."""
+        if at in self.taken:
+            return False
+        self.taken.add(at)
+        return True
+
+    def later_calls(self, at: int) -> Iterator[tuple[int, Call]]:
+        """The next calls of layers behind a place that still wait, and their places."""
+        behind = (self.calls[i] for i in range(bisect_right(self.calls, at), len(self.calls)))
+        for place in islice((place for place in behind if place not in self.taken), FARTHEST):
+            call = self.body[place]
+            assert isinstance(call, Call)
+            yield place, call
+
+    def light_ancestors(self, call: Call, forbidden: set[str]) -> Collection[int] | None:
+        """The places of the statements that still wait on which a call depends.
+
+        None if it depends on `forbidden` values, or on calls and messages.
+        """
+        found: dict[int, None] = {}
+        names = [*names_of(call.args)]
+        for name in names:  # grows while it is walked
+            if name in forbidden:
+                return None
+            at = self.made.get(name)
+            if at is None or at in found or at in self.taken:
+                continue
+            statement = self.body[at]
+            if not isinstance(statement, Apply) or OPS[statement.op].communication not in BEFORE_LAYERS:
+                return None
+            found[at] = None
+            names += names_of(operands(statement))
+        return found
 
 
 def in_turns(name: str, one: Function, other: Function, streams: Collection[str]) -> Function:
