@@ -18,6 +18,9 @@ from distir.search.space import Space
 BEST = 3
 """Of how many rows, the fastest, options are tried."""
 
+COSTLY = ("passes",)
+"""Options that are tried of the fastest row alone: their programs write microbatches out."""
+
 NEARLY = 1.1
 """How much more memory than there is a plan may need that stages by memory may bring to fit."""
 
@@ -37,7 +40,7 @@ def options(rows: Sequence[Row], space: Space, capacity: int) -> Iterator[Plan]:
     wide = space.of_its_best
     for row in [*best, *large]:
         for field, value in space.of_the_best:
-            if _may_win(row, field, capacity):
+            if _may_win(row, field, capacity) and (row is best[0] or field not in COSTLY):
                 at = next(i for i, axis in enumerate(AXES) if axis.field == field)
                 if value in AXES[at].tried(wide, row.plan):
                     yield settled(replace(row.plan, **{field: value}), wide, at + 1)

@@ -162,7 +162,7 @@ class _Turns:
         for place, other in waiting.later_calls(at):
             if instance is not None:
                 same_direction = self.backward[call.function] == self.backward[other.function]
-                if same_direction != self.alike or _devices(call, instance) != _devices(other, instance):
+                if same_direction != self.alike or waiting.devices(at, instance) != waiting.devices(place, instance):
                     continue
             before = waiting.light_ancestors(other, own)
             if before is not None:
@@ -186,11 +186,6 @@ class _Turns:
         return self.joined[key].name
 
 
-def _devices(call: Call, instance: Instance) -> frozenset[int]:
-    found = (types.devices(type_of(instance.state[name])) for name in names_of(call.args))
-    return frozenset[int]().union(*found)
-
-
 class _Waiting:
     """The statements of a body by place, of which those that run earlier than they stand are taken."""
 
@@ -199,6 +194,14 @@ class _Waiting:
         self.calls = [at for at, s in enumerate(body) if isinstance(s, Call) and s.function in layers]
         self.made = {name: at for at, s in enumerate(body) for name in results(s)}
         self.taken: set[int] = set()
+        self._devices: dict[int, frozenset[int]] = {}
+
+    def devices(self, at: int, instance: Instance) -> frozenset[int]:
+        """The devices of the operands of the statement at a place. `instance`: that of the body."""
+        if at not in self._devices:
+            found = (types.devices(type_of(instance.state[name])) for name in names_of(operands(self.body[at])))
+            self._devices[at] = frozenset[int]().union(*found)
+        return self._devices[at]
 
     def takes(self, at: int) -> bool:
         """Takes the statement at a place; False if it is taken already."""
