@@ -119,10 +119,10 @@ CAUSES = """## What does not fit, and why
   alone, and at most as fast on average as tables by size of repeated products say. No figure of it is from these runs.
 - FlashAttention 1 runs at half the rate of the second version, by figures of the latter's paper.
 - Aleph Alpha's code issues an op in 8 µs; an eager collective is issued in 20 µs. These are guesses.
-- What no column says of a model is that of the published one of its sizes: ranks of latent attention, the norm of heads,
-  the router. Latent attention of other models has the ranks that are Megatron Core's defaults.
-- B300 and GB300 multiply and attend as B200 and GB200 do: no measured ops are at hand. MXFP8 has scales of 4 bytes here,
-  which take 9 % of the memory of weights in 8 bits more than scales of one. No run of these kinds is in the files.
+- What no column says of a model is that of the published one of its sizes: ranks of latent attention, the norm of
+  heads, the router. Latent attention of other models has the ranks that are Megatron Core's defaults.
+- B300 and GB300 multiply and attend as B200 and GB200 do: no measured ops are at hand. MXFP8 has scales of 4 bytes
+  here, so that weights in 8 bits take 9 % more memory than with scales of one. No run of these kinds is in the files.
 - Of a rack of 72 GPUs as many run as divide the GPUs of the run, such as 64.
 - What sources state of frameworks is as the files cite it. Opened were those of Aleph Alpha's scaling, llm-foundry,
   NeMo's performance scripts, Megatron-Bridge's of Qwen3, and NVIDIA's dgxc-benchmarking; not all others.
