@@ -25,7 +25,7 @@ from distir.search.plan import Plan
 from distir.search.plans import Plans
 from distir.search.rows import Row
 from distir.search.sequential import Sequential
-from distir.search.stages import StageBounds, stage_of
+from distir.search.stages import DEVICE_FIELDS, StageBounds, stage_of
 from distir.transform.pipeline import SCHEDULES
 
 np: Any = import_module("numpy")
@@ -47,22 +47,6 @@ SPLIT = 0.4
 
 FEW_RECOMPUTED = 0.2
 """The share of a step that is computed again where products are not."""
-
-STAGE = (
-    "tensor",
-    "context",
-    "kind",
-    "experts",
-    "skew",
-    "etp",
-    "cp_experts",
-    "sequence",
-    "overlap",
-    "fuse",
-    "checkpoint",
-    "recompute",
-)
-"""Fields on which it depends what a device does for a microbatch, beside the size of that."""
 
 GROUPED = ("tensor", "context", "kind", "experts", "pipeline", "schedule", "virtual", "zero")
 
@@ -88,7 +72,7 @@ class Estimates:
         self.capacity = max(kind.memory for kind in hardware.kinds.distinct)
         micro = size // (self.plans.column("data") * self.plans.column("microbatches"))
         several = self.plans.column("microbatches") > 1
-        first, self.stage = self.plans.groups(*STAGE, also=2 * micro + several)
+        first, self.stage = self.plans.groups(*DEVICE_FIELDS, also=2 * micro + several)
         self.stages = self.plans.take(first)
         """A plan of each stage and size of its microbatches: what a device does for one is the same in many plans."""
         self.each = _Fit(_stage_seconds(program, load, hardware, size, self.stages))

@@ -49,7 +49,7 @@ UNKNOWN = (ProgramError, StepError, BindError, Reject, SpaceError)
 
 np: Any = import_module("numpy")
 
-STAGE_FIELDS = (
+DEVICE_FIELDS = (
     "tensor",
     "context",
     "kind",
@@ -62,10 +62,10 @@ STAGE_FIELDS = (
     "fuse",
     "checkpoint",
     "recompute",
-    "microbatches",
-    "chunks",
-    "passes",
 )
+"""The fields of a plan on which it depends what a device does for a microbatch, beside the size of that."""
+
+STAGE_FIELDS = (*DEVICE_FIELDS, "microbatches", "chunks", "passes")
 """The fields of a plan on which its stage depends, and whether that bounds the plan."""
 
 BOUND_FIELDS = ("data", "pipeline", "schedule", "virtual", "shard")

@@ -196,11 +196,7 @@ class Prepared:
         """
         least, found = math.inf, list[Event]()
         for order in orders:
-            if (
-                found
-                and least_span(order, _messages(self.placement, self.count), lambda t: lengths[t.stage, t.kind])
-                >= least
-            ):
+            if found and self._least_span(order, lengths) >= least:
                 continue
             events = self.merged(order, lengths)
             span = self.span(events, lengths)
