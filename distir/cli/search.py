@@ -12,6 +12,15 @@ from distir.cli import named, options, output, searching
 from distir.cli.endings import WRONG, Refused
 from distir.cli.forms import Label
 from distir.cli.search_effort import METHODS, Effort, usual_batch
+from distir.cli.search_outputs import (
+    check_figures,
+    check_jobs,
+    check_outputs,
+    front,
+    price_of,
+    time_out,
+    token_count,
+)
 from distir.cli.search_space import Tries, integers
 from distir.cli.search_subject import TRAINING, SearchedModel, SearchedOn, in_fp8, is_forward, subject_on
 from distir.files.reading import why_not
@@ -19,14 +28,9 @@ from distir.files.reading import why_not
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distir.cost.price import Price
-    from distir.search import Log, Row, Search, Subject, Table
+    from distir.search import Log, Row, Search, Table
     from distir.search.measuring import Measuring
     from distir.search.proving import ProofOfRow
-
-
-MOST_PER_CORE = 8
-"""Processes for each core at most."""
 
 
 @named.takes_model_options
@@ -333,16 +337,16 @@ def search(
     apply = apply if fp8 is None else f"{in_fp8(fp8, SearchedOn(hardware, nodes, None, False))} {apply or ''}".strip()
     chosen_model = SearchedModel(model, of, apply)
     try:
-        _check_outputs(plot or (), export, row, progress)
-        _check_jobs(jobs, backend)
-        wanted = searching.Wanted(top, _front(pareto), _tokens(tokens), _price(price), power)
+        check_outputs(plot or (), export, row, progress)
+        check_jobs(jobs, backend)
+        wanted = searching.Wanted(top, front(pareto), token_count(tokens), price_of(price), power)
         sizes = {name: integers(text, name) for name, text in asked.items() if text is not None}
         hot = trained if sustained is None else sustained
         subject = subject_on(
             chosen_model, SearchedOn(hardware, nodes, max_memory, hot), bind or (), "batch" in sizes or trained
         )
         count = subject.hardware.devices if devices is None else devices
-        _check_figures(wanted, subject)
+        check_figures(wanted, subject)
         if trained and "batch" not in sizes:
             batch, why = usual_batch(subject, count)
             sizes["batch"] = (batch,)
@@ -356,7 +360,7 @@ def search(
         chosen.check()
         refuse_unused(tries, space, subject)
         how_measured = _measuring(measure, measure_backend, measure_timeout, model, count)
-        limit = _time_out(prove_timeout, "--prove-timeout") if prove else 0.0
+        limit = time_out(prove_timeout, "--prove-timeout") if prove else 0.0
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             _tell_lacking(chosen)
@@ -381,89 +385,6 @@ def search(
     else:
         searching.show(table, chosen, wanted)
     return WRONG if table.best is None else 0
-
-
-def _front(text: str | None) -> tuple[str, str] | None:
-    """Two measures of rows. Raises Refused."""
-    from distir.diagnostics import suggestion
-    from distir.search.rows import MEASURES
-
-    if text is None:
-        return None
-    first, comma, second = (part.strip() for part in text.partition(","))
-    if first == second:
-        raise Refused(f"`--pareto` expected two different measures, found `{text}`", "such as time,memory")
-    for name in (first, second):
-        if name not in MEASURES or not comma:
-            known = f"two of {', '.join(MEASURES)}, such as time,memory"
-            raise Refused(f"`--pareto` expected {known}, found `{text}`", suggestion(name, MEASURES))
-    return first, second
-
-
-def _tokens(text: str | None) -> float | None:
-    """A number such as 15T or 300B. Raises Refused."""
-    if text is None:
-        return None
-    factors = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-    number, factor = (text[:-1], factors[text[-1].upper()]) if text[-1:].upper() in factors else (text, 1.0)
-    try:
-        found = float(number) * factor
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise Refused(f"`--tokens` expected a number of tokens, such as 15T or 300B, found `{text}`")
-    return found
-
-
-def _price(text: str | None) -> Price | None:
-    from distir.cost.units import UnitError, parse_price
-
-    try:
-        return None if text is None else parse_price(text)
-    except UnitError as error:
-        raise Refused(f"`--price`: {error}", "such as 2.5USD/h") from None
-
-
-def _check_outputs(plots: Sequence[str], export: str | None, row: int, progress: str) -> None:
-    """Raises Refused, or PlotError, for what could not be written after a long search."""
-    from distir.cli.configurations import known_format
-    from distir.search.plot import check_suffix
-
-    for path in plots:
-        check_suffix(path)
-    if export is not None:
-        known_format(export)
-    elif row != 1:
-        raise Refused(f"`--row {row}` is for `--export`, the row to write", "`--top` says how many are listed")
-    if progress not in searching.PROGRESS:
-        raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
-
-
-def _check_jobs(jobs: int, backend: str) -> None:
-    """Raises Refused for more processes than this machine could serve."""
-    import os
-
-    most = MOST_PER_CORE * (os.cpu_count() or 1)
-    if backend == "processes" and jobs > most:
-        raise Refused(f"`--jobs` expected {most} processes at most, {MOST_PER_CORE} for each core, found {jobs}")
-
-
-def _check_figures(wanted: searching.Wanted, subject: Subject) -> None:
-    """Raises Refused for figures that no row would have."""
-    per_token = {"--tokens": wanted.tokens, "--price": wanted.price, "--power": wanted.power}
-    if stated := [flag for flag, value in per_token.items() if value is not None]:
-        sizes = (1, None)  # of any batch size, or that which the program fixes
-        if all(subject.tokens(size) is None for size in sizes):
-            raise Refused(
-                f"`{stated[0]}` is for programs whose inputs are tokens, and those of `@{subject.entry.name}` are not",
-                f"leave out `{stated[0]}`",
-            )
-    priced = any(kind.price is not None for kind in subject.hardware.kinds.distinct)
-    if "cost" in (wanted.front or ()) and not priced:
-        raise Refused(
-            f"`--pareto`: no price of `{subject.hardware.name}` is known, to compare costs",
-            "state `price` in a profile that extends it, or compare by time",
-        )
 
 
 @contextmanager
@@ -550,19 +471,9 @@ def _measuring(count: int, backend: str, timeout: str, model: str, devices: int)
         return None
     check_torch(backend, "--measure-backend")
     check_gpus(backend, devices, "--measure-backend")
-    limit = _time_out(timeout, "--measure-timeout")
+    limit = time_out(timeout, "--measure-timeout")
     most = memory.available_bytes() if backend == "gloo" else None  # all ranks share the memory of this machine
     return Measuring(backend, timeout_s=limit, load=loader(folder_of(model)), most_bytes=most)
-
-
-def _time_out(text: str, flag: str) -> float:
-    """Seconds. Raises Refused."""
-    from distir.cli.launch import seconds_of
-
-    limit = seconds_of(text, flag)
-    if not limit:
-        raise Refused(f"`{flag}` expected more than no time, found `{text}`", "such as 10min")
-    return limit
 
 
 def _measured(table: Table, chosen: Search, count: int, how: Measuring) -> Table:
