@@ -69,7 +69,7 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions) -> 
     """
     profile = GPUS.get(gpu, gpu)
     node = cost.load(profile)
-    each = _used_of_each(gpus, len(node.kinds))
+    each = _used_of_each(gpus, len(node.kinds)) if gpu in GPUS else len(node.kinds)
     nodes = math.ceil(gpus / each)
     if nodes > 1 and node.network is None:
         raise MachineError(f"the profile `{node.name}` states no network between nodes")
@@ -82,10 +82,10 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions) -> 
 
 
 def _used_of_each(gpus: int, node: int) -> int:
-    """How many GPUs of each node run, where there are more than one: equally many, as 64 of the 72 in a rack."""
+    """How many GPUs of each node run: equally many where that leaves few idle, as 64 of the 72 in a rack."""
     if gpus <= node:
         return node
-    return next(each for each in range(node, 0, -1) if gpus % each == 0)
+    return next((each for each in range(node, node // 2, -1) if gpus % each == 0), node)
 
 
 def _of_smaller_nodes(node: Hardware, each: int, nodes: int) -> Hardware:

@@ -98,6 +98,7 @@ def test_as_many_gpus_of_each_rack_run_as_divide_them():
     found = machine("gb200", 256, None, Conditions())
     assert (found.devices, found.levels[0].blocks.period) == (256, 64)
     assert machine("gb200", 144, None, Conditions()).devices == 144
+    assert machine("h100_80gb", 17, None, Conditions()).devices == 24  # not 17 nodes of one GPU each
     whole, trays = (plan_of(run(gpu="gb200", gpus=256, dp=128, global_batch=256, **net)).hardware for net in (
         {}, {"gpus_per_node": 4, "node_gbps": 1600}))  # fmt: skip
     assert whole.levels[-1].cards == trays.levels[-1].cards
