@@ -194,6 +194,15 @@ def test_modules_of_megatron_are_recomputed_as_they_are_named():
         read("megatron", PARTS + " --recompute-modules layer_norm", "train.sh", Supplied())
 
 
+def test_squared_relu_is_read_and_written():
+    squared = PARTS.replace("--swiglu", "--squared-relu")
+    found = read("megatron", squared, "train.sh", Supplied())
+    assert found.job.model.activation == "relu_squared"
+    assert "--squared-relu" in FORMATS["megatron"].write(found.job).text
+    with pytest.raises(ConfigurationError, match="`squared_relu` and `swiglu` contradict each other"):
+        read("megatron", PARTS + " --squared-relu", "train.sh", Supplied())
+
+
 SCRIPT = """\
 #!/bin/bash
 GPUS_PER_NODE=8

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from search_samples import MLP, UNEVEN
 
@@ -133,6 +134,22 @@ def test_activations_are_known_where_the_optimizer_takes_more_memory_than_those_
     layers, width = 4, 4096
     it = Subject("m", llama(layers, *STEP, width=width, heads=32, ffn=16384), load("dgx-h100"))
     assert sequential(it, load_at(it, 256), 256).saved > layers * 128 * width * 2
+
+
+def test_activations_that_are_computed_again_take_no_memory():
+    """But for the inputs of layers, and what one layer works with."""
+    it = Subject("m", llama(8, *STEP), load("dgx-h100"))
+    found = sequential(it, load_at(it, 256), 256)
+    assert found.recomputed < 0.5 * found.saved
+
+
+def test_the_best_plan_of_each_way_of_splitting_products_comes_first():
+    it = Subject("m", EXPERTS, load("dgx-h100"))
+    heavy = load_at(it, 64)
+    plans = Plans.of([Plan(8, 1, 1, k, experts=e) for e in (1, 2, 4) for k in (1, 2)] + [Plan(4, 2, 1, 1)])
+    estimates = Estimates(sequential(it, heavy, 64), heavy, it.hardware, 64, plans)
+    scores = np.array([3.0, 4.0, 2.0, 1.0, 9.0, 9.5, np.inf])
+    assert estimates.of_each_family(scores) == [3, 0, 4]
 
 
 def test_estimates_know_the_stage_that_has_the_head():
