@@ -33,7 +33,7 @@ from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation
 from distir.transform.pipeline import SCHEDULES
 
-HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum"})
+HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum", "RaggedMatMul", "RaggedMatMulGrad"})
 """Ops that no transform removes or merges, and whose FLOPs divide by the number of parts they are split into."""
 
 TIME_FIELDS = (

@@ -14,6 +14,8 @@ from distir.configurations import Supplied
 from distir.configurations.rows import exported, job_of_row
 from distir.cost import load
 from distir.search import Annealing, Plan, Search, Space, SpaceError, Subject, Workers, read_rows, write_rows
+from distir.search.bounds import load_of
+from distir.search.sequential import load_at
 from distir.search.symmetry import interchangeable
 from distir.simulate import simulate
 from distir.transform import transform
@@ -58,6 +60,30 @@ def test_a_skew_makes_exchanges_and_products_larger():
     even, uneven = (searched(Space(4, (16,), experts=(4,), fixed={"D": (4,)}, skew=skew))[0] for skew in (1.0, 2.0))
     assert even.latency_s < uneven.latency_s
     assert even.peak_memory_bytes < uneven.peak_memory_bytes
+
+
+@pytest.mark.parametrize("machine", ["dgx-a100", "dgx-h100", "laptop-cpu"])
+def test_no_row_is_faster_than_its_bound_of_all_products(machine):
+    hardware = load(machine)
+    subject = Subject("experts", STEP, hardware)
+    load_of_it = load_at(subject, 64)
+    space = Space(min(4, hardware.devices), (64,), (2,), overlap=(False, True), fuse=(False, True), skew=1.0)
+    rows = [row for row in Search(subject, space, workers=HERE).table() if row.latency_s is not None]
+    assert {row.EP for row in rows} >= {1, 2}
+    for row in rows:
+        assert 0 < load_of_it.bound(row.plan, hardware) <= row.latency_s
+
+
+def test_products_of_experts_alone_take_as_long_as_their_bound():
+    hardware = load("dgx2-v100")
+    alone = simulate(
+        distir.parse("""func @main(%x: Tensor[Float32, (8, 4096, 1024), 0], %w: Tensor[Float32, (8, 1024, 4096), 0]) {
+  %y = RaggedMatMul(%x, %w)
+  return %y
+}"""),
+        hardware,
+    )
+    assert 0.9 * alone.latency_s < load_of(alone).bound(Plan(1, 1, 1), hardware) <= alone.latency_s
 
 
 def test_groups_that_lie_differently_are_not_represented_by_one():
