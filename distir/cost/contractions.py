@@ -13,9 +13,9 @@ tiles at once; the next P are the next *wave*. Of a tile of R × C elements whos
 With few tiles, a kernel splits the sum into s parts: there are s times as many tiles and 1/s of the steps, and the
 parts are added up in `split` seconds and s · m · n numbers of traffic. `splits_from` says which sums a library splits
 where that is less than all that gain by it. Long products run at a lower clock: `heating` is
-1 + `throttle` · x / (1 + x), where x is their length over `heats_in`. Products of few rows or columns are made by other
-kernels, whose figures are those of `thin`. `memory` is the traffic of the op over the bandwidth: operands that are in
-no cache, as for all ops.
+1 + `throttle` · xᵍ / (1 + xᵍ), where x is their length over `heats_in`, and g, `steepness`, how suddenly the clock
+falls. Products of few rows or columns are made by other kernels, whose figures are those of `thin`. `memory` is the
+traffic of the op over the bandwidth: operands that are in no cache, as for all ops.
 
 Of attention, a block has `rows` queries of one head and goes through the keys in steps of `columns`. Of a causal
 triangle it computes whole steps:
@@ -43,6 +43,9 @@ from distir.ops.resources import MatrixProduct, Scores
 
 STEP = 64
 """Terms of a tile's sums that are loaded at once."""
+
+THIN_TO = 16
+"""Rows or columns up to which products are thin, where a profile does not say."""
 
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Into how many parts kernels split sums."""
@@ -113,11 +116,12 @@ class ProductFigures:
     usual: Pace
     thin: Pace
     tiles: tuple[Tile, ...]
-    thin_to: int = 16
+    thin_to: int = THIN_TO
     correction: Correction | None = None
     filling: Correction | None = None
     splits_from: SplitsFrom | None = None
     """None: all that gain by it."""
+    steepness: float = 1.0
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -164,7 +168,7 @@ class ProductFigures:
         """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""
         m, n, k, batch = product.m, product.n, product.k, product.batch
         splits = SPLITS if self.splits_from is None or self.splits_from.may(product) else (1,)
-        heating = 1 + self.throttle * _heat(2 * m * n * k * batch / self.rate / self.heats_in)
+        heating = 1 + self.throttle * _heat(2 * m * n * k * batch / self.rate / self.heats_in, self.steepness)
         written = m * n * batch * max(size, 2)
         for tile in self.tiles:
             alone = 2 * STEP * tile.rows * tile.columns / (tile.rate / self.processors)
@@ -235,9 +239,9 @@ class AttentionFigures:
         return _multiplied(found, max(factor, long / self.rate / found.seconds))
 
 
-def _heat(long: float) -> float:
+def _heat(long: float, steepness: float = 1.0) -> float:
     """How far a device has heated up that was at work so long, of all that it does."""
-    return long / (1 + long)
+    return 1 / (1 + long**-steepness) if long > 0 else 0.0
 
 
 def _multiplied(form: ContractionSeconds, factor: float) -> ContractionSeconds:

@@ -100,6 +100,10 @@ class ProfileDocument:
         having = [section.key for section in self.read if name in section.asked and section.key]
         return list(dict.fromkeys(_headed(key) for key in sorted(having, key=len)))
 
+    def states(self, key: Key) -> bool:
+        """Whether one of the files has this key, be it replaced or not."""
+        return any(key in file.places for file in self.files)
+
     def beside(self, key: Key, other: str) -> bool:
         """Whether the file with this key has another one in the same table."""
         return any(key in file.places and (*key[:-1], other) in file.places for file in self.files)
@@ -137,9 +141,16 @@ class DocumentTable:
         self.document.problem(key, f"`{'.'.join(key)}`: {message}" if key else message, help)
 
     def missing(self, name: str, expected: str) -> None:
-        """Report that a key is missing; `expected` says what to add."""
-        key = ".".join((*self.key, name))
-        self.document.problem((*self.key, name), f"`{key}` is missing", f"add {expected}")
+        """Report that a key is missing; `expected` says what to add.
+
+        Where a file that this one extends has the key, its table was replaced: that is one fault, whichever keys it is.
+        """
+        table = ".".join(self.key)
+        if self.document.states((*self.key, name)):
+            advice = "state its other figures, too: such a table is replaced whole"
+            self.document.problem(self.key, f"`{table}` lacks what the table has that it replaces", advice)
+            return
+        self.document.problem((*self.key, name), f"`{'.'.join((*self.key, name))}` is missing", f"add {expected}")
 
     def get(self, name: str) -> object:
         """A raw value, or None."""

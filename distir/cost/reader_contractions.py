@@ -3,10 +3,10 @@
 `[kinds.NAME.products.DTYPE]`   `processors`, `memory`, `cache`, `sums`, `overlap`, `throttle`, `heats_in`; the tables
                                 `usual` and `thin` with `launch`, `step`, `split` and `load`; the table `tiles`:
                                 `"128x256" = { rate = "900TFLOP/s", overhead = "1us", tail = 0.5 }`; optionally
-                                `thin_to` and the table `correction`: lists `short`, `long`, `terms`, and `percent`, a
-                                number for each of `terms`, in a list for each of `long`, for each of `short`; and the
-                                table `filling` with `result`, `terms` and `percent`; and the table `splits_from`
-                                with `multiplications` and `terms`; or `like = "DTYPE"`
+                                `thin_to`, `steepness` and the table `correction`: lists `short`, `long`, `terms`, and
+                                `percent`, a number for each of `terms`, in a list for each of `long`, for each of
+                                `short`; and the table `filling` with `result`, `terms` and `percent`; and the table
+                                `splits_from` with `multiplications` and `terms`; or `like = "DTYPE"`
 `[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
 `… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
                                 `overhead`, `overlap`, `throttle`, `heats_in`; optionally `backward`, a share of the
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from distir.cost.compute import Rate
-from distir.cost.contractions import AttentionFigures, Pace, ProductFigures, SplitsFrom, Tile
+from distir.cost.contractions import THIN_TO, AttentionFigures, Pace, ProductFigures, SplitsFrom, Tile
 from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
 from distir.cost.reader_correction import correction
 from distir.cost.reader_measured import FigureNotes
@@ -88,11 +88,13 @@ def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> Prod
     )
     heats_in = profile.figure(section, "heats_in", DURATION)
     usual, thin = (_pace(section, name, profile) for name in ("usual", "thin"))
-    tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=16, most=MOST)
+    tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=THIN_TO, most=MOST)
     read = ((section.section(name), axes) for name, axes in PRODUCT_AXES.items())
     corrected = (None if table is None else correction(table, axes, profile, section) for table, axes in read)
     form = processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to
-    found = ProductFigures(*form, *corrected, splits_from=_splits_from(section, profile))
+    steepness = _number(section, "steepness", section, profile, 1.0) if "steepness" in section else 1.0
+    splits_from = _splits_from(section, profile)
+    found = ProductFigures(*form, *corrected, splits_from=splits_from, steepness=steepness)
     section.close()
     return found
 

@@ -206,6 +206,22 @@ def test_time_grows_with_whole_waves_of_whole_tiles():
     assert seconds(257) > 1.3 * seconds(256)  # a wave more
 
 
+@pytest.mark.parametrize("steepness", [1.0, 4.0, 12.0])
+def test_the_steeper_the_clock_falls_the_less_it_has_fallen_before(steepness):
+    stated = {**PRODUCTS, "throttle": 1, "heats_in": "5ms", "steepness": steepness}
+    figures = parse(toml(profile(products={"BFloat16": stated}))).kinds[0].products["BFloat16"]
+    cold = replace(figures, throttle=0.0)
+
+    def longer(share):
+        """How much longer a product takes whose arithmetic takes this share of `heats_in`."""
+        terms = round(share * figures.heats_in * figures.rate / (2 * 512 * 512))
+        hot, alone = (one.spent(MatrixProduct(512, 512, terms), 2, 0).arithmetic for one in (figures, cold))
+        return hot / alone - 1
+
+    for share in (0.25, 0.5, 1, 2, 20):
+        assert longer(share) == pytest.approx(1 / (1 + share**-steepness), rel=0.02, abs=1e-3)
+
+
 def test_few_tiles_are_filled_by_splitting_the_sum():
     one, many = MatrixProduct(128, 128, 65_536), MatrixProduct(128, 128, 64)
     figures = GPU.products["BFloat16"]
@@ -336,6 +352,7 @@ FAULTS = {
     "no unit": (("cache",), "5", "without a unit"),
     "another unit": (("sums",), "5us", "found the duration `5us`"),
     "a negative time": (("heats_in",), "-1us", "found the negative"),
+    "a clock that rises": (("steepness",), 0.5, "expected a number from 1 to 1000"),
     "a share above 1": (("tiles", "64x64", "tail"), 1.5, "expected a number from 0 to 1, found `1.5`"),
     "a text for a number": (("overlap",), "3", "expected a number from 1 to 1000"),
     "no processors": (("processors",), 0, "expected a whole number from 1"),

@@ -43,7 +43,7 @@ def products(fit, figures, count, quantised=False):
     return fit.Products(m, n, k, np.ones(count), np.array(seconds), 2), moved / figures.memory
 
 
-@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100", "b200"])
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100", "gb200"])
 def test_it_computes_what_the_simulator_computes(fit, name):
     figures = load(name).kinds[0].products["BFloat16"]
     table, memory = products(fit, figures, 300)

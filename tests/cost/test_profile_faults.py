@@ -208,6 +208,18 @@ def test_a_fault_in_an_extended_file_is_reported_there(tmp_path):
     assert [(problem.path, problem.line) for problem in caught.value.problems] == [(str(path), 2), (str(base), 3)]
 
 
+@pytest.mark.parametrize("line", ["[kinds.a100.memory_bandwidth]", "[kinds.a100.products.BFloat16]"])
+def test_a_table_of_figures_that_replaces_one_and_states_fewer_is_one_fault_at_its_place(tmp_path, line):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'extends = "dgx-a100"\n{line}\nsource = "products"\n')
+    with pytest.raises(HardwareError) as caught:
+        load(path)
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.line) == (str(path), 2)
+    assert f"`{line[1:-1]}` lacks what the table has that it replaces" in problem.message
+    assert problem.help == "state its other figures, too: such a table is replaced whole"
+
+
 @pytest.mark.parametrize(
     ("line", "column", "said"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from distir.cost.contractions import AttentionFigures, Pace, ProductFigures
+from distir.cost.contractions import THIN_TO, AttentionFigures, Pace, ProductFigures
 from distir.cost.correction import Correction
 from distir.cost.reader_contractions import ATTENTION_AXES, PRODUCT_AXES
 
@@ -34,8 +34,12 @@ def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, tab
     lines = [f"[kinds.{kind}.{table}.{dtype}]", f"processors = {figures.processors}"]
     lines += [f"{name} = {_text(getattr(figures, name), 'B/s')}" for name in ("memory", "cache", "sums")]
     lines += [f"overlap = {_digits(figures.overlap)}", f"throttle = {_digits(figures.throttle)}"]
-    lines += [f"heats_in = {_text(figures.heats_in, 's')}", f"usual = {pace(figures.usual)}"]
-    lines.append(f"thin = {pace(figures.thin)}")
+    lines.append(f"heats_in = {_text(figures.heats_in, 's')}")
+    if figures.steepness > 1.05:
+        lines.append(f"steepness = {_digits(figures.steepness)}")
+    lines += [f"usual = {pace(figures.usual)}", f"thin = {pace(figures.thin)}"]
+    if figures.thin_to != THIN_TO:
+        lines.append(f"thin_to = {figures.thin_to}")
     if figures.splits_from is not None:
         multiplications, terms = figures.splits_from.multiplications, figures.splits_from.terms
         lines.append(f"splits_from = {{ multiplications = {multiplications}, terms = {terms} }}")

@@ -96,7 +96,7 @@ class Choices:
         step = (alone**4 + (self.loaded / pace("load")) ** 4 + pace("step") ** 4) ** 0.25
         waves = np.where(self.filled <= 1, 1.0, (1 - tail) * self.waves + tail * self.filled)
         long = self.flops / f.rate / f.heats_in
-        heating = (1 + f.throttle * long / (1 + long))[self.row]
+        heating = (1 + f.throttle / (1 + long**-f.steepness))[self.row]
         compute = waves * (overhead + self.steps * step) * heating
         cache = (self.tiles * self.loaded * self.steps + self.written[self.row]) / f.cache
         memory = memory[self.row]
@@ -130,6 +130,7 @@ SHARED = {
     "overlap": (1.1, 3.5, 10.0),
     "throttle": (1e-3, 0.15, 1.0),
     "heats_in": (20e-6, 500e-6, 20e-3),
+    "steepness": (1.0, 1.0, 12.0),
 }
 PACE = {
     "launch": (0.5e-6, 2e-6, 8e-6),
