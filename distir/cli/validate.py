@@ -135,11 +135,12 @@ def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[
     from distir.validate.predictions import predict_all
 
     try:
-        with PredictionsLog(csv) if csv is not None else nullcontext() as log:
-            wanted = {run.id for run in runs}
-            known = {p.id: p for p in (log.known() if log is not None else []) if p.id in wanted}
+        with PredictionsLog(csv, runs) if csv is not None else nullcontext() as log:
+            known: dict[str, Prediction] = {}
             if log is not None:
-                log.write(known.values())
+                resumed = log.resume()
+                known.update(resumed.known)
+                _tell_outdated(csv, len(resumed.outdated))
             for prediction in predict_all([run for run in runs if run.id not in known], jobs):
                 known[prediction.id] = prediction
                 if log is not None:
@@ -149,6 +150,13 @@ def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[
     except OSError as error:
         raise Refused(f"cannot write `{csv}`: {why_not(error)}") from None
     return known
+
+
+def _tell_outdated(csv: str | None, count: int) -> None:
+    """Say which predictions of an earlier call are of something else."""
+    if count:
+        of = f"{count} prediction{'s' * (count != 1)} in `{csv}`"
+        output.tell(f"{of} of other code, figures or rows: predicted anew")
 
 
 def _pictures(

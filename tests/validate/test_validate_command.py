@@ -20,18 +20,74 @@ def test_groups_and_what_cannot_be_expressed_are_listed(distir, runs_file):
     assert "the micro batch is not stated: a:3" in ended.out
 
 
+FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "note"]
+
+
+def held(path):
+    """The rows of a CSV of predictions, by id."""
+    with path.open() as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def marked(path, **changed):
+    """Replace cells in all rows, as if something else had written them."""
+    rows = [row | changed for row in held(path).values()]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def test_predictions_are_written_and_continued_from(distir, runs_file, tmp_path):
     path, out = runs_file(row(id="a:1"), row(id="a:2", micro_batch=2)), tmp_path / "out.csv"
     assert distir("validate", path, "--csv", out).code == 0
-    rows = list(csv.DictReader(out.open()))
-    assert list(rows[0]) == ["id", "step_time_s", "peak_memory_bytes", "fits", "note"]
-    assert [r["id"] for r in rows] == ["a:1", "a:2"]
-    kept = out.read_text().splitlines()
-    out.write_text("\n".join([*kept[:1], "a:1,123.0,1,true,", kept[2][:7]]))  # as if ended while it wrote
-    assert distir("validate", path, "--csv", out).code == 0
-    rows = {r["id"]: r for r in csv.DictReader(out.open())}
-    assert rows["a:1"]["step_time_s"] == "123.0"
-    assert set(rows) == {"a:1", "a:2"}
+    assert list(held(out)["a:1"])[: len(FIGURES)] == FIGURES
+    assert list(held(out)) == ["a:1", "a:2"]
+    marked(out, step_time_s="123.0")
+    out.write_text(out.read_text()[:-7])  # as if ended while it wrote the last row
+    ended = distir("validate", path, "--csv", out)
+    assert (ended.code, ended.err) == (0, "")
+    assert held(out)["a:1"]["step_time_s"] == "123.0"
+    assert float(held(out)["a:2"]["step_time_s"]) < 10
+
+
+@pytest.mark.parametrize("digest", ["inputs", "code"])
+def test_what_other_code_or_figures_predicted_is_predicted_anew_and_said(distir, runs_file, tmp_path, digest):
+    path, out = runs_file(row(id="a:1"), row(id="a:2", micro_batch=2)), tmp_path / "out.csv"
+    distir("validate", path, "--csv", out)
+    before = out.read_text()
+    marked(out, **{digest: "0" * 12, "step_time_s": "123.0"})
+    ended = distir("validate", path, "--csv", out)
+    assert ended.code == 0
+    assert ended.err.splitlines() == [f"2 predictions in `{out}` of other code, figures or rows: predicted anew"]
+    assert out.read_text() == before
+
+
+def test_a_changed_row_is_predicted_anew_and_a_changed_measurement_is_not(distir, runs_file, tmp_path):
+    out = tmp_path / "out.csv"
+    distir("validate", runs_file(row(id="a:1"), row(id="a:2")), "--csv", out)
+    before = held(out)
+    ended = distir("validate", runs_file(row(id="a:1", step_time_s=0.2), row(id="a:2", seq=128)), "--csv", out)
+    assert "1 prediction in" in ended.err
+    after = held(out)
+    assert after["a:1"] == before["a:1"]
+    assert float(after["a:2"]["step_time_s"]) < float(before["a:2"]["step_time_s"])
+
+
+def test_a_file_of_a_version_that_did_not_say_of_what_its_predictions_are(distir, runs_file, tmp_path):
+    path, out = runs_file(row(id="a:1")), tmp_path / "out.csv"
+    out.write_text("id,step_time_s,peak_memory_bytes,fits,note\na:1,123.0,1,true,\n")
+    assert "1 prediction in" in distir("validate", path, "--csv", out).err
+    assert held(out)["a:1"]["step_time_s"] != "123.0"
+
+
+def test_predictions_of_other_runs_stay(distir, runs_file, tmp_path):
+    out = tmp_path / "out.csv"
+    distir("validate", runs_file(row(id="a:1")), "--csv", out)
+    before = held(out)["a:1"]
+    assert distir("validate", runs_file(row(id="a:2"), name="more.csv"), "--csv", out).err == ""
+    assert list(held(out)) == ["a:1", "a:2"]
+    assert held(out)["a:1"] == before
 
 
 def test_as_json(distir, runs_file):

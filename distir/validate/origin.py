@@ -1,0 +1,42 @@
+"""What a prediction is of, as digests: an earlier one counts only where both are what they are now."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from distir.ir.registry import GROUP
+from distir.validate.predictions import REFUSALS, reason
+from distir.validate.programs import plan_of
+from distir.validate.runs import MeasuredRun
+
+
+def inputs_digest(run: MeasuredRun) -> str:
+    """Of what is simulated for a run: its model, the steps that make its program, the machine with all its figures.
+
+    It depends on the row, on the framework's definition and on the profile, and not on what was measured. Of a run that
+    cannot be expressed: of the reason.
+    """
+    try:
+        return _digest(repr(plan_of(run)).encode())
+    except REFUSALS as error:
+        return _digest(reason(error).encode())
+
+
+@cache
+def code_digest() -> str:
+    """Of the code that predicts: all of this package, and the versions of plugins."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    plugins = sorted(f"{p.value} {p.dist.version if p.dist else ''}" for p in entry_points(group=GROUP))
+    parts = [part for file in files for part in (file.relative_to(root).as_posix().encode(), file.read_bytes())]
+    return _digest(*parts, *(plugin.encode() for plugin in plugins))
+
+
+def _digest(*parts: bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(hashlib.sha256(part).digest())
+    return found.hexdigest()[:12]
