@@ -31,6 +31,9 @@ def validate(
     explain: Annotated[
         str | None, typer.Option(metavar="ID", help="What a run's time is made of: what-ifs, the largest first.")
     ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(metavar="PROFILE", help="A node of all runs' machines. [default: that of their GPU]")
+    ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
     as_json: options.AsJson = False,
 ) -> int:
@@ -51,7 +54,7 @@ def validate(
     from distir.validate.runs import RunsError
 
     try:
-        found = read_all(runs, nodes)
+        found = read_all(runs, nodes, hardware)
         if explain is not None:
             return _explained(found, explain, as_json)
         known = _predicted(found, csv, jobs)
@@ -68,17 +71,23 @@ def validate(
     return 0 if any(outcome.predicted.step_time_s is not None for outcome in outcomes) else REFUSED
 
 
-def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun]:
-    """The runs of all files. Raises RunsError; Refused for a file that cannot be read, and for no runs."""
+def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | None = None) -> list[MeasuredRun]:
+    """The runs of all files. `hardware`: the profile of a node of their machines, in the place of what rows say.
+
+    Raises RunsError; HardwareError; Refused for a file that cannot be read, and for no runs.
+    """
+    from dataclasses import replace
+
+    from distir.cost import load
     from distir.validate.frameworks import FRAMEWORKS
     from distir.validate.machines import GPUS
     from distir.validate.runs import RunsError, read_runs
 
-    known = {"gpu": tuple(GPUS), "framework": tuple(FRAMEWORKS)}
+    known = {"framework": tuple(FRAMEWORKS)} | ({"gpu": tuple(GPUS)} if hardware is None else {})
     found: dict[str, MeasuredRun] = {}
     for path in paths:
         try:
-            some = read_runs(path, known)
+            some = read_runs(path, known, lambda message: output.complain("warning", message))
         except OSError as error:
             raise Refused(f"cannot read `{path}`: {why_not(error)}") from None
         for run in some:
@@ -88,7 +97,10 @@ def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun
     chosen = [run for run in found.values() if nodes is None or -(-run.gpus // (run.gpus_per_node or 8)) == nodes]
     if not chosen:
         raise Refused(f"no run is on {nodes} node{'' if nodes == 1 else 's'}")
-    return chosen
+    if hardware is None:
+        return chosen
+    load(hardware)
+    return [replace(run, hardware=hardware) for run in chosen]
 
 
 def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:

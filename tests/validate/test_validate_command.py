@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from run_samples import row
+from run_samples import HEADER, row
 
 MEASURED = Path(__file__).parents[2] / "examples/measured"
 
@@ -155,3 +155,31 @@ def test_what_ifs_of_a_run_are_ordered(distir, runs_file):
     shown = distir("validate", path, "--explain", "a:1")
     assert "a:1: predicted" in shown.out
     assert "there is `a:1`" in distir("validate", path, "--explain", "a:2").err
+
+
+def test_a_machine_of_the_users_own(distir, runs_file, tmp_path):
+    """Its nodes are in the place of what rows say; a profile that changes nothing predicts the same."""
+    same, slow = tmp_path / "same.toml", tmp_path / "slow.toml"
+    same.write_text('title = "ours"\nextends = "a100-80"\n')
+    figures = 'startup = "1ms"\nlatency = "1ms"\nbandwidth = "1GB/s"\nsource = "ours"\nbasis = "estimated"\n'
+    links = "".join(f"[levels.nvlink.{use}]\n{figures}" for use in ("send", "collective", "low_latency"))
+    slow.write_text(f'title = "ours"\nextends = "a100-80"\n[sources]\nours = "us"\n{links}')
+    times = {}
+    for name, gpu, words in [
+        ("plain", "a100_80gb", ()),
+        ("same", "a100_80gb", ("--hardware", same)),
+        ("slow", "a100_80gb", ("--hardware", slow)),
+        ("other", "mi300x", ("--hardware", slow)),
+    ]:
+        ended = distir("validate", runs_file(row(gpu=gpu)), "--json", *words)
+        times[name] = json.loads(ended.out)["runs"][0]["step_time_s"]
+    assert times["plain"] == times["same"] < times["slow"] == times["other"]
+    ended = distir("validate", runs_file(row()), "--hardware", "none.toml")
+    assert (ended.code, ended.err.count("error")) == (2, 1)
+    assert "none.toml" in ended.err
+
+
+def test_a_mistyped_column_is_warned_about(distir, runs_file):
+    ended = distir("validate", runs_file(row(), header=HEADER.replace("recompute", "recomputation")))
+    assert ended.code == 0
+    assert "did you mean `recompute`?" in ended.err
