@@ -110,7 +110,7 @@ def test_nodes_are_as_large_as_the_run_says():
     whole, small = (run(**sizes, gpus_per_node=n) for n in (8, 4))
     assert [plan_of(of).hardware.levels[0].blocks.period for of in (whole, small)] == [8, 4]
     assert predict(small).step_time_s > predict(whole).step_time_s
-    assert "those of the profile `a100-80` have 8" in predict(run(gpus=16, dp=8, gpus_per_node=16)).note
+    assert "those of the profile `dgx-a100` have 8" in predict(run(gpus=16, dp=8, gpus_per_node=16)).note
     assert plan_of(run(gpus_per_node=16)).hardware.devices == 8  # all in one node
 
 

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from run_samples import HEADER, row
 
+from distir.validate import read_runs
+from distir.validate.machines import machine
+from distir.validate.origin import inputs_digest
+
 MEASURED = Path(__file__).parents[2] / "examples/measured"
 
 
@@ -183,3 +187,19 @@ def test_a_mistyped_column_is_warned_about(distir, runs_file):
     ended = distir("validate", runs_file(row(), header=HEADER.replace("recompute", "recomputation")))
     assert ended.code == 0
     assert "did you mean `recompute`?" in ended.err
+
+
+def test_a_prediction_is_of_its_profile_but_not_of_what_follows_from_predictions(runs_file, tmp_path):
+    """A changed figure makes another digest; the band of published runs, and the text of a note, do not."""
+    path = tmp_path / "ours.toml"
+    (run,) = read_runs(runs_file(row() + f",{path}", header=HEADER + ",hardware"))
+
+    def digest(more):
+        path.write_text(f'title = "ours"\nextends = "a100-80"\n[sources]\nours = "us"\n{more}')
+        machine.cache_clear()
+        return inputs_digest(run)
+
+    estimated = 'source = "ours"\nbasis = "estimated"\n'
+    plain = digest("")
+    assert digest(f"[published]\nlow = 0.5\nhigh = 2\napart = 1\n{estimated}") == plain
+    assert digest('[kinds.a100]\nmemory = { value = "79GB", source = "ours", basis = "estimated" }\n') != plain
