@@ -144,7 +144,7 @@ SHARDING = re.compile(r"zero[0-3]|zero1:[1-9]\d*|hsdp:[1-9]\d*")
 
 
 Warn = Callable[[str], None]
-"""Is told of what may not be meant, in one line."""
+"""Reports in one line what may not be meant."""
 
 
 def read_runs(
@@ -152,7 +152,7 @@ def read_runs(
 ) -> list[MeasuredRun]:
     """The runs of a file. `known`: further columns whose words are limited.
 
-    `warn` is told of columns that are ignored and like those that are absent, as `recomputation` is like `recompute`.
+    `warn` gets columns that are ignored and like those that are absent, as `recomputation` is like `recompute`.
     Raises RunsError for a file that holds no runs, OSError for one that cannot be read.
     """
     data = read_bytes(path, ROWS)
