@@ -31,6 +31,9 @@ def validate(
     explain: Annotated[
         str | None, typer.Option(metavar="ID", help="What a run's time is made of: what-ifs, the largest first.")
     ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(metavar="PROFILE", help="A node of all runs' machines. [default: that of their GPU]")
+    ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
     as_json: options.AsJson = False,
 ) -> int:
@@ -51,7 +54,7 @@ def validate(
     from distir.validate.runs import RunsError
 
     try:
-        found = read_all(runs, nodes)
+        found = read_all(runs, nodes, hardware)
         if explain is not None:
             return _explained(found, explain, as_json)
         known = _predicted(found, csv, jobs)
@@ -68,17 +71,23 @@ def validate(
     return 0 if any(outcome.predicted.step_time_s is not None for outcome in outcomes) else REFUSED
 
 
-def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun]:
-    """The runs of all files. Raises RunsError; Refused for a file that cannot be read, and for no runs."""
+def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | None = None) -> list[MeasuredRun]:
+    """The runs of all files. `hardware`: the profile of a node of their machines, in the place of what rows say.
+
+    Raises RunsError; HardwareError; Refused for a file that cannot be read, and for no runs.
+    """
+    from dataclasses import replace
+
+    from distir.cost import load
     from distir.validate.frameworks import FRAMEWORKS
     from distir.validate.machines import GPUS
     from distir.validate.runs import RunsError, read_runs
 
-    known = {"gpu": tuple(GPUS), "framework": tuple(FRAMEWORKS)}
+    known = {"framework": tuple(FRAMEWORKS)} | ({"gpu": tuple(GPUS)} if hardware is None else {})
     found: dict[str, MeasuredRun] = {}
     for path in paths:
         try:
-            some = read_runs(path, known)
+            some = read_runs(path, known, lambda message: output.complain("warning", message))
         except OSError as error:
             raise Refused(f"cannot read `{path}`: {why_not(error)}") from None
         for run in some:
@@ -88,7 +97,10 @@ def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun
     chosen = [run for run in found.values() if nodes is None or -(-run.gpus // (run.gpus_per_node or 8)) == nodes]
     if not chosen:
         raise Refused(f"no run is on {nodes} node{'' if nodes == 1 else 's'}")
-    return chosen
+    if hardware is None:
+        return chosen
+    load(hardware)
+    return [replace(run, hardware=hardware) for run in chosen]
 
 
 def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
@@ -135,11 +147,12 @@ def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[
     from distir.validate.predictions import predict_all
 
     try:
-        with PredictionsLog(csv) if csv is not None else nullcontext() as log:
-            wanted = {run.id for run in runs}
-            known = {p.id: p for p in (log.known() if log is not None else []) if p.id in wanted}
+        with PredictionsLog(csv, runs) if csv is not None else nullcontext() as log:
+            known: dict[str, Prediction] = {}
             if log is not None:
-                log.write(known.values())
+                resumed = log.resume()
+                known.update(resumed.known)
+                _tell_outdated(csv, len(resumed.outdated))
             for prediction in predict_all([run for run in runs if run.id not in known], jobs):
                 known[prediction.id] = prediction
                 if log is not None:
@@ -149,6 +162,13 @@ def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[
     except OSError as error:
         raise Refused(f"cannot write `{csv}`: {why_not(error)}") from None
     return known
+
+
+def _tell_outdated(csv: str | None, count: int) -> None:
+    """Say which predictions of an earlier call are of something else."""
+    if count:
+        of = f"{count} prediction{'s' * (count != 1)} in `{csv}`"
+        output.tell(f"{of} of other code, figures or rows: predicted anew")
 
 
 def _pictures(

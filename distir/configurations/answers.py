@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
 
 from distir.configurations.jobs import Job
 from distir.configurations.options import ConfigurationError
@@ -19,11 +18,8 @@ from distir.validate.frameworks import FRAMEWORKS
 from distir.validate.machines import GPUS
 from distir.validate.memory import memory_of, parts_by_device
 from distir.validate.predictions import REFUSALS, reason, simulation_of
-from distir.validate.programs import RunProgram, plan_of
+from distir.validate.programs import ASYNC_TP, RunProgram, plan_of
 from distir.validate.runs import MeasuredRun
-
-ASYNC_TP: Final = "products"
-"""The kind of overlap that asynchronous tensor parallelism is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Things by name: ours, and those of packages that register under the entry-point group `distir.plugins`.
 
-Ops, steps, schedules and hardware profiles are all found this way. An entry point names a module whose
+Ops, steps, schedules, hardware profiles and frameworks are all found this way. An entry point names a module whose
 import registers what it defines; all modules of the group are imported together, the first time that some name is not
 found among ours, or that all names are listed. A program, its folder and its settings never name such a module: only
 installed plugins are imported. Independent of what it holds.

@@ -120,21 +120,19 @@ def fit(runs: Sequence[MeasuredRun], names: Sequence[str]) -> RunsFit:
     if len(used) <= len(chosen):
         raise FitError(f"expected more runs with a measured time than the {len(chosen)} figures, found {len(used)}")
     at: Any = numpy.zeros(len(chosen))
-    residuals = _residuals(used, chosen, at)
+    residuals, slopes = _linearised(used, chosen, at)
     before = residuals
     for _ in range(STEPS):
-        slopes = _slopes(used, chosen, at, residuals)
         step: Any = numpy.linalg.lstsq(numpy.where(_weak(slopes), 0.0, slopes), -residuals, rcond=1e-6)[0]
         moved: Any = at + numpy.minimum(1.0, numpy.maximum(-1.0, step))
-        found = _residuals(used, chosen, moved)
+        found, steepness = _linearised(used, chosen, moved)
         gain = float((residuals**2).sum() - (found**2).sum())
         if gain <= 0:
             break
         enough = gain < 1e-3 * float((residuals**2).sum())
-        at, residuals = moved, found
+        at, residuals, slopes = moved, found, steepness
         if enough:
             break
-    slopes = _slopes(used, chosen, at, residuals)
     return RunsFit(
         tuple(_fitted(used, chosen, at, residuals, slopes)),
         float(numpy.abs(numpy.exp(before) - 1).mean()),
@@ -167,18 +165,18 @@ def _weak(slopes: Any) -> Any:
     return numpy.abs(slopes).max(axis=0) < LEAST
 
 
-def _slopes(used: Sequence[MeasuredRun], chosen: Sequence[FitFigure], at: Any, residuals: Any) -> Any:
-    """By run and figure: by how many per cent the time changes where the figure changes by 1 %."""
-    columns: list[Any] = []
-    for index in range(len(chosen)):
-        moved = at.copy()
-        moved[index] += DIFFERENCE
-        columns.append((_residuals(used, chosen, moved) - residuals) / DIFFERENCE)
-    return numpy.stack(columns, axis=1)
+def _linearised(used: Sequence[MeasuredRun], chosen: Sequence[FitFigure], at: Any) -> tuple[Any, Any]:
+    """The residuals, and by run and figure, by how many per cent the time changes where the figure changes by 1 %.
+
+    Run by run: the program of one is the same at all points, and not of all runs are programs kept.
+    """
+    points = [at, *(at + DIFFERENCE * unit for unit in numpy.eye(len(chosen)))]
+    found: Any = numpy.array([[_residual(run, chosen, point) for point in points] for run in used])
+    return found[:, 0], (found[:, 1:] - found[:, :1]) / DIFFERENCE
 
 
-def _residuals(used: Sequence[MeasuredRun], chosen: Sequence[FitFigure], at: Any) -> Any:
-    return numpy.array([math.log((_predicted(r, chosen, at) or 1.0) / (r.step_time_s or 1.0)) for r in used])
+def _residual(run: MeasuredRun, chosen: Sequence[FitFigure], at: Any) -> float:
+    return math.log((_predicted(run, chosen, at) or 1.0) / (run.step_time_s or 1.0))
 
 
 def _predicted(run: MeasuredRun, chosen: Sequence[FitFigure], at: Any) -> float | None:

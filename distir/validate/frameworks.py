@@ -142,8 +142,8 @@ FRAMEWORKS: Final[Registry[Framework]] = Registry()
 
 
 def framework(definition: Framework) -> Framework:
-    """Register a framework."""
-    FRAMEWORKS.register(definition.name, definition, __name__)
+    """Register a framework. Raises ValueError where a plugin takes a name that there is."""
+    FRAMEWORKS.register(definition.name, definition, "")
     return definition
 
 

@@ -1,18 +1,42 @@
-"""Predictions in a CSV file, written as they come, so that an interrupted validation loses none."""
+"""Predictions in a CSV file, written as they come, so that an interrupted validation loses none.
+
+Each is with what it is of (`distir.validate.origin`): where rows, frameworks, profiles or the code have changed since,
+a run is predicted anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 
 from distir.files.table import GrowingTable, TableError, rows_of
+from distir.validate.origin import code_digest, inputs_digest
 from distir.validate.predictions import Prediction
+from distir.validate.runs import MeasuredRun
 
-COLUMNS = tuple(f.name for f in fields(Prediction))
+FIGURES = tuple(f.name for f in fields(Prediction))
+COLUMNS = (*FIGURES, "inputs", "code")
 
 
 class PredictionsError(ValueError):
     """A file that does not hold predictions; the text says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A prediction, and the digests of what it is of: empty in files of versions that wrote none."""
+
+    prediction: Prediction
+    inputs: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The predictions that hold for runs of today, by id, and the ids of those that are of other inputs or code."""
+
+    known: Mapping[str, Prediction]
+    outdated: Sequence[str]
 
 
 class PredictionsLog:
@@ -21,8 +45,9 @@ class PredictionsLog:
     Raises OSError; InUseError if another process has the file.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, runs: Iterable[MeasuredRun]) -> None:
         self.path = path
+        self._runs = {run.id: run for run in runs}
         self._table = GrowingTable(path, COLUMNS, "\n")
 
     def __enter__(self) -> PredictionsLog:
@@ -31,36 +56,70 @@ class PredictionsLog:
     def __exit__(self, *error: object) -> None:
         self._table.__exit__(*error)
 
-    def known(self) -> list[Prediction]:
-        """The predictions that the file holds. A truncated last line is skipped. Raises PredictionsError, OSError."""
-        return parse(self._table.held(), self.path)
+    def resume(self) -> Resumed:
+        """What the file holds of the runs; predictions that do not hold for them any more are taken out of it.
+
+        Predictions of other runs stay. A truncated last line is skipped. Raises PredictionsError, OSError.
+        """
+        data = self._table.held()
+        holding: list[Logged] = []
+        outdated: list[str] = []
+        for each in parse(data, self.path):
+            if self._is_outdated(each):
+                outdated.append(each.prediction.id)
+            else:
+                holding.append(each)
+        if outdated or _columns(data) != COLUMNS:
+            self._write(holding)
+        else:
+            self._table.begin(append=True)
+        return Resumed({e.prediction.id: e.prediction for e in holding if e.prediction.id in self._runs}, outdated)
 
     def write(self, predictions: Iterable[Prediction]) -> None:
         """Begin the file anew with these. Raises OSError."""
-        self._table.begin()
-        for each in predictions:
-            self.add(each)
+        self._write(map(self._logged, predictions))
 
     def add(self, prediction: Prediction) -> None:
         """Write one. Raises OSError, which names the file."""
-        self._table.write(astuple(prediction))
+        self._put(self._logged(prediction))
+
+    def _is_outdated(self, logged: Logged) -> bool:
+        run = self._runs.get(logged.prediction.id)
+        return run is not None and (logged.code != code_digest() or logged.inputs != inputs_digest(run))
+
+    def _logged(self, prediction: Prediction) -> Logged:
+        return Logged(prediction, inputs_digest(self._runs[prediction.id]), code_digest())
+
+    def _write(self, logged: Iterable[Logged]) -> None:
+        self._table.begin()
+        for each in logged:
+            self._put(each)
+
+    def _put(self, logged: Logged) -> None:
+        self._table.write((*astuple(logged.prediction), logged.inputs, logged.code))
 
 
-def parse(data: bytes, path: str) -> list[Prediction]:
-    """The predictions of a file's bytes; `path` names it. Raises PredictionsError."""
+def parse(data: bytes, path: str) -> list[Logged]:
+    """What a file's bytes hold; `path` names it. Raises PredictionsError."""
+    columns = _columns(data)
     try:
-        rows = rows_of(data, COLUMNS)
+        rows = rows_of(data, columns)
     except TableError as why:
         raise PredictionsError(f"`{path}` holds no predictions: {why}") from None
-    return [_prediction(cells, f"{path}:{number}") for number, cells in enumerate(rows, start=2)]
+    return [_logged(cells, len(columns), f"{path}:{number}") for number, cells in enumerate(rows, start=2)]
 
 
-def _prediction(cells: list[str], at: str) -> Prediction:
-    if len(cells) != len(COLUMNS):
-        raise PredictionsError(f"{at}: expected {len(COLUMNS)} cells, found {len(cells)}")
-    name, seconds, memory, fits, note = cells
+def _columns(data: bytes) -> tuple[str, ...]:
+    """The columns that a file should have: versions before this one wrote no digests."""
+    return FIGURES if data.startswith((",".join(FIGURES) + "\n").encode()) else COLUMNS
+
+
+def _logged(cells: list[str], expected: int, at: str) -> Logged:
+    if len(cells) != expected:
+        raise PredictionsError(f"{at}: expected {expected} cells, found {len(cells)}")
+    name, seconds, memory, fits, note, *digests = cells
     try:
-        return Prediction(
+        prediction = Prediction(
             name,
             float(seconds) if seconds else None,
             int(memory) if memory else None,
@@ -69,3 +128,4 @@ def _prediction(cells: list[str], at: str) -> Prediction:
         )
     except (ValueError, KeyError):
         raise PredictionsError(f"{at}: expected a time, a size in bytes, and true or false") from None
+    return Logged(prediction, *digests)

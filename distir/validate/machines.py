@@ -33,6 +33,9 @@ GPUS: Final[dict[str, str]] = {
 
 BEFORE_HOPPER: Final = ("v100_32gb", "a100_40gb", "a100_80gb")
 
+RACKS: Final = ("gb200", "gb300")
+"""GPUs of which NVLink joins a rack: what runs state as a node is a tray of it."""
+
 POWER_LIMITED: Final[dict[str, float]] = {"h100_96gb_2_4TBs": 0.86}
 """The rate of arithmetic over that of the profile's, of GPUs whose power is limited below that of the measured ones.
 
@@ -62,14 +65,19 @@ class Conditions:
 
 
 @lru_cache(maxsize=64)
-def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions) -> Hardware:
+def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions, per_node: int | None = None) -> Hardware:
     """A machine of `gpus` GPUs, each of which sends `gbps` Gbit/s to other nodes, or as the profile says.
 
-    `gpu`: one of `GPUS`, or a profile, by its name or path. Raises MachineError, and HardwareError for another name.
+    `gpu`: one of `GPUS`, or a profile, by its name or path, which says what a node is. `per_node`: the GPUs of each
+    node, where they may be fewer than those of the profile. Raises MachineError, and HardwareError for another name.
     """
     profile = GPUS.get(gpu, gpu)
     node = cost.load(profile)
     each = _used_of_each(gpus, len(node.kinds)) if gpu in GPUS else len(node.kinds)
+    if per_node is not None and gpu in GPUS and gpu not in RACKS and gpus > min(per_node, len(node.kinds)):
+        if per_node > len(node.kinds):
+            raise MachineError(f"nodes of {per_node} GPUs: those of the profile `{node.name}` have {len(node.kinds)}")
+        each = per_node
     nodes = math.ceil(gpus / each)
     if nodes > 1 and node.network is None:
         raise MachineError(f"the profile `{node.name}` states no network between nodes")

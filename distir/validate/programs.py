@@ -17,6 +17,7 @@ from distir.models.decoder import Decoder, Latent, Router
 from distir.models.published import GPT3, LLAMA2, PUBLISHED
 from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
+from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.operands import with_operands
@@ -49,6 +50,13 @@ FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 
 REPLICAS_WITHIN_STAGES: Final = "pdt"
 """The layout of programs that serve other numbers of replicas."""
+
+MOST_LAYERS: Final = 4096
+MOST_MICROBATCHES: Final = 1 << 14
+"""What is simulated in minutes; rows with more have another figure in the column, such as tokens for sequences."""
+
+ASYNC_TP: Final = "products"
+"""The kind of overlap that a run with `async_tp` has besides."""
 
 USUAL_NODE: Final = 8
 """The GPUs of a node where a run does not state them."""
@@ -97,6 +105,18 @@ def _sharding(run: MeasuredRun, found: Framework) -> str:
     return f"hsdp:{most}" if stated == "zero3" and most is not None and run.dp > most else stated
 
 
+def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
+    """The optimizer of a run. Sources say Adam of either form of it: the framework's is meant.
+
+    Raises UnsupportedError for one that there is not.
+    """
+    if run.optimizer in ("", "adam", "adamw"):
+        return chosen.optimizer
+    if run.optimizer not in OPTIMIZERS:
+        raise UnsupportedError(f"there is no optimizer `{run.optimizer}`; known: {', '.join(sorted(OPTIMIZERS))}")
+    return run.optimizer
+
+
 def conditions_of(run: MeasuredRun) -> Conditions:
     """How the framework of a run uses devices."""
     chosen = framework_of(run)
@@ -128,6 +148,10 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         raise UnsupportedError("the experts of a token are not stated")
     family = LLAMA2 if run.norm == "rmsnorm" else GPT3
     published = _published(run)
+    if run.attention_kind == "gqa" and run.kv_heads is None:
+        raise UnsupportedError("the heads of keys and values are not stated")
+    if run.head_dim is None and run.hidden % run.heads:
+        raise UnsupportedError(f"the size of {run.heads} heads is not stated, and they do not divide {run.hidden}")
     latent = None
     if run.attention_kind == "mla":
         latent = published.latent if published is not None and published.latent is not None else MEGATRONS_LATENT
@@ -443,6 +467,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     experts = expert_words(run, chosen)
     if run.offload:
         raise UnsupportedError("offload to the host cannot be expressed")
+    if run.precision == "fp32":
+        raise UnsupportedError("computation in 32-bit floats cannot be expressed")
     if run.precision == "nvfp4":
         raise UnsupportedError("products in 4-bit floats: no profile states their rates")
     if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused") and not chosen.operators:
@@ -451,8 +477,14 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     if left or not rows:
         each = f"micro batches of {micro_batch} on {run.dp} replicas"
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
-    hardware = machine(run.gpu, run.gpus, _per_device(run), conditions or conditions_of(run))
-    profile = machine(run.gpu, run.pp, None, Conditions()).name if run.gpu in GPUS else run.gpu
+    if run.layers > MOST_LAYERS:
+        raise UnsupportedError(f"{run.layers} layers, which are more than {MOST_LAYERS}")
+    if rows > MOST_MICROBATCHES:
+        most = f"which are more than {MOST_MICROBATCHES}: the batch is in sequences"
+        raise UnsupportedError(f"{rows} micro batches, {most}")
+    named = run.hardware or run.gpu
+    hardware = machine(named, run.gpus, _per_device(run), conditions or conditions_of(run), run.gpus_per_node)
+    profile = machine(named, run.pp, None, Conditions()).name if named in GPUS else named
     padded = chosen.vocabulary * run.tp
     vocabulary = -(-run.vocab // padded) * padded
     model = decoder_of(run, vocabulary) if described is None else replace(described, vocabulary=vocabulary)
@@ -468,7 +500,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         training.append(f"fp8={'mx' if run.precision == 'mxfp8' else chosen.fp8}")
     precision = "fp16" if run.precision == "fp16" else chosen.precision
     training += ["seeded"] if model.dropout else []
-    training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
+    training += ["grad", f"optimizer={_optimizer(run, chosen)}", f"precision={precision}"]
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
@@ -492,7 +524,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
-    words = tuple(training), tuple(steps), chosen.overlap, kernels
+    overlap = (*chosen.overlap, ASYNC_TP) if run.async_tp and run.tp > 1 else chosen.overlap
+    words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
     step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0

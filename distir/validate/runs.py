@@ -14,7 +14,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -34,7 +34,8 @@ class MeasuredRun:
     `loss_parallel`: whether, with tensor parallelism, each shard computes the loss of its part of the vocabulary.
     `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
     `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
-    that ended out of memory and so has no measurements.
+    that ended out of memory and so has no measurements. `hardware`: the profile of a node, by name or path, in the
+    place of the GPU's, which may then be any GPU.
     """
 
     id: str
@@ -62,6 +63,7 @@ class MeasuredRun:
     gpus: int
     gpus_per_node: int | None = None
     node_gbps: float | None = None
+    hardware: str = ""
     dp: int
     tp: int
     pp: int
@@ -126,6 +128,12 @@ WORDS = {
 }
 """The words of columns that have few."""
 
+MEASUREMENTS = ("step_time_s", "tokens_per_s_per_gpu", "peak_memory_bytes")
+"""The columns of what a run was measured to take."""
+
+ROUNDED = 0.02
+"""By what share a published rate and a published time may disagree, as rounded ones do."""
+
 SEPARATORS = (",", ";", "\t")
 """The possible separators of cells: the first of these in the header is used."""
 
@@ -135,9 +143,16 @@ DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d+)$")
 SHARDING = re.compile(r"zero[0-3]|zero1:[1-9]\d*|hsdp:[1-9]\d*")
 
 
-def read_runs(path: str, known: Mapping[str, Sequence[str]] | None = None) -> list[MeasuredRun]:
+Warn = Callable[[str], None]
+"""Reports in one line what may not be meant."""
+
+
+def read_runs(
+    path: str, known: Mapping[str, Sequence[str]] | None = None, warn: Warn | None = None
+) -> list[MeasuredRun]:
     """The runs of a file. `known`: further columns whose words are limited.
 
+    `warn` gets columns that are ignored and like those that are absent, as `recomputation` is like `recompute`.
     Raises RunsError for a file that holds no runs, OSError for one that cannot be read.
     """
     data = read_bytes(path, ROWS)
@@ -147,11 +162,13 @@ def read_runs(path: str, known: Mapping[str, Sequence[str]] | None = None) -> li
         line = data[: error.start].count(b"\n") + 1
         found = f"the byte {data[error.start]:#04x}" if error.start < len(data) else "its end"
         raise RunsError(f"{path}:{line}: expected UTF-8 text, found {found}") from None
-    return parse_runs(text, path, known)
+    return parse_runs(text, path, known, warn)
 
 
-def parse_runs(text: str, path: str, known: Mapping[str, Sequence[str]] | None = None) -> list[MeasuredRun]:
-    """The runs of a text; `path` names it. Raises RunsError."""
+def parse_runs(
+    text: str, path: str, known: Mapping[str, Sequence[str]] | None = None, warn: Warn | None = None
+) -> list[MeasuredRun]:
+    """The runs of a text, as `read_runs` reads them; `path` names it. Raises RunsError."""
     lines = text.splitlines(keepends=True)
     first = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
     if first is None:
@@ -163,6 +180,10 @@ def parse_runs(text: str, path: str, known: Mapping[str, Sequence[str]] | None =
         while header and not header[-1]:
             header.pop()
         _check_header(header, f"{path}:{first + 1}")
+        for index, name in enumerate(header):
+            near = nearest(name, FIELDS) if name not in FIELDS else None
+            if near is not None and near not in header and warn is not None:
+                warn(f"{path}:{first + 1}:{index + 1}: the column `{name}` is ignored; did you mean `{near}`?")
         runs: list[MeasuredRun] = []
         seen: dict[str, int] = {}
         for cells in reader:
@@ -187,6 +208,8 @@ def parse_runs(text: str, path: str, known: Mapping[str, Sequence[str]] | None =
 
 
 def _check_header(header: Sequence[str], at: str) -> None:
+    if not any(name in FIELDS for name in header):
+        raise RunsError(f"{at}: expected a header with the columns {', '.join(REQUIRED)}, found none of them")
     for index, name in enumerate(header):
         if name in header[:index]:
             raise RunsError(f"{at}:{index + 1}: the column `{name}` is there twice")
@@ -204,6 +227,8 @@ def _run(
     if len(cells) != len(header):
         raise RunsError(f"{path}:{line}: expected {len(header)} cells, as in the header, found {len(cells)}")
     given: dict[str, Any] = {}
+    if any(name == "hardware" and cell.strip() for name, cell in zip(header, cells, strict=True)):
+        words = {name: some for name, some in words.items() if name != "gpu"}
     for column, (name, cell) in enumerate(zip(header, cells, strict=True), start=1):
         text = cell.strip()
         if name not in FIELDS:
@@ -219,19 +244,34 @@ def _run(
             raise RunsError(f"{at}: there is no {name} `{text}`; {hint}")
         given[name] = _value(name, text, at)
     run = MeasuredRun(**given, source=PurePath(path).stem)
-    _check_together(run, header, path, line)
+    _check_together(run, header, f"{path}:{line}")
+    if run.status == "ok" and run.step_time_s is None and run.tokens_per_s_per_gpu is not None:
+        run = replace(run, step_time_s=run.global_batch * run.seq / (run.gpus * run.tokens_per_s_per_gpu))
     return run
 
 
-def _check_together(run: MeasuredRun, header: Sequence[str], path: str, line: int) -> None:
-    """Raises RunsError where figures of a run contradict each other."""
+def _check_together(run: MeasuredRun, header: Sequence[str], at: str) -> None:
+    """Raises RunsError where figures of a run contradict each other. `at`: its line."""
+
+    def fault(name: str, expected: str, found: object) -> RunsError:
+        return RunsError(f"{at}:{header.index(name) + 1}: expected {expected}, found {found}")
+
     ranks = run.dp * run.tp * run.pp * (run.cp or 1)
     if ranks != run.gpus:
-        at = f"{path}:{line}:{header.index('gpus') + 1}"
-        raise RunsError(f"{at}: expected gpus = dp · tp · pp · cp = {ranks}, found {run.gpus}")
-    if run.status == "ok" and run.step_time_s is None and "step_time_s" in header:
-        at = f"{path}:{line}:{header.index('step_time_s') + 1}"
-        raise RunsError(f"{at}: expected the seconds that a step of a run with the status `ok` took, found none")
+        raise fault("gpus", f"gpus = dp · tp · pp · cp = {ranks}", run.gpus)
+    if (run.dense_layers or 0) > run.layers:
+        raise fault("dense_layers", f"at most the {run.layers} layers", run.dense_layers)
+    seconds, tokens = run.step_time_s, run.tokens_per_s_per_gpu
+    if run.status == "oom":
+        for name in MEASUREMENTS:
+            if getattr(run, name) is not None:
+                raise fault(name, "no measurement of a run with the status `oom`", getattr(run, name))
+    elif seconds is None and tokens is None and "step_time_s" in header:
+        raise fault("step_time_s", "the seconds that a step of a run with the status `ok` took", "none")
+    elif seconds is not None and tokens is not None:
+        rate = run.global_batch * run.seq / (run.gpus * seconds)
+        if abs(rate / tokens - 1) > ROUNDED:
+            raise fault("tokens_per_s_per_gpu", f"global_batch · seq / (gpus · step_time_s) = {rate:.4g}", tokens)
 
 
 def _value(name: str, text: str, at: str) -> Any:

@@ -2,8 +2,8 @@
 
 python examples/measured/report.py [FILE.csv…]
 
-Predictions are kept in `docs/explanation/truth/predictions.csv`; runs that are there are not predicted again, unless
-`--anew` is given.
+Predictions are kept in `docs/explanation/truth/predictions.csv`, each with digests of what it is of. Runs are predicted
+again where their rows, frameworks, machines or the code have changed since.
 """
 
 from __future__ import annotations
@@ -131,12 +131,11 @@ CAUSES = """## What does not fit, and why
 
 def main(words: Sequence[str]) -> None:
     """Predict, and write the page."""
-    files = [Path(word) for word in words if not word.startswith("-")] or sorted(HERE.glob("*.csv"))
+    files = list(map(Path, words)) or sorted(HERE.glob("*.csv"))
     runs = [run for file in files for run in read_runs(str(file))]
     PREDICTIONS.parent.mkdir(exist_ok=True)
-    with PredictionsLog(str(PREDICTIONS)) as log:
-        known = {} if "--anew" in words else {p.id: p for p in log.known()}
-        log.write(known.values())
+    with PredictionsLog(str(PREDICTIONS), runs) as log:
+        known = dict(log.resume().known)
         for prediction in predict_all([run for run in runs if run.id not in known]):
             known[prediction.id] = prediction
             log.add(prediction)

@@ -90,6 +90,22 @@ def test_hardware_is_listed_and_used_by_its_name(distir, tmp_path):
     assert "our two DGX A100" in distir("simulate", "a.dir", "--hardware", "my-lab")
 
 
+RUN = """\
+id,hidden,layers,heads,ffn,vocab,seq,gpu,gpus,dp,tp,pp,micro_batch,global_batch,framework,step_time_s
+1,256,4,4,1024,1000,256,a100_80gb,4,2,2,1,1,8,{},0.1
+"""
+
+
+def test_a_framework_of_measured_runs_is_predicted(distir, tmp_path):
+    times = {}
+    for name in ("megatron", "my-megatron"):
+        (tmp_path / "runs.csv").write_text(RUN.format(name))
+        (found,) = json.loads(distir("validate", "runs.csv", "--json"))["runs"]
+        times[name] = found["step_time_s"]
+    assert times["my-megatron"] < 0.5 * times["megatron"]  # its host issues faster
+    assert "there is no framework `my-megatron`" in distir("validate", "runs.csv", path="", code=2)
+
+
 def test_without_the_package_nothing_of_it_is_known(distir, tmp_path):
     (tmp_path / "a.dir").write_text(PROGRAM)
     (tmp_path / "b.dir").write_text(PROGRAM.replace("SquaredRelu", "Relu"))
@@ -111,6 +127,21 @@ def test_a_package_beside_a_program_is_not_imported(distir, tmp_path):
     distir("check", "a.dir", path="", code=1)
     distir("transform", "--list", path="")
     assert not (tmp_path / "was_here").exists()
+
+
+IMPOSTOR = (
+    "from dataclasses import replace\nfrom distir.validate import FRAMEWORKS, framework\n"
+    "framework(replace(FRAMEWORKS['nemo'], issue=1.0))\n"
+)
+
+
+def test_a_framework_of_a_package_takes_no_name_that_there_is(distir, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    plugin(elsewhere, "odd", IMPOSTOR)
+    (tmp_path / "runs.csv").write_text(RUN.format("nemo").replace("a100", "h100"))
+    said = distir("validate", "runs.csv", path=str(elsewhere))
+    assert "there is already something named `nemo`" in said
 
 
 SETTLER = "from distir import op\n@op('Tensor[t, s, d] -> Tensor[t, s, d]')\ndef Relu(x):\n    return x\n"

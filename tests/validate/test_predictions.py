@@ -104,6 +104,39 @@ def test_as_many_gpus_of_each_rack_run_as_divide_them():
     assert whole.levels[-1].cards == trays.levels[-1].cards
 
 
+def test_nodes_are_as_large_as_the_run_says():
+    """Four nodes of four GPUs: eight shards are over the network."""
+    sizes = {"hidden": 4096, "ffn": 16384, "heads": 32, "seq": 2048, "gpus": 16, "tp": 8, "dp": 2}
+    whole, small = (run(**sizes, gpus_per_node=n) for n in (8, 4))
+    assert [plan_of(of).hardware.levels[0].blocks.period for of in (whole, small)] == [8, 4]
+    assert predict(small).step_time_s > predict(whole).step_time_s
+    assert "those of the profile `dgx-a100` have 8" in predict(run(gpus=16, dp=8, gpus_per_node=16)).note
+    assert plan_of(run(gpus_per_node=16)).hardware.devices == 8  # all in one node
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        ({"precision": "fp32"}, "32-bit floats"),
+        ({"optimizer": "quux"}, "there is no optimizer `quux`; known: "),
+        ({"attention_kind": "gqa"}, "heads of keys and values are not stated"),
+        ({"heads": 6}, "the size of 6 heads is not stated"),
+        ({"layers": 10**9}, "more than 4096"),
+        ({"global_batch": 1 << 20}, "the batch is in sequences"),
+    ],
+)
+def test_what_a_row_says_and_the_program_would_not_have_is_refused(given, note):
+    assert note in predict(run(**given)).note
+
+
+def test_columns_of_how_a_step_is_computed_count():
+    plain, sgd = predict(run()), predict(run(optimizer="sgd"))
+    assert sgd.peak_memory_bytes < plain.peak_memory_bytes
+    assert predict(run(optimizer="adam")).peak_memory_bytes == plain.peak_memory_bytes
+    assert "products" in plan_of(run(async_tp=True)).step.overlap
+    assert "products" not in plan_of(run(async_tp=True, tp=1, dp=4)).step.overlap
+
+
 def test_paxml_shards_weights_over_128_devices_at_most():
     few, many = (framework_of(run(framework="paxml", gpus=2 * dp, dp=dp)).sharding for dp in (128, 256))
     assert (few, many) == ("zero3", "hsdp:128")

@@ -13,7 +13,8 @@ from distir.validate.figures import ENOUGH, Outcome, published_errors
 from distir.validate.log import parse
 
 ROOT = Path(__file__).parents[2]
-PREDICTED = {p.id: p for p in parse((ROOT / "docs/explanation/truth/predictions.csv").read_bytes(), "predictions.csv")}
+LOGGED = parse((ROOT / "docs/explanation/truth/predictions.csv").read_bytes(), "predictions.csv")
+PREDICTED = {found.prediction.id: found.prediction for found in LOGGED}
 RUNS = chain.from_iterable(read_runs(str(path)) for path in sorted((ROOT / "examples/measured").glob("*.csv")))
 OUTCOMES = [Outcome(run, PREDICTED[run.id]) for run in RUNS if run.id in PREDICTED]
 TIMED = [o for o in OUTCOMES if o.time_error is not None and o.run.source != "megatron_golden"]

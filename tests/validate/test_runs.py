@@ -25,6 +25,32 @@ def test_an_empty_cell_is_not_said():
     assert run.cp is None
 
 
+RATED = HEADER + ",tokens_per_s_per_gpu"
+
+
+def test_a_published_rate_is_a_time():
+    (run,) = parse_runs(text(row(step_time_s="") + ",5120", header=RATED), "runs.csv")
+    assert run.step_time_s == 8 * 256 / (4 * 5120)
+    (rounded,) = parse_runs(text(row() + ",5.1e3", header=RATED), "runs.csv")
+    assert rounded.step_time_s == 0.1
+
+
+def test_a_column_that_is_like_one_that_is_absent_is_told():
+    told = []
+    parse_runs(text(row(), header=HEADER.replace("recompute", "recomputation")), "runs.csv", warn=told.append)
+    assert told == ["runs.csv:2:16: the column `recomputation` is ignored; did you mean `recompute`?"]
+    parse_runs(text(row() + ",mine", header=HEADER + ",remarks"), "runs.csv", warn=told.append)
+    assert len(told) == 1
+
+
+def test_a_machine_of_the_users_own_may_have_any_gpu():
+    line, known = row(gpu="mi300x"), {"gpu": ("h100_80gb",)}
+    with pytest.raises(RunsError, match="there is no gpu `mi300x`"):
+        parse_runs(text(line), "runs.csv", known)
+    (run,) = parse_runs(text(line + ",mine.toml", header=HEADER + ",hardware"), "runs.csv", known)
+    assert (run.gpu, run.hardware) == ("mi300x", "mine.toml")
+
+
 @pytest.mark.parametrize(
     ("broken", "expected"),
     [
@@ -42,6 +68,10 @@ def test_an_empty_cell_is_not_said():
         (text(row(dp=3)), r"runs.csv:3:10: expected gpus = dp · tp · pp · cp = 6, found 4"),
         (text(row() + ",more"), r"runs.csv:3: expected 20 cells, as in the header, found 21"),
         (text(row(step_time_s="")), r"runs.csv:3:19: expected the seconds that a step"),
+        (row(), "runs.csv:1: expected a header with the columns id, .* found none of them"),
+        (text(row(status="oom")), r"runs.csv:3:19: expected no measurement of a run with the status `oom`, found 0.1"),
+        (text(row() + ",9", header=HEADER + ",dense_layers"), r"runs.csv:3:21: expected at most the 4 layers, found 9"),
+        (text(row() + ",9000", header=RATED), r"runs.csv:3:21: expected .* = 5120, found 9000"),
     ],
 )
 def test_a_file_that_holds_no_runs_is_refused_with_line_and_column(broken, expected):

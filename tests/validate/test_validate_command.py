@@ -5,7 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-from run_samples import row
+from run_samples import HEADER, row
+
+from distir.validate import read_runs
+from distir.validate.machines import machine
+from distir.validate.origin import inputs_digest
 
 MEASURED = Path(__file__).parents[2] / "examples/measured"
 
@@ -20,18 +24,74 @@ def test_groups_and_what_cannot_be_expressed_are_listed(distir, runs_file):
     assert "the micro batch is not stated: a:3" in ended.out
 
 
+FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "note"]
+
+
+def held(path):
+    """The rows of a CSV of predictions, by id."""
+    with path.open() as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def marked(path, **changed):
+    """Replace cells in all rows, as if something else had written them."""
+    rows = [row | changed for row in held(path).values()]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def test_predictions_are_written_and_continued_from(distir, runs_file, tmp_path):
     path, out = runs_file(row(id="a:1"), row(id="a:2", micro_batch=2)), tmp_path / "out.csv"
     assert distir("validate", path, "--csv", out).code == 0
-    rows = list(csv.DictReader(out.open()))
-    assert list(rows[0]) == ["id", "step_time_s", "peak_memory_bytes", "fits", "note"]
-    assert [r["id"] for r in rows] == ["a:1", "a:2"]
-    kept = out.read_text().splitlines()
-    out.write_text("\n".join([*kept[:1], "a:1,123.0,1,true,", kept[2][:7]]))  # as if ended while it wrote
-    assert distir("validate", path, "--csv", out).code == 0
-    rows = {r["id"]: r for r in csv.DictReader(out.open())}
-    assert rows["a:1"]["step_time_s"] == "123.0"
-    assert set(rows) == {"a:1", "a:2"}
+    assert list(held(out)["a:1"])[: len(FIGURES)] == FIGURES
+    assert list(held(out)) == ["a:1", "a:2"]
+    marked(out, step_time_s="123.0")
+    out.write_text(out.read_text()[:-7])  # as if ended while it wrote the last row
+    ended = distir("validate", path, "--csv", out)
+    assert (ended.code, ended.err) == (0, "")
+    assert held(out)["a:1"]["step_time_s"] == "123.0"
+    assert float(held(out)["a:2"]["step_time_s"]) < 10
+
+
+@pytest.mark.parametrize("digest", ["inputs", "code"])
+def test_what_other_code_or_figures_predicted_is_predicted_anew_and_said(distir, runs_file, tmp_path, digest):
+    path, out = runs_file(row(id="a:1"), row(id="a:2", micro_batch=2)), tmp_path / "out.csv"
+    distir("validate", path, "--csv", out)
+    before = out.read_text()
+    marked(out, **{digest: "0" * 12, "step_time_s": "123.0"})
+    ended = distir("validate", path, "--csv", out)
+    assert ended.code == 0
+    assert ended.err.splitlines() == [f"2 predictions in `{out}` of other code, figures or rows: predicted anew"]
+    assert out.read_text() == before
+
+
+def test_a_changed_row_is_predicted_anew_and_a_changed_measurement_is_not(distir, runs_file, tmp_path):
+    out = tmp_path / "out.csv"
+    distir("validate", runs_file(row(id="a:1"), row(id="a:2")), "--csv", out)
+    before = held(out)
+    ended = distir("validate", runs_file(row(id="a:1", step_time_s=0.2), row(id="a:2", seq=128)), "--csv", out)
+    assert "1 prediction in" in ended.err
+    after = held(out)
+    assert after["a:1"] == before["a:1"]
+    assert float(after["a:2"]["step_time_s"]) < float(before["a:2"]["step_time_s"])
+
+
+def test_a_file_of_a_version_that_did_not_say_of_what_its_predictions_are(distir, runs_file, tmp_path):
+    path, out = runs_file(row(id="a:1")), tmp_path / "out.csv"
+    out.write_text("id,step_time_s,peak_memory_bytes,fits,note\na:1,123.0,1,true,\n")
+    assert "1 prediction in" in distir("validate", path, "--csv", out).err
+    assert held(out)["a:1"]["step_time_s"] != "123.0"
+
+
+def test_predictions_of_other_runs_stay(distir, runs_file, tmp_path):
+    out = tmp_path / "out.csv"
+    distir("validate", runs_file(row(id="a:1")), "--csv", out)
+    before = held(out)["a:1"]
+    assert distir("validate", runs_file(row(id="a:2"), name="more.csv"), "--csv", out).err == ""
+    assert list(held(out)) == ["a:1", "a:2"]
+    assert held(out)["a:1"] == before
 
 
 def test_as_json(distir, runs_file):
@@ -99,3 +159,47 @@ def test_what_ifs_of_a_run_are_ordered(distir, runs_file):
     shown = distir("validate", path, "--explain", "a:1")
     assert "a:1: predicted" in shown.out
     assert "there is `a:1`" in distir("validate", path, "--explain", "a:2").err
+
+
+def test_a_machine_of_the_users_own(distir, runs_file, tmp_path):
+    """Its nodes are in the place of what rows say; a profile that changes nothing predicts the same."""
+    same, slow = tmp_path / "same.toml", tmp_path / "slow.toml"
+    same.write_text('title = "ours"\nextends = "a100-80"\n')
+    figures = 'startup = "1ms"\nlatency = "1ms"\nbandwidth = "1GB/s"\nsource = "ours"\nbasis = "estimated"\n'
+    links = "".join(f"[levels.nvlink.{use}]\n{figures}" for use in ("send", "collective", "low_latency"))
+    slow.write_text(f'title = "ours"\nextends = "a100-80"\n[sources]\nours = "us"\n{links}')
+    times = {}
+    for name, gpu, words in [
+        ("plain", "a100_80gb", ()),
+        ("same", "a100_80gb", ("--hardware", same)),
+        ("slow", "a100_80gb", ("--hardware", slow)),
+        ("other", "mi300x", ("--hardware", slow)),
+    ]:
+        ended = distir("validate", runs_file(row(gpu=gpu)), "--json", *words)
+        times[name] = json.loads(ended.out)["runs"][0]["step_time_s"]
+    assert times["plain"] == times["same"] < times["slow"] == times["other"]
+    ended = distir("validate", runs_file(row()), "--hardware", "none.toml")
+    assert (ended.code, ended.err.count("error")) == (2, 1)
+    assert "none.toml" in ended.err
+
+
+def test_a_mistyped_column_is_warned_about(distir, runs_file):
+    ended = distir("validate", runs_file(row(), header=HEADER.replace("recompute", "recomputation")))
+    assert ended.code == 0
+    assert "did you mean `recompute`?" in ended.err
+
+
+def test_a_prediction_is_of_its_profile_but_not_of_what_follows_from_predictions(runs_file, tmp_path):
+    """A changed figure makes another digest; the band of published runs, and the text of a note, do not."""
+    path = tmp_path / "ours.toml"
+    (run,) = read_runs(runs_file(row() + f",{path}", header=HEADER + ",hardware"))
+
+    def digest(more):
+        path.write_text(f'title = "ours"\nextends = "a100-80"\n[sources]\nours = "us"\n{more}')
+        machine.cache_clear()
+        return inputs_digest(run)
+
+    estimated = 'source = "ours"\nbasis = "estimated"\n'
+    plain = digest("")
+    assert digest(f"[published]\nlow = 0.5\nhigh = 2\napart = 1\n{estimated}") == plain
+    assert digest('[kinds.a100]\nmemory = { value = "79GB", source = "ours", basis = "estimated" }\n') != plain

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from distir.cost import add_profiles
-from my_lab import ops, schedules, steps
+from my_lab import frameworks, ops, schedules, steps
 
 add_profiles(Path(__file__).parent / "profiles")
 
-__all__ = ["ops", "schedules", "steps"]
+__all__ = ["frameworks", "ops", "schedules", "steps"]

@@ -1,0 +1,45 @@
+"""What a prediction is of, as digests: an earlier one counts only where both are what they are now."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from distir.ir.registry import GROUP
+from distir.validate.predictions import REFUSALS, reason
+from distir.validate.programs import plan_of
+from distir.validate.runs import MeasuredRun
+
+
+def inputs_digest(run: MeasuredRun) -> str:
+    """Of what is simulated for a run: its model, the steps that make its program, the machine with all its figures.
+
+    It depends on the row, on the framework's definition and on the profile, and not on what was measured, nor on texts
+    or on the band of published runs, which follows from predictions. Of a run that cannot be expressed: of the reason.
+    """
+    try:
+        program = plan_of(run)
+        figures = replace(program.hardware, title="", sources={}, figures=(), published=None)
+        return _digest(repr(replace(program, hardware=figures)).encode())
+    except REFUSALS as error:
+        return _digest(reason(error).encode())
+
+
+@cache
+def code_digest() -> str:
+    """Of the code that predicts: the modules of this package, and the versions of plugins."""
+    root = Path(__file__).parents[1]
+    files = sorted(root.rglob("*.py"))
+    plugins = sorted(f"{p.value} {p.dist.version if p.dist else ''}" for p in entry_points(group=GROUP))
+    parts = [part for file in files for part in (file.relative_to(root).as_posix().encode(), file.read_bytes())]
+    return _digest(*parts, *(plugin.encode() for plugin in plugins))
+
+
+def _digest(*parts: bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(hashlib.sha256(part).digest())
+    return found.hexdigest()[:12]
