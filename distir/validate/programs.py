@@ -33,7 +33,7 @@ from distir.validate.frameworks import (
     HeldMemory,
 )
 from distir.validate.machines import BEFORE_HOPPER, GPUS, POWER_LIMITED, Conditions, machine
-from distir.validate.replicas import DeviceLayout, UnlikeError, require_alike, with_replicas
+from distir.validate.replicas import DeviceLayout, UnlikeError, UnlikeKernelsError, require_alike, with_replicas
 from distir.validate.runs import MeasuredRun
 
 
@@ -197,8 +197,13 @@ class TrainingProgram:
         if shards == 1 and any(word.startswith("zero=") for word in self.distribution):
             require_alike(entry_of(self.on_one_device), few, data)  # known without a program for few
         other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
-        fused = not any(word.startswith("kernels=") for word in self.kernels)
-        return with_replicas(*other._made, few, data, fused=fused)
+        module, whole = other._made
+        if any(word.startswith("kernels=") for word in self.kernels):
+            return with_replicas(module, whole, few, data)
+        try:
+            return with_replicas(module, whole, few, data, fused=True)
+        except UnlikeKernelsError:  # all that comes before kernels is shared still
+            return _applied(with_replicas(*_unfused(other), few, data), self.kernels)
 
     @property
     def _degrees(self) -> tuple[int, int, int]:
@@ -242,6 +247,13 @@ class RunProgram:
 
 @lru_cache(maxsize=8)
 def _made(of: TrainingProgram) -> tuple[Module, Function]:
+    module, whole = _unfused(of)
+    return _applied(module, of.kernels), whole
+
+
+@lru_cache(maxsize=2)
+def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
+    """The program without kernels, and its entry function before ZeRO."""
     module = of.on_one_device
     whole: Function | None = None
     for application in parse_steps(of.distribution):
@@ -250,7 +262,7 @@ def _made(of: TrainingProgram) -> tuple[Module, Function]:
     assert whole is not None
     if of.overlap:
         module = overlapped(module, of.overlap).module
-    return _applied(module, of.kernels), whole
+    return module, whole
 
 
 def _applied(module: Module, words: Sequence[str]) -> Module:
