@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from distir.analysis.checker import Checker
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance
@@ -24,18 +25,32 @@ MOST_ADVISED = 100
 """Repairs are looked for in this many diagnostics, the first ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Analysis:
     """What checking a module gives."""
 
     module: Module
-    diagnostics: tuple[Diagnostic, ...]
+    problems: tuple[Diagnostic, ...]
+    """The diagnostics without lints, in the order of the text."""
     domain: Checker = field(compare=False)
+    late: bool = False
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         """The diagnostics that are errors, not warnings."""
-        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+        return tuple(d for d in self.problems if d.severity is Severity.ERROR)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All diagnostics, in the order of the text. Lints are looked for here: steps ask for errors alone."""
+        return _in_order(self.module, [*self.problems, *self._lints()])
+
+    def _lints(self) -> Iterator[Diagnostic]:
+        names, own = self.domain.structure.names, self.domain.own
+        for function in self.module if not self.late else ():
+            yield from unused(function, names[function.name])
+            if names[function.name].streams:
+                yield from idle_streams(function, own[function.name].state if function.name in own else {})
 
     @property
     def states(self) -> Mapping[str, State]:
@@ -59,19 +74,12 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
             domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found, late=late)
         else:
             domain = Revised(module, rules=MOST_PRECISE_FIRST, structure=found, late=late, before=earlier.domain)
-        diagnostics = list(found.diagnostics)
+        problems = list(found.diagnostics)
         for function in module if not late else ():
-            diagnostics += domain.own_problems(function.name)
-            diagnostics += unused(function, found.names[function.name])
-            if found.names[function.name].streams:
-                diagnostics += idle_streams(
-                    function, domain.own[function.name].state if function.name in domain.own else {}
-                )
-        diagnostics += ends_that_disagree(module, domain.own) if not late else ()
-        diagnostics[:MOST_ADVISED] = [advised(domain, diagnostic) for diagnostic in diagnostics[:MOST_ADVISED]]
-    order = {name: i for i, name in enumerate(module.functions)}
-    diagnostics.sort(key=lambda d: _position(d, order))
-    return Analysis(module, tuple(diagnostics), domain)
+            problems += domain.own_problems(function.name)
+        problems += ends_that_disagree(module, domain.own) if not late else ()
+        problems[:MOST_ADVISED] = [advised(domain, problem) for problem in problems[:MOST_ADVISED]]
+    return Analysis(module, _in_order(module, problems), domain, late)
 
 
 class _Latest(threading.local):
@@ -109,6 +117,11 @@ def check_entry(module: Module, function: str | None = None) -> tuple[Function, 
     if known.errors:
         raise ProgramError(known.errors)
     return entry, check(module, known)
+
+
+def _in_order(module: Module, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    order = {name: i for i, name in enumerate(module.functions)}
+    return tuple(sorted(diagnostics, key=lambda d: _position(d, order)))
 
 
 def _position(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, int]:

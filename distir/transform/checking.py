@@ -21,7 +21,7 @@ def checked(module: Module, only: str | None = None) -> Analysis:
     """The analysis of a module, or of one function and its calls. Raises ProgramError for mistakes."""
     if only is None:
         analysis = analysed(module)
-        found = analysis.diagnostics
+        found = analysis.problems
     else:
         analysis = check(module, late=True)
         found = analysis.domain.own_problems(only)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from distir.ir import Apply, TensorType, types
+from distir.ir import Apply, Function, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import type_of
 from distir.simulate.memory import Live
@@ -104,7 +105,9 @@ def _parts(
     if program.gpu in use.copied_outputs:
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
     if use.weighed_experts:
-        activations -= sum(value.nbytes for value in live if _is_weighed(value, simulation))
+        made = (value for value in live if value.index is not None)
+        of = simulation.module.functions
+        activations -= sum(value.nbytes for value in made if value.name in _weighed(of[value.function]))
     if use.gradients:
         gradients, state = elements * use.gradients, state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
@@ -140,10 +143,8 @@ def _is_attended(value: Live, simulation: Simulation) -> bool:
     return isinstance(made, Apply) and made.op == "Attention" and made.results[0] == value.name
 
 
-def _is_weighed(value: Live, simulation: Simulation) -> bool:
-    """Whether a value is what experts give, which is summed with weights."""
-    if value.index is None:
-        return False
-    body = simulation.module.functions[value.function].body
-    sums = (s for s in body if isinstance(s, Apply) and s.op == "Unpermute" and len(s.args) > 2)
-    return any(s.args[0] == value.name for s in sums)
+@lru_cache(maxsize=64)
+def _weighed(function: Function) -> frozenset[str]:
+    """The values of a function that are what experts give, which is summed with weights."""
+    sums = (s for s in function.body if isinstance(s, Apply) and s.op == "Unpermute" and len(s.args) > 2)
+    return frozenset(arg for s in sums if isinstance(arg := s.args[0], str))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from inspect import signature
 from typing import Final
 
 from distir.cost import Hardware
@@ -22,7 +23,7 @@ from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.operands import with_operands
 from distir.transform.overlap import overlapped
-from distir.transform.pipeline import SCHEDULES
+from distir.transform.pipeline import SCHEDULES, Steady, steady
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
 from distir.validate.frameworks import (
@@ -34,7 +35,8 @@ from distir.validate.frameworks import (
     HeldMemory,
 )
 from distir.validate.machines import BEFORE_HOPPER, GPUS, POWER_LIMITED, Conditions, machine
-from distir.validate.replicas import DeviceLayout, UnlikeError, require_alike, with_replicas
+from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
+from distir.validate.replicas import DeviceLayout, UnlikeError, UnlikeKernelsError, require_alike, with_replicas
 from distir.validate.runs import MeasuredRun
 
 
@@ -221,8 +223,13 @@ class TrainingProgram:
         if shards == 1 and any(word.startswith("zero=") for word in self.distribution):
             require_alike(entry_of(self.on_one_device), few, data)  # known without a program for few
         other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
-        fused = not any(word.startswith("kernels=") for word in self.kernels)
-        return with_replicas(*other._made, few, data, fused=fused)
+        module, whole = other._of_few_microbatches
+        if any(word.startswith("kernels=") for word in self.kernels):
+            return with_replicas(module, whole, few, data)
+        try:
+            return with_replicas(module, whole, few, data, fused=True)
+        except UnlikeKernelsError:  # all that comes before kernels is shared still
+            return _applied(with_replicas(*_unfused(other), few, data), self.kernels)
 
     @property
     def _degrees(self) -> tuple[int, int, int]:
@@ -239,6 +246,33 @@ class TrainingProgram:
     def _made(self) -> tuple[Module, Function]:
         """The program, and its entry function before ZeRO."""
         return _made(self)
+
+    @property
+    def _of_few_microbatches(self) -> tuple[Module, Function]:
+        """The same, if it can be made of one that serves all numbers of microbatches; takes as long, and as much."""
+        count, found = self._microbatches, self._steady
+        if found is None:
+            return self._made
+        words = [f"microbatches={found.microbatches}" if w == f"microbatches={count}" else w for w in self.distribution]
+        module, whole = replace(self, distribution=tuple(words))._made
+        try:
+            return with_microbatches(module, found.more, found.microbatches, count), whole
+        except UnlikeMicrobatchesError:
+            return self._made
+
+    @property
+    def _microbatches(self) -> int:
+        return int(self.distribution[1].removeprefix("microbatches="))
+
+    @property
+    def _steady(self) -> Steady | None:
+        """How its pipeline follows from one of fewer microbatches; None where it does not, or is not repeated whole."""
+        if self.overlap or "zero=3" in self.distribution:
+            return None  # what rounds exchange is opened up: it depends on the rounds next to them
+        options = parse_steps(self.distribution)[0].options
+        given = {name: options[name] for name in signature(steady).parameters if name in options}
+        found = steady(self.on_one_device, self._degrees[2], **given)
+        return found if found is not None and found.microbatches < self._microbatches else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +300,13 @@ class RunProgram:
 
 @lru_cache(maxsize=8)
 def _made(of: TrainingProgram) -> tuple[Module, Function]:
+    module, whole = _unfused(of)
+    return _applied(module, of.kernels), whole
+
+
+@lru_cache(maxsize=2)
+def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
+    """The program without kernels, and its entry function before ZeRO."""
     module = of.on_one_device
     whole: Function | None = None
     for application in parse_steps(of.distribution):
@@ -274,7 +315,7 @@ def _made(of: TrainingProgram) -> tuple[Module, Function]:
     assert whole is not None
     if of.overlap:
         module = overlapped(module, of.overlap).module
-    return _applied(module, of.kernels), whole
+    return module, whole
 
 
 def _applied(module: Module, words: Sequence[str]) -> Module:

@@ -39,6 +39,10 @@ class UnlikeError(ValueError):
     """A program whose form depends on the number of replicas."""
 
 
+class UnlikeKernelsError(UnlikeError):
+    """A program whose kernels might be others; before it is fused, there may be one."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceLayout:
     """The layout of devices: `shards` next to each other, then `context` that share sequences, `replicas`, stages."""
@@ -69,14 +73,15 @@ class DeviceLayout:
         }
 
 
-def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int, *, fused: bool = True) -> Module:
+def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int, *, fused: bool = False) -> Module:
     """The program for `count` replicas, of one of a representative for a divisor of that. `now`: its devices.
 
     `whole`: the entry function before ZeRO, whose parameters are not in parts. Neither time nor memory depends on host
     values, and those that count examples remain as they are: this is a program to simulate, not to run.
     `fused`: whether kernels of the entry function depend on the sizes of its values, as those that are compiled do.
 
-    Raises UnlikeError where the program for so many replicas has another form, or might have.
+    Raises UnlikeError where the program for so many replicas has another form, or might have; UnlikeKernelsError where
+    only its kernels might differ.
     """
     found = _Replicas(now, replace(now, replicas=count)).module(module, whole)
     if fused:
@@ -85,7 +90,7 @@ def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int
 
 
 def _require_equal_kernels(entry: Function, other: Function) -> None:
-    """Raise UnlikeError if kernels of weights, gradients and optimizer state may differ.
+    """Raise UnlikeKernelsError if kernels of weights, gradients and optimizer state may differ.
 
     What one kernel computes is of one size, and what it reads again is not longer than a row may be.
     """
@@ -94,11 +99,11 @@ def _require_equal_kernels(entry: Function, other: Function) -> None:
         if isinstance(param.type, TensorType) and isinstance(after.type, TensorType) and "batch" not in param.roles:
             now, then = param.type.elements, after.type.elements
             if not isinstance(now, int) or not isinstance(then, int) or sizes.setdefault(now, then) != then:
-                raise UnlikeError("a part and another value are of one size")
+                raise UnlikeKernelsError("a part and another value are of one size")
             if (now <= LONGEST_ROW) != (then <= LONGEST_ROW):
-                raise UnlikeError("parts are rows of kernels for the one number of replicas, not for the other")
+                raise UnlikeKernelsError("parts are rows of kernels for the one number of replicas, not for the other")
     if len({*sizes.values()}) < len(sizes):
-        raise UnlikeError("a part and another value are of one size")
+        raise UnlikeKernelsError("a part and another value are of one size")
 
 
 def require_alike(entry: Function, now: DeviceLayout, count: int) -> None:
