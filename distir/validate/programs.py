@@ -17,11 +17,13 @@ from distir.models.decoder import Decoder, Latent, Router
 from distir.models.published import GPT3, LLAMA2, PUBLISHED
 from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
+from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.operands import with_operands
 from distir.transform.overlap import overlapped
 from distir.transform.pipeline import SCHEDULES
+from distir.transform.sharding.experts import DISPATCHERS
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
 from distir.validate.frameworks import (
@@ -32,7 +34,7 @@ from distir.validate.frameworks import (
     Framework,
     HeldMemory,
 )
-from distir.validate.machines import BEFORE_HOPPER, GPUS, POWER_LIMITED, Conditions, machine
+from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
 from distir.validate.replicas import DeviceLayout, UnlikeError, require_alike, with_replicas
 from distir.validate.runs import MeasuredRun
 
@@ -97,13 +99,33 @@ def _sharding(run: MeasuredRun, found: Framework) -> str:
     return f"hsdp:{most}" if stated == "zero3" and most is not None and run.dp > most else stated
 
 
+def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
+    """The optimizer: any kind of Adam is that of the framework. Raises UnsupportedError for an unknown one."""
+    name = run.optimizer.lower()
+    if not name or "adam" in name:
+        return chosen.optimizer
+    if name not in OPTIMIZERS:
+        raise UnsupportedError(f"the optimizer `{run.optimizer}` cannot be expressed; {', '.join(OPTIMIZERS)} can")
+    return name
+
+
 def conditions_of(run: MeasuredRun) -> Conditions:
     """How the framework of a run uses devices."""
     chosen = framework_of(run)
     rates = ATTENTION_RATES if run.gpu in BEFORE_HOPPER else HOPPERS_RATES
     compute = POWER_LIMITED.get(run.gpu, 1.0)
     attention = compute * rates.get(chosen.attention, 1.0)
-    return Conditions(chosen.issue, chosen.issue_of_communication, attention, chosen.waits_for_sends, compute)
+    if run.cuda_graphs:
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute)
+    return Conditions(
+        chosen.issue,
+        chosen.issue_of_communication,
+        attention=attention,
+        waits_for_sends=chosen.waits_for_sends,
+        waits_for_counts=chosen.waits_for_counts,
+        each_expert=chosen.issue_of_expert[run.precision in EIGHT_BITS],
+        compute=compute,
+    )
 
 
 def _per_device(run: MeasuredRun) -> float | None:
@@ -147,7 +169,11 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         context=run.seq,
         norm="rms" if run.norm == "rmsnorm" else "layer",
         position=Rotary() if run.position == "rope" or latent else "alibi" if run.position == "alibi" else "learned",
-        activation=ACTIVATIONS[run.mlp],
+        window=None if published is None else published.window,
+        window_every=1 if published is None else published.window_every,
+        sinks=published is not None and published.sinks,
+        activation=published.activation if published is not None and published.gated else ACTIVATIONS[run.mlp],
+        limit=None if published is None else published.limit,
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
         dropout=framework_of(run).dropout,
@@ -426,7 +452,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
         ranks, words = ranks // context, [*words, "cp_experts=true"]
     if run.dp % ranks:
         raise UnsupportedError(f"parts of the experts on {ranks} ranks, which do not divide {run.dp} replicas")
-    return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}"]
+    sent = [f"dispatcher={chosen.dispatcher}"] if ranks > 1 and chosen.dispatcher != DISPATCHERS[0] else []
+    return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}", *sent]
 
 
 def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: Decoder | None = None) -> RunProgram:
@@ -468,7 +495,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         training.append(f"fp8={'mx' if run.precision == 'mxfp8' else chosen.fp8}")
     precision = "fp16" if run.precision == "fp16" else chosen.precision
     training += ["seeded"] if model.dropout else []
-    training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
+    training += ["grad", f"optimizer={_optimizer(run, chosen)}", f"precision={precision}"]
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
