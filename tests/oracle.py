@@ -381,7 +381,10 @@ class _Walk:
     def _hosts(self, positions, done, spent):
         """By device: for how long its host issues an op, and by how much it delays what is computed beside it."""
         kinds = [self.machine.kind(position) for position in positions]
-        issue = [None if self._waits(kind.host, done) else round(Fraction(kind.host.issue) / TICK) for kind in kinds]
+        experts = sum(c.batch for _, _, c in done.contractions if getattr(c, "grouped", False))
+        each = [max(kind.host.issue, experts * kind.host.each_expert) for kind in kinds]
+        waits = [self._waits(kind.host, done) for kind in kinds]
+        issue = [None if w else round(Fraction(s) / TICK) for w, s in zip(waits, each, strict=True)]
         communicates = done.communication is not None
         delays = [kind.begin + kind.interference * spent if communicates else 0 for kind in kinds]
         return issue, [round(Fraction(delay) / TICK) for delay in delays]
@@ -390,7 +393,7 @@ class _Walk:
     def _waits(host, done):
         """Whether a host waits until an op is done."""
         sent = done.communication is not None and done.communication.pattern == "send"
-        return host.blocking or (host.waits_for_sends and sent)
+        return host.blocking or (host.waits_for_sends and sent) or (host.waits_for_counts and done.counts)
 
     def _reused(self, function, args, operands, leaves, returned, ws):
         """Results of a kernel, and the operands of their size of which it needs each element in its turn only."""

@@ -179,6 +179,8 @@ CHOOSING: dict[tuple[str, int], Choice] = {
     ("UnpermuteGrad", 2): _axis_of(1, -2),
     ("RaggedMatMul", 2): _share_of_rows(0, 2),
     ("RaggedMatMulGrad", 2): _share_of_rows(0, 2),
+    ("ScaledRaggedMatMul", 2): _share_of_rows(0, 2),
+    ("ScaledRaggedMatMulGrad", 2): _share_of_rows(0, 2),
     ("RaggedExpand", 1): _share_of_rows(2, 1, stated=True),
     ("RaggedSum", 1): _share_of_rows(0, 1),
     ("SoftmaxCrossEntropyLoss", 1): _axis_of(0, 1),

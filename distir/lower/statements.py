@@ -33,7 +33,12 @@ NONE = "None"
 MOVING = frozenset(["communication", "tuples", "shape", "constant"])
 """Families of ops that only move elements, and so take element types that torch cannot compute with."""
 
-CONVERTING = frozenset(["Cast", "Identity", "Split", "Concat", "Slice", "Gather", "DequantizeFloat8", "ScaledMatMul"])
+CONVERTING = frozenset(
+    [
+        *("Cast", "Identity", "Split", "Concat", "Slice", "Gather"),
+        *("DequantizeFloat8", "ScaledMatMul", "ScaledRaggedMatMul", "ScaledRaggedMatMulGrad"),
+    ]
+)
 """Ops of other families that only convert or move elements, or whose forms convert them first."""
 
 

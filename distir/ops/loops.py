@@ -23,7 +23,7 @@ FAMILIES = frozenset(
 )
 MOVES = frozenset({"Transpose", "Expand", "Slice", "Split", "GroupPart", "GroupParts", "Concat", "Pad", "Tile"})
 SHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", *VIEWS.values()})
-PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "RaggedMatMulGrad", "ScaledMatMul"})
+PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "RaggedMatMulGrad", "ScaledMatMul", "ScaledRaggedMatMulGrad"})
 LOSSES = frozenset({"MSELoss", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"})
 POINTWISE = frozenset({"RotaryEmbedding", "MSELossGrad", "Trilu", "Dropout", "DropoutGrad", "OneHot"})
 KEEP_PLACES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})

@@ -107,7 +107,7 @@ class Work:
     `flops` are operations in `dtype`; `bytes` is the traffic with the device's memory; `temporary` is the workspace in
     bytes on each device while the op runs, in addition to its inputs and outputs. `others`: the operations that a
     kernel of several ops does in other element types, by type. `contractions`: the products and attentions among all
-    operations, each with its element type and its FLOPs.
+    operations, each with its element type and its FLOPs. `counts`: whether results are numbers of rows of what follows.
     """
 
     flops: int = 0
@@ -117,6 +117,12 @@ class Work:
     temporary: int = 0
     others: tuple[tuple[DType | None, int], ...] = ()
     contractions: tuple[tuple[DType | None, int, Contraction], ...] = ()
+    counts: bool = False
+
+    @property
+    def products_of_experts(self) -> int:
+        """Of how many experts it has products."""
+        return sum(c.batch for _, _, c in self.contractions if isinstance(c, MatrixProduct) and c.grouped)
 
     @property
     def arithmetic(self) -> tuple[tuple[DType | None, int], ...]:

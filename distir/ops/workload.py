@@ -15,6 +15,9 @@ from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure,
 from distir.ops.resources import NO_WORK, ROUTED, Communication, Routed, Work
 from distir.ops.unify import Bindings, Reject
 
+COUNTING = frozenset({"Dispatch"})
+"""The ops that count the rows of what follows: a host that sizes buffers by them waits for them."""
+
 
 def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Work:
     """The work of one execution. Raises Reject for an unknown size, and for an op without declared work."""
@@ -43,7 +46,8 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
     flops = _amount(op.flops, letters)
     found = op.contraction(**letters) if op.contraction is not None and flops else None
     contractions = () if found is None else ((dtype, flops, found),)
-    return Work(flops, traffic, dtype, temporary=_amount(op.temporary, letters), contractions=contractions)
+    temporary = _amount(op.temporary, letters)
+    return Work(flops, traffic, dtype, temporary=temporary, contractions=contractions, counts=op.name in COUNTING)
 
 
 def _letters(

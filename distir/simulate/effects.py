@@ -338,7 +338,8 @@ class Effects:
     def hosts(self) -> bool:
         """Whether hosts take time to issue ops, or wait for them."""
         hosts = [kind.host for kind in self.hardware.kinds.distinct]
-        return any(host.issue or host.blocking or host.waits_for_sends for host in hosts)
+        waiting = (h.blocking or h.waits_for_sends or h.waits_for_counts for h in hosts)
+        return any(waiting) or any(host.issue for host in hosts)
 
     def taxes(self, done: Work, devices: Sequence[int], cost: Cost) -> tuple[int, ...]:
         """By device: by how many ticks an op delays what is computed beside it."""

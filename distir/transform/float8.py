@@ -53,6 +53,8 @@ SCALINGS: Mapping[str, int] = {"tensor": 0, "block": 128, "mx": 32, "delayed": 0
 HISTORY = 1024
 """The length of the amax history, in steps, in Transformer Engine's recipe for delayed scaling, which Megatron uses."""
 
+EXPERTS_PRODUCT = "RaggedMatMul"
+
 WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 
 
@@ -75,8 +77,9 @@ def fp8(
     and gradients are quantised where they are multiplied.
 
     Changed is each `MatMul`, and each `Gemm` without factors, of an activation and a matrix of weights in a function
-    that is called, such as a layer. Products of the entry function itself stay, those of first layers and heads; where
-    it calls no function, all but the first and the last are changed.
+    that is called, such as a layer, and each `RaggedMatMul` of rows that are counted and the weights of experts.
+    Products of the entry function itself stay, those of first layers and heads; where it calls no function, all but the
+    first and the last are changed.
 
     With `tensor`, a scale is that of the whole batch: devices find the greatest over all of them before the product,
     and microbatches are refused, as the first would need the last. `micro_batch=4` is what frameworks do: each 4
@@ -162,7 +165,9 @@ def _products(function: Function, weights: set[str]) -> Iterator[int]:
         mentioned = {*names_of(statement.args)}
         if mentioned and mentioned <= of_weights:
             of_weights.update(results(statement))
-        elif statement.op in ("MatMul", "Gemm") and _is_dense(statement, of_weights):
+        elif (statement.op in ("MatMul", "Gemm") and _is_dense(statement, of_weights)) or (
+            statement.op == EXPERTS_PRODUCT and _has_counts(statement) and statement.args[1] in of_weights
+        ):
             yield index
 
 
@@ -193,6 +198,11 @@ def _is_dense(statement: Apply, weights: set[str]) -> bool:
     factors = all(statement.attrs.get(name, 1) == 1 for name in ("alpha", "beta"))
     first, second = statement.args[:2]
     return factors and not statement.attrs.get("transA") and first not in weights and second in weights
+
+
+def _has_counts(statement: Apply) -> bool:
+    """Whether experts have as many rows as data says."""
+    return len(statement.args) > 2 and statement.args[2] != DISCARD
 
 
 @dataclass(frozen=True)
@@ -347,6 +357,9 @@ class _Changes:
         (a, b), more = statement.args[:2], statement.args[2:]
         assert isinstance(a, str)
         assert isinstance(b, str)
+        if statement.op == EXPERTS_PRODUCT:
+            self._product_of_experts(statement, a, b, left)
+            return
         (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
         made = type_of(self.state[statement.results[0]])
         assert isinstance(made, TensorType)
@@ -366,6 +379,17 @@ class _Changes:
             args = (result[0], bias[0])
             self.body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
 
+    def _product_of_experts(self, statement: Apply, a: str, b: str, left: tuple[int, ...]) -> None:
+        (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
+        made = type_of(self.state[statement.results[0]])
+        assert isinstance(made, TensorType)
+        attrs: dict[str, Constant] = {**statement.attrs, "to": made.dtype or DTYPES["Float32"]}
+        attrs |= {"block_x": left, "block_w": self.right}
+        if self.expected:
+            attrs["slot"] = self._slot()
+        factors = (x, w, statement.args[2], x_scale, w_scale, *((self.expected,) if self.expected else ()))
+        self.body.append(replace(statement, op="ScaledRaggedMatMul", args=factors, attrs=Attributes(attrs)))
+
 
 def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:
     """The types of the elements and scales of a quantised weight, as far as its type is known."""
@@ -376,8 +400,9 @@ def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:
 
 
 def _fits(statement: Statement, state: State) -> bool:
-    """Whether the operands of a product are a tensor and a matrix, of types that can be quantised."""
+    """Whether the operands of a product are a tensor and a matrix, or one for each expert, that can be quantised."""
     assert isinstance(statement, Apply)
     kinds: Sequence[object] = [type_of(state[name]) for name in names_of(statement.args[:2])]
     shapes = [t.shape for t in kinds if isinstance(t, TensorType) and t.dtype and t.dtype.name in WIDE and t.shape]
-    return len(shapes) == 2 and len(shapes[0]) >= 2 and len(shapes[1]) == 2
+    rank = 3 if statement.op == EXPERTS_PRODUCT else 2
+    return len(shapes) == 2 and len(shapes[0]) >= 2 and len(shapes[1]) == rank

@@ -43,6 +43,10 @@ POWER_LIMITED: Final[dict[str, float]] = {"h100_96gb_2_4TBs": 0.86}
 """
 
 
+NODE_OF_A_GRAPH: Final = 1e-6
+"""Seconds between ops of a graph that a device replays: the figure `graphs` of the profiles."""
+
+
 class MachineError(ValueError):
     """A machine that no profile describes; the text says what is missing."""
 
@@ -51,13 +55,16 @@ class MachineError(ValueError):
 class Conditions:
     """How a device is used. `issue`: seconds in which the host issues an op, 0 where it takes no time.
 
-    `communication`: the same of a collective or a transfer, None where it is as long. `attention`: the rate of
+    `communication`: the same of a collective or a transfer, None where it is as long. `waits_for_counts`,
+    `each_expert`: as a `Host` does. `attention`: the rate of
     attention's kernel over that of the profile's; `compute`, `links`: the same of products, and of the bandwidth of
     links.
     """
 
     issue: float = 0.0
     communication: float | None = None
+    waits_for_counts: bool = False
+    each_expert: float = 0.0
     attention: float = 1.0
     waits_for_sends: bool = False
     compute: float = 1.0
@@ -165,6 +172,7 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     kind = sustained(kind, products=conditions.compute, attention=conditions.attention)
     if not conditions.issue:
         return kind
-    host = Host(conditions.issue, False, conditions.waits_for_sends, conditions.communication)
+    how = conditions.waits_for_counts, conditions.each_expert
+    host = Host(conditions.issue, False, conditions.waits_for_sends, conditions.communication, *how)
     launch = min([kind.launch, *(figures.usual.launch for figures in kind.products.values())])
     return replace(kind, launch=launch, host=host)

@@ -24,6 +24,7 @@ from distir.transform.entry import entry_of
 from distir.transform.operands import with_operands
 from distir.transform.overlap import overlapped
 from distir.transform.pipeline import SCHEDULES, Steady, steady
+from distir.transform.sharding.experts import DISPATCHERS
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
 from distir.validate.frameworks import (
@@ -34,7 +35,7 @@ from distir.validate.frameworks import (
     Framework,
     HeldMemory,
 )
-from distir.validate.machines import BEFORE_HOPPER, GPUS, POWER_LIMITED, Conditions, machine
+from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 from distir.validate.replicas import DeviceLayout, UnlikeError, UnlikeKernelsError, require_alike, with_replicas
 from distir.validate.runs import MeasuredRun
@@ -108,15 +109,16 @@ def _sharding(run: MeasuredRun, found: Framework) -> str:
 
 
 def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
-    """The optimizer of a run. Sources say Adam of either form of it: the framework's is meant.
+    """The optimizer of a run. Sources say Adam of any form of it: the framework's is meant.
 
     Raises UnsupportedError for one that there is not.
     """
-    if run.optimizer in ("", "adam", "adamw"):
+    name = run.optimizer.lower()
+    if not name or "adam" in name:
         return chosen.optimizer
-    if run.optimizer not in OPTIMIZERS:
+    if name not in OPTIMIZERS:
         raise UnsupportedError(f"there is no optimizer `{run.optimizer}`; known: {', '.join(sorted(OPTIMIZERS))}")
-    return run.optimizer
+    return name
 
 
 def conditions_of(run: MeasuredRun) -> Conditions:
@@ -125,7 +127,17 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     rates = ATTENTION_RATES if run.gpu in BEFORE_HOPPER else HOPPERS_RATES
     compute = POWER_LIMITED.get(run.gpu, 1.0)
     attention = compute * rates.get(chosen.attention, 1.0)
-    return Conditions(chosen.issue, chosen.issue_of_communication, attention, chosen.waits_for_sends, compute)
+    if run.cuda_graphs:
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute)
+    return Conditions(
+        chosen.issue,
+        chosen.issue_of_communication,
+        attention=attention,
+        waits_for_sends=chosen.waits_for_sends,
+        waits_for_counts=chosen.waits_for_counts,
+        each_expert=chosen.issue_of_expert[run.precision in EIGHT_BITS],
+        compute=compute,
+    )
 
 
 def _per_device(run: MeasuredRun) -> float | None:
@@ -173,7 +185,11 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
         context=run.seq,
         norm="rms" if run.norm == "rmsnorm" else "layer",
         position=Rotary() if run.position == "rope" or latent else "alibi" if run.position == "alibi" else "learned",
-        activation=ACTIVATIONS[run.mlp],
+        window=None if published is None else published.window,
+        window_every=1 if published is None else published.window_every,
+        sinks=published is not None and published.sinks,
+        activation=published.activation if published is not None and published.gated else ACTIVATIONS[run.mlp],
+        limit=None if published is None else published.limit,
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
         dropout=framework_of(run).dropout,
@@ -491,7 +507,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
         ranks, words = ranks // context, [*words, "cp_experts=true"]
     if run.dp % ranks:
         raise UnsupportedError(f"parts of the experts on {ranks} ranks, which do not divide {run.dp} replicas")
-    return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}"]
+    sent = [f"dispatcher={chosen.dispatcher}"] if ranks > 1 and chosen.dispatcher != DISPATCHERS[0] else []
+    return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}", *sent]
 
 
 def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: Decoder | None = None) -> RunProgram:

@@ -32,6 +32,7 @@ class MeasuredRun:
 
     `layers` and the like are those of what ran. `micro_batch` is of one replica; `gpus` are `dp · tp · pp · cp`.
     `loss_parallel`: whether, with tensor parallelism, each shard computes the loss of its part of the vocabulary.
+    `cuda_graphs`: whether steps are replayed as a whole, so that the host issues a graph and no ops.
     `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
     `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
     that ended out of memory and so has no measurements. `hardware`: the profile of a node, by name or path, in the
@@ -84,6 +85,7 @@ class MeasuredRun:
     compile: bool | None = None
     offload: bool | None = None
     async_tp: bool | None = None
+    cuda_graphs: bool | None = None
     loss_parallel: bool | None = None
     optimizer: str = ""
     framework: str

@@ -1,10 +1,13 @@
 """What a profile says of hosts, and of what collectives take from what is computed beside them."""
 
+from dataclasses import replace
+
 import pytest
 from cost_samples import small_profile, toml
 
 from distir.cost import HardwareError, load, parse
 from distir.cost.host import FRAMEWORKS, Host
+from distir.ops.resources import MatrixProduct, Work
 
 EAGER = {"eager": "20us", "graphs": "0us", "source": "ours", "basis": "measured"}
 
@@ -109,3 +112,14 @@ def test_a_shipped_gpu_may_be_driven_by_each_framework(name):
     stated = [figure for figure in machine.figures if " issue " in figure.name]
     assert {figure.basis for figure in stated} == {"estimated"}
     assert load(f"{name}x1@eager").name == f"{name}@eager"
+
+
+def test_a_host_may_issue_a_product_of_each_expert_and_wait_for_how_many_rows_they_have():
+    product = MatrixProduct(8, 4, 4, 16, grouped=True)
+    experts = Work(contractions=((None, 1, product),))
+    one = Work(contractions=((None, 1, replace(product, grouped=False)),))
+    host = Host(5e-6, waits_for_counts=True, each_expert=2e-6)
+    assert host.issuing(experts) == pytest.approx(16 * 2e-6)
+    assert host.issuing(one) == host.issuing(Work()) == Host(5e-6).issuing(experts) == 5e-6
+    assert [h.waits(Work(counts=True)) for h in (host, Host(5e-6))] == [True, False]
+    assert not host.waits(experts)

@@ -437,6 +437,20 @@ def test_products_in_token_order_are_the_work_of_sorted_rows(tokens):
     assert grouped.bytes - tokens * 8 * 8 == pytest.approx(sorted_rows.bytes - 64 * 8, abs=1)
 
 
+def test_an_expert_is_a_product_of_its_rows_in_all_groups():
+    groups, one = (
+        cost("RaggedMatMul", tensor(*rows, 16), tensor(64, 16, 32), tensor(*rows[:-1], 64, dtype="Int64"))
+        for rows in ((4, 1 << 10), (1 << 12,))
+    )
+    assert groups.contractions == one.contractions
+    assert groups.products_of_experts == 64
+
+
+def test_hosts_may_wait_for_the_counts_of_a_dispatch_alone():
+    assert cost("Dispatch", tensor(6, 2, dtype="Int64"), num_experts=4).counts
+    assert not product(8).counts
+
+
 def test_with_a_capacity_empty_rows_are_computed_too():
     done = cost("RaggedMatMul", tensor(2, 64, 16), tensor(64, 16, 32))
     assert done.flops == 2 * 128 * 16 * 32

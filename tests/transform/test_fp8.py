@@ -514,3 +514,54 @@ def test_blocks_whose_weights_are_quantised_outside_are_recomputed(scaling):
     peaks = [max(use.peak_memory_bytes for use in simulate(m).devices.values()) for m in (kept, again)]
     assert peaks[1] < 0.9 * peaks[0]
     assert verify(kept, again).equal
+
+
+MIXTRAL = {"width": 16, "heads": 4, "kv_heads": 2, "head_size": 4, "vocabulary": 32, "sequence": 8, "experts": 4}
+"""Sizes of a small model with experts."""
+
+
+def mixtral(**sizes):
+    return named("mixtral-8x7b", layers=2, batch=4, expert_ffn=16, top_k=2, dtype="Float32", **{**MIXTRAL, **sizes})
+
+
+def test_products_of_experts_are_those_of_the_rows_and_matrices_that_quantised_ones_stand_for():
+    rng = np.random.default_rng(0)
+    x, w, dy = rng.normal(size=(2, 6, 8)), rng.normal(size=(3, 8, 4)), rng.normal(size=(2, 6, 4))
+    counts = np.array([[2, 0, 4], [1, 2, 1]])
+    found = {}
+    for name, value, block in (("x", x, (1, 4)), ("w", w, (4, 2)), ("dy", dy, (1, 4))):
+        q, scale = OPS["QuantizeFloat8"].body(value.astype(np.float32), to=E4M3, block=block)
+        found[name] = q, scale, OPS["DequantizeFloat8"].body(q, scale, block=block)
+    (qx, sx, wide_x), (qw, sw, wide_w), (qd, sd, wide_dy) = found.values()
+    y = OPS["ScaledRaggedMatMul"].body(qx, qw, counts, sx, sw, block_x=(1, 4), block_w=(4, 2))
+    np.testing.assert_allclose(y, OPS["RaggedMatMul"].body(wide_x, wide_w, counts), rtol=1e-6)
+    dw = OPS["ScaledRaggedMatMulGrad"].body(qd, qx, counts, sd, sx, block=(1, 4))
+    np.testing.assert_allclose(dw, OPS["RaggedMatMulGrad"].body(wide_dy, wide_x, counts), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scaling", ["fp8", "fp8=mx", "fp8=delayed", "fp8=tensor"])
+def test_all_products_of_experts_are_in_8_bits(scaling):
+    step = transform(mixtral(), scaling, "grad")
+    own = {f.name: [getattr(s, "op", "") for s in f.body] for f in step}
+    assert not any("RaggedMatMul" in ops or "RaggedMatMulGrad" in ops for ops in own.values())
+    assert own["MixtralDecoderLayer"].count("ScaledRaggedMatMul") == 3
+    assert own["MixtralDecoderLayerGrad"].count("ScaledRaggedMatMul") == 3
+    assert own["MixtralDecoderLayerGrad"].count("ScaledRaggedMatMulGrad") == 3
+
+
+@pytest.mark.parametrize("scaling", ["fp8 block=4", "fp8=mx block=4", "fp8=delayed history=4"])
+@pytest.mark.parametrize(
+    "chain", ["ep=2", "dp=2", "tp=2", "ep=2 dp=2 zero=1", "dtp=2,1,2 microbatches=2 experts=2", "dp=2 zero=3"]
+)
+def test_experts_in_8_bits_are_the_same_on_several_devices(scaling, chain):
+    step = transform(mixtral(), *scaling.split(), "grad", "optimizer=adamw", "precision=mixed")
+    assert verify(step, transform(step, *chain.split())).equal
+
+
+def test_rows_are_sent_to_experts_before_they_are_quantised():
+    """As Megatron's dispatchers do: they travel in 16 bits."""
+    step = transform(mixtral(), "fp8=mx", "block=4", "grad", "precision=mixed", "ep=2", "inline")
+    checked = check(step)
+    rows = [s for s in statements(step, "MPIAlltoall") if "count" not in s.results[0]]
+    assert rows
+    assert {checked.states["main"][name].dtype.bytes for s in rows for name in s.results} == {2}

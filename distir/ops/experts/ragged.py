@@ -25,16 +25,17 @@ if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Write
 
 
-def _ragged_flops(*, n: int, k: int, elements: int, load: float, **_: Any) -> int:
+def ragged_flops(*, n: int, k: int, elements: int, load: float, **_: Any) -> int:
+    """The FLOPs of a product of as many rows as a run has."""
     return round(load * 2 * k * elements)
 
 
-def _ragged_product(
+def ragged_product(
     *, e: int, n: int, k: int, elements: int, load: float, top_k: int, g: int = 1, i: int = 0, **_: Any
 ) -> MatrixProduct:
-    """Each expert that has rows is a product of its own."""
-    experts = max(1, round(touched(load * n, e, top_k) if i else e))
-    return MatrixProduct(math.ceil(load * n / experts), elements // (g * n), k, g * experts, grouped=True)
+    """Each expert that has rows is a product of its own, of its rows in all groups."""
+    experts = max(1, round(touched(load * g * n, e, top_k) if i else e))
+    return MatrixProduct(math.ceil(load * g * n / experts), elements // (g * n), k, experts, grouped=True)
 
 
 def _ragged_bytes(
@@ -60,8 +61,8 @@ def _ragged_bytes(
 @op(
     "Tensor[t:float, (*g, n, k), d], Tensor[t:float, (e, r, s), d], Optional[Tensor[i:int, (*g, e), d]]"
     " -> Tensor[t, (*g, n, _), d]",
-    flops=_ragged_flops,
-    contraction=_ragged_product,
+    flops=ragged_flops,
+    contraction=ragged_product,
     bytes=_ragged_bytes,
     linear=("x", "w"),
 )
@@ -118,9 +119,9 @@ def _(
     top_k: int,
     owners: int,
 ) -> Shape | None:
-    _check_load("RaggedMatMul", load, top_k)
+    check_load("RaggedMatMul", load, top_k)
     e, r, s = w.shape or (None, None, None)
-    _check_owners("RaggedMatMul", owners, x.shape[-2] if x.shape else None, e)
+    check_owners("RaggedMatMul", owners, x.shape[-2] if x.shape else None, e)
     if counts is None:
         _check_even("RaggedMatMul", x, e)
     k, m = (s, r) if transW else (r, s)
@@ -143,7 +144,7 @@ def _(
     owners: int,
     **_: Any,
 ) -> Layout:
-    own, said = _owned(owners)
+    own, said = owned_letter(owners)
     matrix: Letters = (own, "m", "k") if transW else (own, "k", "m")
     groups = letters_of(x, 2)
     given: tuple[Letters, ...] = ((*groups, own, "k"), matrix, (*groups, own))
@@ -176,14 +177,15 @@ def _(
 ) -> str:
     matrices = f"{w}.transpose(1, 2)" if transW else str(w)
     given = None if counts is None else counts.tensor
-    return f"{write.kernel('ragged_product')}({x}, {matrices}, {given}{_stated_owners(owners)})"
+    return f"{write.kernel('ragged_product')}({x}, {matrices}, {given}{stated_owners(owners)})"
 
 
-def _ragged_gradient_flops(*, n: int, m: int, k: int, load: float, g: int = 1, **_: Any) -> int:
+def ragged_gradient_flops(*, n: int, m: int, k: int, load: float, g: int = 1, **_: Any) -> int:
+    """The FLOPs of the gradient of all matrices."""
     return round(load * 2 * g * n * m * k)
 
 
-def _ragged_gradient_product(
+def ragged_gradient_product(
     *, n: int, m: int, k: int, load: float, elements: int, g: int = 1, **_: Any
 ) -> MatrixProduct:
     """Each expert is a product that is summed over its rows."""
@@ -200,8 +202,8 @@ def _ragged_gradient_bytes(
 @op(
     "Tensor[t:float, (*g, n, m), d], Tensor[t:float, (*g, n, k), d], Optional[Tensor[i:int, (*g, e), d]],"
     " Optional[Tensor[Int64, (), host]] -> Tensor[t, (_, _, _), d]",
-    flops=_ragged_gradient_flops,
-    contraction=_ragged_gradient_product,
+    flops=ragged_gradient_flops,
+    contraction=ragged_gradient_product,
     bytes=_ragged_gradient_bytes,
     linear=("dy", "x"),
     non_differentiable=FIRST_ORDER_ONLY,
@@ -250,8 +252,8 @@ def _(
     top_k: int,
     owners: int,
 ) -> Shape:
-    _check_load("RaggedMatMulGrad", load, top_k)
-    _check_owners("RaggedMatMulGrad", owners, x.shape[-2] if x.shape else None, None)
+    check_load("RaggedMatMulGrad", load, top_k)
+    check_owners("RaggedMatMulGrad", owners, x.shape[-2] if x.shape else None, None)
     if (counts is None) == (experts is None):
         message = "`RaggedMatMulGrad` expected either `counts` or `experts`, found "
         raise Reject(codes.BAD_VALUE, message + ("neither" if counts is None else "both"), Part("callee"))
@@ -276,7 +278,7 @@ def _(
     owners: int,
     **_: Any,
 ) -> Layout:
-    own, said = _owned(owners)
+    own, said = owned_letter(owners)
     matrix: Letters = (own, "m", "k") if transW else (own, "k", "m")
     groups = letters_of(x, 2)
     others: tuple[Letters, ...] = ((*groups, own),) if experts is None else ((), ())
@@ -301,7 +303,7 @@ def _(
     left, right = (dy, x) if transW else (x, dy)
     count, *_ = write.results[0].shape or (0,)
     given = None if counts is None else counts.tensor
-    return f"{write.kernel('ragged_outer_product')}({left}, {right}, {given}, {count}{_stated_owners(owners)})"
+    return f"{write.kernel('ragged_outer_product')}({left}, {right}, {given}, {count}{stated_owners(owners)})"
 
 
 @op(
@@ -334,13 +336,13 @@ def _(p: Pieces, x: Piece, counts: Piece, rows: Piece, *, owners: int) -> Any:
 @RaggedExpand.shapes
 def _(x: TensorType, counts: TensorType, rows: Operand, *, owners: int) -> Shape | None:
     stated, width = stated_rows("RaggedExpand", rows), x.shape[-1] if x.shape else None
-    _check_owners("RaggedExpand", owners, stated, x.shape[0] if x.shape else None)
+    check_owners("RaggedExpand", owners, stated, x.shape[0] if x.shape else None)
     return None if counts.shape is None else (*counts.shape[:-1], stated, width)
 
 
 @RaggedExpand.sharding
 def _(x: TensorType, counts: TensorType, rows: Operand, *, results: Sequence[Shape], owners: int) -> Layout:
-    own, said = _owned(owners)
+    own, said = owned_letter(owners)
     groups = letters_of(counts, 1)
     if own is not None:
         said["divided_operands"] = {"o": (2,)}
@@ -355,7 +357,7 @@ def _(g: Backward) -> Gradients:
 @RaggedExpand.torch(fresh=True)
 def _(write: Write, x: Expr, counts: Expr, rows: Expr, *, owners: int) -> str:
     *_, count, _ = write.results[0].shape or (0, 0)
-    return f"{write.kernel('ragged_expand')}({x.tensor}, {counts.tensor}, {count}{_stated_owners(owners)})"
+    return f"{write.kernel('ragged_expand')}({x.tensor}, {counts.tensor}, {count}{stated_owners(owners)})"
 
 
 @op(
@@ -384,13 +386,13 @@ def _(p: Pieces, x: Piece, counts: Piece, *, owners: int) -> Any:
 @RaggedSum.shapes
 def _(x: TensorType, counts: TensorType, *, owners: int) -> Shape | None:
     e = counts.shape[-1] if counts.shape else None
-    _check_owners("RaggedSum", owners, x.shape[-2] if x.shape else None, e)
+    check_owners("RaggedSum", owners, x.shape[-2] if x.shape else None, e)
     return None if x.shape is None or counts.shape is None else (e, x.shape[-1])
 
 
 @RaggedSum.sharding
 def _(x: TensorType, counts: TensorType, *, results: Sequence[Shape], owners: int) -> Layout:
-    own, said = _owned(owners)
+    own, said = owned_letter(owners)
     groups = letters_of(x, 2)
     return Layout(((*groups, own, "h"), (*groups, own)), ((own, "h"),), **said)
 
@@ -404,7 +406,7 @@ def _(g: Backward) -> Gradients:
 
 @RaggedSum.torch(fresh=True)
 def _(write: Write, x: Expr, counts: Expr, *, owners: int) -> str:
-    return f"{write.kernel('ragged_sum')}({x}, {counts.tensor}{_stated_owners(owners)})"
+    return f"{write.kernel('ragged_sum')}({x}, {counts.tensor}{stated_owners(owners)})"
 
 
 def _of_experts(name: str, counts: Array, rows: int, owners: int) -> Iterator[tuple[int, tuple[int | slice, ...]]]:
@@ -436,24 +438,27 @@ def _check_even(name: str, x: TensorType, experts: Dim) -> None:
         raise Reject(codes.SHAPE_MISMATCH, message, "x", help="give the number of rows of each expert as `counts`")
 
 
-def _check_load(name: str, load: float, top_k: int) -> None:
+def check_load(name: str, load: float, top_k: int) -> None:
+    """Raise Reject for an impossible `load` or `top_k`."""
     if not 0 < load < math.inf:
         raise Reject(codes.BAD_VALUE, f"`{name}` expected a load above 0, found {load}", "load")
     if top_k < 1:
         raise Reject(codes.BAD_VALUE, f"`{name}` expected at least 1 row for a token, found {top_k}", "top_k")
 
 
-def _check_owners(name: str, owners: int, rows: Dim, experts: Dim) -> None:
+def check_owners(name: str, owners: int, rows: Dim, experts: Dim) -> None:
+    """Raise Reject if rows or experts have no such number of owners."""
     for count, of in ((rows, "rows"), (experts, "experts")):
         if owners < 1 or (isinstance(count, int) and count % owners):
             message = f"`{name}` expected owners of equal parts of {count} {of}, found {owners}"
             raise Reject(codes.BAD_VALUE, message, "owners")
 
 
-def _owned(owners: int) -> tuple[str | None, dict[str, Any]]:
+def owned_letter(owners: int) -> tuple[str | None, dict[str, Any]]:
     """The letter of experts that several devices own, and of their rows, with its layout."""
     return ("o", {"owned": "o", "divided": {"o": ("owners",)}}) if owners > 1 else (None, {})
 
 
-def _stated_owners(owners: int) -> str:
+def stated_owners(owners: int) -> str:
+    """The argument of a torch kernel, where there are several owners."""
     return f", owners={owners}" if owners > 1 else ""

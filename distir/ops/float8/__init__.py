@@ -19,6 +19,7 @@ from distir.ops.float8.scales import E4M3, E5M2, LARGEST, MEASURES, scale_shape
 from distir.ops.float8.quantizing import DequantizeFloat8, GreatestOfBlocks, QuantizeFloat8
 from distir.ops.float8.delayed import Greatest, NextHistory, RecordGreatest, ScaleToFloat8
 from distir.ops.float8.product import ScaledMatMul
+from distir.ops.float8.ragged import ScaledRaggedMatMul, ScaledRaggedMatMulGrad
 # isort: on
 
 __all__ = [
@@ -34,5 +35,7 @@ __all__ = [
     "RecordGreatest",
     "ScaleToFloat8",
     "ScaledMatMul",
+    "ScaledRaggedMatMul",
+    "ScaledRaggedMatMulGrad",
     "scale_shape",
 ]

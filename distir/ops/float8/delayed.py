@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import DType, Shape, TensorType
 from distir.ops.core import op
-from distir.ops.float8.scales import E4M3, LARGEST, check_slot, check_type, letters_of
+from distir.ops.float8.scales import E4M3, LARGEST, by_owner, check_slot, check_type, letters_of
 from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import wide
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, _, d]",
     flops=lambda elements, **_: 4 * elements,
 )
-def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0) -> tuple[Array, Array, Array]:
+def ScaleToFloat8(
+    x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0, owners: int = 1
+) -> tuple[Array, Array, Array]:
     """`x` in an 8-bit float type by a scale that is known before, the scale, and the greatest magnitudes of `x`.
 
     The scale is `greatest[slot]` divided by the largest number of the type, 1 for 0; what is greater than expected is
     the largest number. The last result has the greatest magnitude of each row, that is along the last dimension, one
-    pass with the rest. The gradient takes no notice of the rounding.
+    pass with the rest. The gradient takes no notice of the rounding. `owners` as in `QuantizeFloat8`.
 
     %q, %scale, %now = ScaleToFloat8(%x: Tensor[Float32, (2, 4), 1], %greatest: Tensor[Float32, (3,), 1])
     %q, %scale, %now = ScaleToFloat8[to = Float8E5M2, slot = 2](%x: Tensor[Float32, (2, 3, 4), 1], %greatest: Tensor[Float32, (3,), 1])
@@ -43,20 +45,22 @@ def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0)
 
 
 @ScaleToFloat8.checks
-def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int) -> None:
+def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int, owners: int) -> None:
     check_type("ScaleToFloat8", to, "to")
     check_slot("ScaleToFloat8", greatest, slot)
 
 
 @ScaleToFloat8.shapes
-def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int) -> list[Shape | None]:
+def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int, owners: int) -> list[Shape | None]:
     return [x.shape, (), x.shape if x.shape is None else x.shape[:-1]]
 
 
 @ScaleToFloat8.sharding
-def _(x: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], to: DType, slot: int) -> Layout:
-    own = letters_of(x)
-    return Layout((own, (None,)), (own, (), own[:-1]), whole=frozenset({1}), greatest=frozenset({2}))
+def _(
+    x: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], to: DType, slot: int, owners: int
+) -> Layout:
+    own, said = by_owner(letters_of(x), owners)
+    return Layout((own, (None,)), (own, (), own[:-1]), whole=frozenset({1}), greatest=frozenset({2}), **said)
 
 
 @ScaleToFloat8.grad
@@ -66,7 +70,7 @@ def _(g: Backward) -> Gradients:
 
 
 @ScaleToFloat8.torch(fresh=True)
-def _(write: Write, x: Expr, greatest: Expr, *, to: DType, slot: int) -> Unpacked:
+def _(write: Write, x: Expr, greatest: Expr, *, to: DType, slot: int, owners: int) -> Unpacked:
     given = f"{x}, {greatest}, {slot}, {write.dtype(to)}, {LARGEST[to]}"
     return write.unpacked(f"{write.kernel('scale_to_float8')}({given})")
 

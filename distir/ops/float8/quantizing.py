@@ -12,12 +12,14 @@ from distir.ops.float8.scales import (
     FLOAT32,
     LARGEST,
     ROWS,
+    by_owner,
     check_block,
     check_scale,
     check_type,
     greatest_of,
     letters_of,
     letters_of_scale,
+    regrouped,
     scale_shape,
     spread,
 )
@@ -36,13 +38,14 @@ if TYPE_CHECKING:
     flops=lambda s, **_: 4 * s,
 )
 def QuantizeFloat8(
-    x: Array, greatest: Array | None = None, *, to: DType = E4M3, block: tuple[int, ...] = ROWS
+    x: Array, greatest: Array | None = None, *, to: DType = E4M3, block: tuple[int, ...] = ROWS, owners: int = 1
 ) -> tuple[Array, Array]:
     """`x` in an 8-bit float type, and the scale of each block of its last dimensions, two as a rule.
 
     A scale is the greatest magnitude in the block divided by the largest number of the type; `greatest` gives what that
     is where `x` is a part of what has a scale in common. A size of 0 is the whole of a dimension; with `block = []`
-    there is one scale. Blocks at an end may be smaller. The gradient takes no notice of the rounding.
+    there is one scale. Blocks at an end may be smaller. The gradient takes no notice of the rounding. `owners`: the
+    rows of `x` are those of so many devices with experts, each of which quantises its own, if a row has its own scales.
 
     %q, %scale = QuantizeFloat8[block = [1, 2]](%x: Tensor[Float32, (2, 4), 1])
     %q, %scale = QuantizeFloat8[block = [2, 0, 0]](%x: Tensor[Float32, (4, 3, 2), 1])
@@ -56,7 +59,7 @@ def QuantizeFloat8(
 
 
 @QuantizeFloat8.checks
-def _(x: TensorType, greatest: TensorType | None = None, *, to: DType, block: tuple[int, ...]) -> None:
+def _(x: TensorType, greatest: TensorType | None = None, *, to: DType, block: tuple[int, ...], owners: int) -> None:
     check_type("QuantizeFloat8", to, "to")
     check_block("QuantizeFloat8", block, x.shape)
     if greatest is not None:
@@ -64,7 +67,9 @@ def _(x: TensorType, greatest: TensorType | None = None, *, to: DType, block: tu
 
 
 @QuantizeFloat8.shapes
-def _(x: TensorType, greatest: TensorType | None = None, *, to: DType, block: tuple[int, ...]) -> list[Shape | None]:
+def _(
+    x: TensorType, greatest: TensorType | None = None, *, to: DType, block: tuple[int, ...], owners: int
+) -> list[Shape | None]:
     return [x.shape, scale_shape(x.shape, block)]
 
 
@@ -76,15 +81,21 @@ def _(
     results: Sequence[Shape | None],
     to: DType,
     block: tuple[int, ...],
+    owners: int,
 ) -> Layout:
     letters, scale = letters_of_scale(letters_of(x), x.shape, block)
     every = frozenset(filter(None, letters))
+    contiguous = regrouped(letters, block) if block else every
+    if owners > 1 and block and block[-2] == 1:  # a row that another device has may have the same scale, else
+        letters, said = by_owner(letters, owners)
+        scale = (*scale[:-2], letters[-2], *scale[-1:])
+        return Layout((letters,), (letters, scale), contiguous=contiguous, whole=frozenset({1}), **said)
     if greatest is not None:
-        return Layout((letters, scale), (letters, scale), contiguous=every, whole=frozenset({1}))
+        return Layout((letters, scale), (letters, scale), contiguous=contiguous, whole=frozenset({1}))
     return Layout(
         (letters,),
         (letters, scale),
-        contiguous=every,
+        contiguous=contiguous,
         parted=every - {*scale},
         instead="give each microbatch a scale of its own: `fp8=tensor micro_batch=N`, of N examples",
         whole=frozenset({1}),
@@ -92,7 +103,7 @@ def _(
 
 
 @QuantizeFloat8.parted
-def _(w: Parts, x: Arg, *, to: DType, block: tuple[int, ...]) -> list[Arg]:
+def _(w: Parts, x: Arg, *, to: DType, block: tuple[int, ...], owners: int) -> list[Arg]:
     """Scales that all parts have in common: of the greatest magnitude that each device finds, the greatest."""
     greatest = _greatest_of_parts(w, x, block)
     q, scale = w.several("QuantizeFloat8", 2, x, greatest, to=to, block=block)
@@ -100,7 +111,7 @@ def _(w: Parts, x: Arg, *, to: DType, block: tuple[int, ...]) -> list[Arg]:
 
 
 @QuantizeFloat8.pieces
-def _(p: Pieces, x: Piece, greatest: Piece | None = None, *, to: DType, block: tuple[int, ...]) -> Any:
+def _(p: Pieces, x: Piece, greatest: Piece | None = None, *, to: DType, block: tuple[int, ...], owners: int) -> Any:
     """With the greatest magnitudes of the whole: parts of what the whole is with its own."""
     if greatest is None:
         return NotImplemented
@@ -124,7 +135,9 @@ def _(g: Backward) -> Gradients:
 
 
 @QuantizeFloat8.torch(fresh=True)
-def _(write: Write, x: Expr, greatest: Expr | None = None, *, to: DType, block: tuple[int, ...]) -> Unpacked:
+def _(
+    write: Write, x: Expr, greatest: Expr | None = None, *, to: DType, block: tuple[int, ...], owners: int
+) -> Unpacked:
     given = f"{x}, {greatest}, {write.dtype(to)}, {LARGEST[to]}, {write.items(block) if block else '()'}"
     return write.unpacked(f"{write.kernel('quantize_float8')}({given})")
 

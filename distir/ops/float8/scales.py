@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Dim, DType, Shape, SymbolicDim, TensorType, dims
-from distir.ops.layout import Letters
+from distir.ops.layout import Exchange, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject
 
@@ -12,10 +14,20 @@ E4M3, E5M2, FLOAT32 = DTYPES["Float8E4M3FN"], DTYPES["Float8E5M2"], DTYPES["Floa
 LARGEST = {E4M3: 448.0, E5M2: 57344.0}
 """The 8-bit types that products take, with their largest numbers."""
 
-MEASURES = {"QuantizeFloat8": (1,), "DequantizeFloat8": (1,), "ScaleToFloat8": (1,), "ScaledMatMul": (2, 3, 4)}
+MEASURES = {
+    "QuantizeFloat8": (1,),
+    "DequantizeFloat8": (1,),
+    "ScaleToFloat8": (1,),
+    "ScaledMatMul": (2, 3, 4),
+    "ScaledRaggedMatMul": (3, 4, 5),
+    "ScaledRaggedMatMulGrad": (3, 4),
+}
 """By op: its operands that are scales or greatest magnitudes, which are Float32 in any precision."""
 
 ROWS, SQUARES = (1, 128), (128, 128)
+
+OWNER = "o"
+"""The letter of rows that devices with experts own."""
 
 
 def greatest_of(x: Array, block: tuple[int, ...]) -> Array:
@@ -78,9 +90,30 @@ def letters_of_scale(letters: Letters, shape: Shape | None, block: tuple[int, ..
     return tuple(kept), tuple(scale)
 
 
+def regrouped(letters: Letters, block: tuple[int, ...]) -> frozenset[str]:
+    """The letters of dimensions of which several places have a scale in common, and so lie side by side."""
+    sizes = zip(letters[len(letters) - len(block) :], block, strict=True)
+    return frozenset(letter for letter, size in sizes if size != 1 and letter is not None)
+
+
 def letters_of(x: TensorType) -> tuple[str, ...]:
     """A letter for each dimension."""
     return tuple(f"s{k}" for k in range(len(x.shape or ())))
+
+
+def by_owner(letters: Letters, owners: int) -> tuple[Letters, dict[str, Any]]:
+    """The letters of rows that so many devices own, and what else a layout says of them.
+
+    Rows that are split along another letter, as they are before they are sent to their owners, are sent first: they
+    travel in the element type that they have.
+    """
+    if owners == 1 or len(letters) < 2:
+        return letters, {}
+    rows = len(letters) - 2
+    groups = [letter for letter in letters[:rows] if letter is not None]
+    exchanged = Exchange(groups[0], OWNER, "owners", frozenset(range(3))) if groups else None
+    owned = (*letters[:rows], OWNER, letters[-1])
+    return owned, {"divided": {OWNER: ("owners",)}, "exchanged": exchanged}
 
 
 def check_type(name: str, dtype: DType | None, part: str) -> None:

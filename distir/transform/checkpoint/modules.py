@@ -17,7 +17,7 @@ from distir.transform.checkpoint.selective import attention_core
 from distir.transform.steps import StepError
 
 NORMS: Final = ("LayerNormalization", "RMSNormalization")
-RAGGED: Final = ("RaggedMatMul", "GroupedMatMul")
+RAGGED: Final = ("RaggedMatMul", "ScaledRaggedMatMul", "GroupedMatMul")
 DENSE: Final = ("MatMul", "Gemm", "ScaledMatMul")
 LAYOUTS: Final = ("Transpose", "Reshape", "Flatten")
 ACTIVATIONS: Final = ("Swish", "Gelu", "Sigmoid", "Relu")

@@ -170,7 +170,7 @@ def dropped_between_products(function: Function) -> frozenset[str]:
         if not isinstance(statement, (Apply, Call)):
             continue
         is_product = isinstance(statement, Apply) and (
-            statement.op == "ScaledMatMul" or kind_of(OPS[statement.op]) == "product"
+            statement.op in ("ScaledMatMul", "ScaledRaggedMatMul") or kind_of(OPS[statement.op]) == "product"
         )
         products += is_product
         stays = (is_product and products % 2 == 1) or (isinstance(statement, Apply) and statement.op == "Attention")

@@ -36,7 +36,7 @@ def makes_a_weight_gradient(statement: Statement) -> bool:
         return bool(statement.attrs.get("transA")) and len(statement.args) == 2
     if statement.op == "ScaledMatMul":  # Transformer Engine's products in 8-bit floats accumulate, too
         return bool(statement.attrs.get("transA"))
-    return statement.op == "RaggedMatMulGrad"
+    return statement.op in ("RaggedMatMulGrad", "ScaledRaggedMatMulGrad")
 
 
 def accumulation_of(

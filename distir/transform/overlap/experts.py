@@ -21,7 +21,9 @@ from distir.transform.overlap.turns import taking_turns
 STREAM = "experts"
 
 EXCHANGES = frozenset({"MPIAlltoall", GROUPED["MPIAlltoall"].name})
-PRODUCTS = frozenset({"RaggedMatMul", "RaggedMatMulGrad", "GroupedMatMul"})
+PRODUCTS = frozenset(
+    {"RaggedMatMul", "RaggedMatMulGrad", "ScaledRaggedMatMul", "ScaledRaggedMatMulGrad", "GroupedMatMul"}
+)
 
 
 @kind

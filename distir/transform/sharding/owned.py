@@ -33,8 +33,12 @@ from distir.ir import (
 from distir.ops import Value, type_of
 from distir.transform.sharding.sizes import divisors
 
-RAGGED = frozenset({"RaggedMatMul", "RaggedMatMulGrad", "RaggedExpand", "RaggedSum"})
+RAGGED_PRODUCTS = ("RaggedMatMul", "RaggedMatMulGrad", "ScaledRaggedMatMul", "ScaledRaggedMatMulGrad")
+RAGGED = frozenset({*RAGGED_PRODUCTS, "RaggedExpand", "RaggedSum"})
 """The ops that access rows by expert."""
+
+QUANTISING = ("QuantizeFloat8", "ScaleToFloat8")
+"""The ops that make their operands, in products in 8-bit floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,13 @@ def _instances(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]
     return found
 
 
+def _quantised_rows(function: Function) -> set[str]:
+    """The quantised rows that experts' products take."""
+    products = [s for s in function.body if isinstance(s, Apply) and s.op in RAGGED_PRODUCTS]
+    found = {s.args[0] for s in products} | {s.args[1] for s in products if s.op.endswith("Grad")}
+    return {name for name in found if isinstance(name, str)}
+
+
 @dataclass
 class _Run:
     owners: Owners
@@ -116,6 +127,10 @@ class _Run:
         """The function with separate rows for each owner."""
         function = instance.function
         body = [self._statement(function, i, s, instance.state) for i, s in enumerate(function.body)]
+        rows = _quantised_rows(function)
+        for i, s in enumerate(body):
+            if isinstance(s, Apply) and s.op in QUANTISING and not rows.isdisjoint(s.results):
+                body[i] = replace(s, attrs=Attributes({**s.attrs, "owners": self.owners.count}), claims=())
         return replace(function, body=tuple(body)) if body != [*function.body] else function
 
     def _statement(self, function: Function, index: int, statement: Statement, rho: State) -> Statement:
@@ -149,7 +164,7 @@ class _Run:
             counted = third != DISCARD
             if statement.op == "RaggedExpand" and isinstance(third, Literal) and isinstance(third.value, int):
                 args = (*args[:2], Literal(self.rooms.get(third.value, third.value)))
-            elif statement.op.startswith("RaggedMatMul") and counted and not self.owners.skew:
+            elif statement.op in RAGGED_PRODUCTS and counted and not self.owners.skew:
                 attrs["load"] = load / self.owners.count
             attrs["owners"] = self.owners.count
             return replace(statement, args=args, attrs=Attributes(attrs), claims=())
