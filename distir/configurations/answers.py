@@ -14,7 +14,7 @@ from distir.cost import Hardware, load
 from distir.ir import DTYPES, Module, TensorType
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
-from distir.validate.frameworks import FRAMEWORKS
+from distir.validate.frameworks import ASYNC_TP, FRAMEWORKS
 from distir.validate.machines import GPUS
 from distir.validate.memory import memory_of, parts_by_device
 from distir.validate.predictions import REFUSALS, reason, simulation_of
@@ -93,6 +93,7 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         precision=job.precision,
         recompute=job.recompute,
         compile=job.compile or None if framework != "torchtitan" else job.compile,
+        async_tp=job.async_tp,
         loss_parallel=job.tp > 1 and not job.gathers_logits,
         framework=framework,
     )
@@ -110,17 +111,15 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
     except REFUSALS as error:
         raise ConfigurationError(reason(error)) from None
     if not job.overlap and FRAMEWORKS[framework].overlap and framework != "torchtitan":
-        kept = tuple(kind for kind in found.step.overlap if kind == "transfers")
+        kept = tuple(kind for kind in found.step.overlap if kind in ("transfers", ASYNC_TP))
         found = replace(found, step=replace(found.step, overlap=kept))
-    elif job.overlap and not found.step.overlap:
+    elif job.overlap and not set(found.step.overlap) - {ASYNC_TP}:
         kinds = ("weights", "gradients") if job.zero else ("gradients",)
-        found = replace(found, step=replace(found.step, overlap=kinds))
+        found = replace(found, step=replace(found.step, overlap=(*kinds, *found.step.overlap)))
     if job.gradients == "bf16":
         training = tuple(word for word in found.step.training if not word.startswith("gradients="))
         memory = replace(found.memory, gradients=min(found.memory.gradients, 2))
         found = replace(found, step=replace(found.step, training=(*training, "gradients=bf16")), memory=memory)
-    if job.async_tp:
-        found = replace(found, step=replace(found.step, overlap=(*found.step.overlap, ASYNC_TP)))
     return found
 
 

@@ -29,6 +29,10 @@ cuDNN, which the profiles are of.
 """
 
 
+ASYNC_TP: Final = "products"
+"""The kind of the step `overlap` for the collectives of tensor parallelism; whole, where a product hides them."""
+
+
 Loss = Literal["fused", "apart", "gathered"]
 """`fused`: one kernel with what surrounds it, as a compiler makes it. `apart`: it reads a Float32 copy of the logits,
 and writes their gradient in its place. `gathered`: as `torch.nn.functional.cross_entropy` without a compiler, on the
@@ -99,8 +103,6 @@ class Framework:
     attention: Attention = "flash"
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
-    gradients_beside_fp8: Literal["auto", "fp32", "bf16"] | None = None
-    """The same in runs in 8-bit floats, where that is different."""
     recompute: str = "none"
     """`none`, `selective`, `full`, or `modules:` and names of parts of layers, as `modules:layernorm,mlp`."""
     recomputes_logits: bool = False
@@ -215,9 +217,11 @@ NEMO = framework(
             "issue: that of an eager op in the profiles; in large models the device hides it",
             "NVIDIA-NeMo/NeMo, recipes of nemo.collections.llm: distributed optimizer, sequence parallelism with tp, "
             "overlap of gradient reduction and parameter gathers, micro_batch_size=1 at long sequences",
-            "NVIDIA/NeMo, scripts/performance/helpers.py: in 8-bit floats `grad_reduce_in_fp32 = False`, so that "
-            "buffers of gradients are bf16; `cross_entropy_fusion_impl` is Transformer Engine's, one kernel on 16-bit "
-            "logits",
+            "NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs/llama, `set_llama3_common_configs`: "
+            "`grad_reduce_in_fp32 = False` in all precisions, so that buffers of gradients are bf16, as with "
+            "`grad_sync_dtype: bf16` in NVIDIA/dgxc-benchmarking, nemo_megatron/gpt3_175b_hydra.yaml",
+            "NVIDIA/NeMo, scripts/performance/helpers.py: `cross_entropy_fusion_impl` is Transformer Engine's, one "
+            "kernel on 16-bit logits",
             "NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs: `moe_router_force_load_balancing`, all experts "
             "get as many tokens; `moe_flex_dispatcher_backend` is DeepEP or HybridEP in most recipes",
             "NVIDIA/TransformerEngine, pytorch/module/grouped_linear.py: a product of cuBLAS for each expert, whose "
@@ -225,17 +229,22 @@ NEMO = framework(
             "the host waits for the tokens of each expert",
             "issue of an expert: in 16 bits that of an op; in 8 bits 46 us, as an op takes in `megatron`, chosen over "
             "20 us by two runs of Qwen3 30B on B200 with microbatches of one sequence (megatron_bridge:25.11, 26.02)",
+            "NVIDIA/NeMo-Framework-Launcher, conf/training (gpt3/175b, llama3_1_70b, llama3_1_405b, nemotron_15b, "
+            "nemotron_340b): `ub_tp_comm_overlap: True`; so NeMo's and Megatron-Bridge's performance recipes. Of its "
+            "user buffers, what is in bulk (gradients of QKV and of the first product) is expressed; what is cut with "
+            "its product (`ring_exchange`, `pipeline`) waits here",
         ),
         issue=20e-6,
         issue_of_communication=None,
         waits_for_sends=False,
         sharding="zero1",
-        overlap=("gradients", "weights", "transfers"),
+        overlap=("gradients", "weights", "transfers", ASYNC_TP),
         sequence_parallel=True,
         dropout=0.0,
         micro_batch=1,
         loss="fused",
-        gradients_beside_fp8="bf16",
+        gradients="bf16",
+        memory=replace(MEGATRONS_MEMORY, gradients=2),
         skew=1.0,
         waits_for_counts=True,
         issue_of_expert=(20e-6, 46e-6),

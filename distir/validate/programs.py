@@ -23,11 +23,13 @@ from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.operands import with_operands
 from distir.transform.overlap import overlapped
+from distir.transform.overlap.products import in_bulk
 from distir.transform.pipeline import SCHEDULES, Steady, steady
 from distir.transform.sharding.experts import DISPATCHERS
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
 from distir.validate.frameworks import (
+    ASYNC_TP,
     ATTENTION_RATES,
     FRAMEWORKS,
     HOPPERS_RATES,
@@ -86,20 +88,24 @@ LOSS_ALONE: Final = (f"around={LOSS}",)
 def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
-    if run.precision in EIGHT_BITS and found.gradients_beside_fp8 is not None:
-        narrow = min(found.memory.gradients, 2) if found.gradients_beside_fp8 == "bf16" else found.memory.gradients
-        memory = replace(found.memory, gradients=narrow)
-        found = replace(found, gradients=found.gradients_beside_fp8, memory=memory)
     return replace(
         found,
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
         sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
+        overlap=_overlap(run, found),
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
         loss="apart" if run.loss_parallel and found.loss == "gathered" else found.loss,
         kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
     )
+
+
+def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
+    """What is communicated beside computation: kinds of the step `overlap`."""
+    kinds = tuple(kind for kind in found.overlap if kind != ASYNC_TP)
+    wanted = ASYNC_TP in found.overlap if run.async_tp is None else run.async_tp
+    return (*kinds, ASYNC_TP) if wanted and run.tp > 1 else kinds
 
 
 def _sharding(run: MeasuredRun, found: Framework) -> str:
@@ -329,8 +335,11 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
         module = application.unchecked(module)
         whole = whole or entry_of(module)
     assert whole is not None
-    if of.overlap:
-        module = overlapped(module, of.overlap).module
+    kinds = [kind for kind in of.overlap if kind != ASYNC_TP]
+    if kinds:
+        module = overlapped(module, kinds).module
+    if ASYNC_TP in of.overlap:
+        module = in_bulk(module)
     return module, whole
 
 

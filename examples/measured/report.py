@@ -110,6 +110,26 @@ CAUSES = """## What does not fit, and why
 - **torchtitan's 8-bit floats** have the scales of each step, and here those of steps before.
 - **Small MPT models at long sequences** (350M to 1B, 8,192 tokens and more) are predicted 10 to 20 % too slow: there
   FlashAttention 1 runs at more than the half of the second version's rate.
+- **NeMo of 24.03 and 24.07** (nemo_dense) is predicted too fast, by 7 to 22 %, and later releases are not: Llama 3 8B
+  with one layout on 8 H100 takes 10.9 s with 24.07 (nemo_dense:11), 9.7 s and 9.3 s later (dgxc:48 and 264). No column
+  says the release.
+- **GB300** trains Llama 3 8B a fifth faster than GB200 does, with the same layout (bridge_dense:13 and 17, 14 and 18),
+  and multiplies here as that does, so that its runs are predicted too slow by about as much.
+- **Llama 3 70B and Llama 3.1 405B with FSDP on GB200 and GB300** (bridge_dense:3, 5, 15, 19, 30, 31, 40, 41) are
+  predicted not to fit: the recipes of Megatron-Bridge keep activations of 10 to 92 layers in the host's memory
+  (`cpu_offloading_num_layers`), which no column says and DistIR does not express.
+- **Llama 3 70B on GB300 in MXFP8** is predicted to need 254 GB and more of 279, and not to fit (bridge_dense:28). One
+  layout without virtual stages (38) would idle for 27 % of a step, and takes less time than with five: the table seems
+  to leave them out.
+- **Llama 2 13B of torchtitan without recomputation** (titan_dense:13) is predicted to need 97 GB of tensors on 80 GB,
+  and ran: with a fused norm, which no column says, it would be 70 GB. What the allocator holds beyond them is given
+  back before a run ends out of memory, which is not modelled.
+- **Tensor parallelism of NeMo.** Of its user buffers those in bulk are in the programs; those that cut a collective
+  with its product are not: these collectives are waited for, and products beside others have all multiprocessors.
+- **The embedding's gradient with sequence parallelism**: each shard sums that of the whole table for its part of the
+  sequence, and its optimizer state is not sharded over replicas. Megatron gathers what the layers give, and sums the
+  rows of the shard. The difference is up to 9 GB for Nemotron 15B on 16 GPUs, whose runs in 8 bits are predicted not to
+  fit by 0.2 GB (dgxc_dense:73).
 - **torchtitan** reserves more than tensors take, by 20.5 % in the mean of rows 1 to 7, which its definition states. Its
   GPUs have 500 W; by how much that slows products is estimated.
 
@@ -122,10 +142,11 @@ CAUSES = """## What does not fit, and why
 - What no column says of a model is that of the published one of its sizes: ranks of latent attention, the norm of
   heads, the router. Latent attention of other models has the ranks that are Megatron Core's defaults.
 - B300 and GB300 multiply and attend as B200 and GB200 do: no measured ops are at hand. MXFP8 has scales of 4 bytes
-  here, so that weights in 8 bits take 9 % more memory than with scales of one. No run of these kinds is in the files.
+  here, so that weights in 8 bits take 9 % more memory than with scales of one.
 - Of a rack of 72 GPUs as many run as divide the GPUs of the run, such as 64.
 - What sources state of frameworks is as the files cite it. Opened were those of Aleph Alpha's scaling, llm-foundry,
-  NeMo's performance scripts, Megatron-Bridge's of Qwen3, and NVIDIA's dgxc-benchmarking; not all others.
+  NeMo's performance scripts, NeMo-Framework-Launcher's configurations, Megatron-Bridge's of Qwen3 and Llama, and
+  NVIDIA's dgxc-benchmarking; not all others.
 """
 
 

@@ -13,6 +13,7 @@ from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.simulate import simulate
 from distir.transform import StepError, listening, transform, verify
+from distir.transform.overlap.products import in_bulk
 
 SLOW_LINKS = str(Path(__file__).parent / "slow_links.toml")
 """Where chunks cost nothing, and links are as slow as products."""
@@ -153,3 +154,23 @@ def test_what_does_not_fit_is_said():
     open_batch = transform(distir.models.mlp(2, 32), "grad", "optimizer=sgd", "tp=2")
     with pytest.raises(ProgramError, match="has no size"):
         overlapped(open_batch)
+
+
+@pytest.mark.parametrize(("name", "steps"), CASES)
+def test_in_bulk_the_collectives_of_layers_travel_whole_and_the_result_is_the_same(name, steps):
+    before = split(name, *steps)
+    after = in_bulk(before)
+    assert verify(trained(name), after).equal
+    entry = next(f.name for f in after if f.name == before.entry().name)
+    inner = [f.name for f in after if any(isinstance(s, Apply) and s.stream == "tensor" for s in f.body)]
+    assert entry not in inner
+    assert sorted(s.op for f in before for s in f.body if isinstance(s, Apply)) == sorted(
+        s.op for f in after for s in f.body if isinstance(s, Apply)
+    )
+
+
+def test_in_bulk_what_a_product_does_not_need_travels_beside_it():
+    before = split("llama3-8b", "tp=2", "sequence=true")
+    after = in_bulk(before)
+    assert travelling(after)
+    assert simulate(after, SLOW_LINKS).latency_s < simulate(before, SLOW_LINKS).latency_s

@@ -363,6 +363,32 @@ def applied(module, op):
     return sum(s.op.startswith(op) for f in module for s in f.body if isinstance(s, Apply))
 
 
+@pytest.mark.parametrize(("framework", "stated", "overlaps"), [("nemo", None, True), ("nemo", False, False)])
+def test_tensor_parallelism_overlaps_where_the_framework_or_the_run_says_so(framework, stated, overlaps):
+    given = {"framework": framework, "async_tp": stated}
+    assert ("products" in plan_of(run(**given)).step.overlap) == overlaps
+    assert "products" not in plan_of(run(**given, dp=4, tp=1)).step.overlap
+
+
+def test_a_run_that_says_that_tensor_parallelism_overlaps_takes_less_time():
+    sizes = {
+        "framework": "torchtitan",
+        "sequence_parallel": True,
+        "hidden": 4096,
+        "ffn": 16384,
+        "seq": 4096,
+        "heads": 32,
+    }
+    overlapped, waiting = (predict(run(async_tp=stated, **sizes)).step_time_s for stated in (True, False))
+    assert overlapped < waiting
+
+
+def test_gradients_of_nemo_are_16_bits_in_all_precisions():
+    for precision in ("bf16", "fp8"):
+        found = framework_of(run(framework="nemo", precision=precision))
+        assert (found.gradients, found.memory.gradients) == ("bf16", 2)
+
+
 def test_recomputing_every_layer_is_of_the_output_layer_where_the_framework_takes_it_for_one():
     full, none = (plan_of(run(framework="aleph", recompute=how)).step.logits_again for how in ("full", "none"))
     assert full

@@ -59,14 +59,33 @@ def products(module: Module, machine: Machine, *, chunks: int = 0) -> Overlapped
     return Overlapped(found.module, done, tuple(found.left))
 
 
+def in_bulk(module: Module) -> Module:
+    """The program with the collectives of its layers' tensor parallelism on the stream, none cut, on any machine.
+
+    As Transformer Engine does in bulk: what a product of a backward pass does not need travels beside it. What the
+    next product needs is waited for. The entry function keeps its order: it has the collectives of one microbatch, and
+    the statements of all.
+    """
+    entry = entry_of(module)
+    found, states = _Overlapping(module, entry), checked(module).states
+    functions: list[Function] = []
+    for function in module:
+        places = {*found.sites(function)} if function is not entry else set[int]()
+        if places:
+            body = tuple(_streamed(s) if i in places else s for i, s in enumerate(function.body))
+            function = issued_early(states[function.name], replace(function, body=body), STREAM)
+        functions.append(function)
+    return Module(functions)
+
+
 @dataclass
 class _Overlapping:
     """A program in progress: the number of collectives `moved` onto the stream, and of those `cut` into chunks."""
 
     module: Module
     entry: Function
-    hardware: Hardware
-    chunks: int
+    hardware: Hardware | None = None
+    chunks: int = 1
     moved: int = 0
     cut: int = 0
     left: list[str] = field(default_factory=list[str])
@@ -167,6 +186,7 @@ class _Overlapping:
 
     def seconds(self, function: Function, instances: Sequence[tuple[Value, ...]]) -> float:
         """The total time of one call of each kind of a function."""
+        assert self.hardware is not None
         module = _with(self.module, function)
         domain = check(module, late=True).domain
         ran: Sequence[Instance] = [domain.instance(function.name, args) for args in instances]
