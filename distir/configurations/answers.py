@@ -18,7 +18,7 @@ from distir.validate.frameworks import ASYNC_TP, FRAMEWORKS
 from distir.validate.machines import GPUS
 from distir.validate.memory import memory_of, parts_by_device
 from distir.validate.predictions import REFUSALS, reason, simulation_of
-from distir.validate.programs import ASYNC_TP, RunProgram, plan_of
+from distir.validate.programs import RunProgram, plan_of
 from distir.validate.runs import MeasuredRun
 
 

@@ -60,9 +60,6 @@ MOST_LAYERS: Final = 4096
 MOST_MICROBATCHES: Final = 1 << 14
 """What is simulated in minutes; rows with more have another figure in the column, such as tokens for sequences."""
 
-ASYNC_TP: Final = "products"
-"""The kind of overlap that a run with `async_tp` has besides."""
-
 USUAL_NODE: Final = 8
 """The GPUs of a node where a run does not state them."""
 
@@ -591,8 +588,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
-    overlap = (*chosen.overlap, ASYNC_TP) if run.async_tp and run.tp > 1 else chosen.overlap
-    words = tuple(training), tuple(steps), overlap, kernels
+    words = tuple(training), tuple(steps), chosen.overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
     step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0

@@ -1,4 +1,4 @@
-"""How the laboratory trains: a fork of Megatron-LM, for the column `framework` of runs that `distir validate` predicts."""
+"""A framework of the laboratory, a fork of Megatron-LM: for the column `framework` of what `distir validate` reads."""
 
 from dataclasses import replace
 
