@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from thorough import most_examples
 from distir.cost import Cost
 from distir.ops import Work
 from distir.ops.resources import Communication
-from distir.simulate.algebra import usage
+from distir.simulate.algebra import clocks, usage
 from distir.simulate.algebra.clocks import compose, lane, power, ready, rename, renamed_clock, retreat, run, totals
 from distir.simulate.effects import Effect, to_seconds, to_ticks
 
@@ -44,8 +45,19 @@ def clocks_of(flat, draw):
     return {device: to_ticks(draw(st.floats(0, 1e4, allow_subnormal=False))) for device in devices}
 
 
+def few(number, strategy):
+    """Drawn with rows kept for blocks of so many clocks; others are run step by step where that takes no longer."""
+
+    @st.composite
+    def drawn(draw):
+        with patch.object(clocks, "FEW", number):
+            return draw(strategy)
+
+    return drawn()
+
+
 @settings(max_examples=most_examples(300), deadline=None)
-@given(bodies(), st.data())
+@given(st.one_of(bodies(), few(0, bodies())), st.data())
 def test_a_summary_moves_clocks_as_the_ops_do(body, data):
     summary, flat = body
     begun = clocks_of(flat, data.draw)
@@ -73,6 +85,18 @@ def test_a_summary_holds_the_longest_chain_between_any_two_devices(flat):
             delays.update((device, delay + ticks) for source, delay in summary.rows[row] if source == start)
         delays.update((device, ticks) for device, ticks in summary.shifts if device == start)
         assert delays == {device: end - far for device, end in chains.items() if end >= far}
+
+
+def test_a_block_whose_rows_would_be_longer_than_its_steps_is_run_step_by_step():
+    """Each of many values waits for all before it."""
+    count = 2 * clocks.FEW
+    summary = compose([effect((0, 1 + value), 1.0 + value) for value in range(count)])
+    assert summary.rows == ()
+    assert summary.steps is not None
+    called = compose([rename(summary, {device: 3 * device for device in summary.devices})] * 2)
+    moved = dict.fromkeys(called.devices, 0)
+    run([called], moved)
+    assert moved[0] == 2 * sum(to_ticks(1.0 + value) for value in range(count))
 
 
 def test_devices_that_an_op_joins_share_one_row():

@@ -3,7 +3,9 @@
 import json
 import random
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from event_queue import starts_of
@@ -26,6 +28,7 @@ from distir.analysis import check
 from distir.cost.host import Host
 from distir.ir import Module
 from distir.simulate import intervals, simulate
+from distir.simulate.algebra import clocks
 from distir.simulate.algebra.clocks import run_op
 from distir.simulate.effects import to_seconds
 from distir.simulate.page.answers import timeline_of
@@ -67,10 +70,16 @@ def machines(draw, interference=True):
     return with_hosts(MACHINE, *hosts, interference=share, begin=begin)
 
 
+@pytest.mark.parametrize("rows", [True, False], ids=["by rows", "step by step"])
 @law
 @given(modules(), machines())
-def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module, hardware):
+def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(rows, module, hardware):
     """As the oracle says, which goes through its ops in order, and as a heap of events, which goes through time."""
+    with nullcontext() if rows else patch.object(clocks, "FEW", 0):
+        _runs_as_the_oracle_says(module, hardware)
+
+
+def _runs_as_the_oracle_says(module, hardware):
     flat = module if any(function.kernel for function in module) else inlined(module)
     expected = oracle(module, hardware)
     assert starts_of(expected.events) == (expected.starts, max(expected.clocks.values(), default=0))

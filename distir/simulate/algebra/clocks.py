@@ -118,9 +118,43 @@ class Summary:
     """How many there are."""
     inline: tuple[ClockEvent, ...] | None
     """The block's events, where running them takes no longer than the rows do."""
+    steps: Steps | None = None
+    """In place of rows, where running the block's steps takes no longer: then `ends` says which clocks move."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Steps of a block, to be run on clocks of their own."""
+
+    steps: Sequence[Step]
+    names: Mapping[Clock, Clock]
+    """By clock of the steps: the one that it is of the summary."""
+    inner: Collection[Clock]
+    """Clocks that nobody else knows."""
+
+    def run(self, clocks: Clocks) -> None:
+        """Move the clocks of a caller on."""
+        own = {here: clocks[there] for here, there in self.names.items()}
+        own.update(dict.fromkeys(self.inner, min(own.values())))  # what is there already delays nothing
+        run(self.steps, own)
+        clocks.update([(there, own[here]) for here, there in self.names.items()])
+
+    def retreat(self, latest: Clocks) -> None:
+        """The same backwards: from when they must be done to when they must begin."""
+        own = {here: latest[there] for here, there in self.names.items()}
+        own.update(dict.fromkeys(self.inner, max(own.values())))
+        retreat(reversed(self.steps), own)
+        latest.update([(there, own[here]) for here, there in self.names.items()])
+
+    def named(self, names: Mapping[Clock, Clock]) -> Steps:
+        """The same on other clocks of a caller; those that `names` lacks stay."""
+        return Steps(self.steps, {here: names.get(there, there) for here, there in self.names.items()}, self.inner)
 
 
 Step = ClockEvent | Summary
+
+FEW = 128
+"""Up to how many clocks rows are always kept: a block is called often, and its rows are read more quickly each time."""
 
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
@@ -140,10 +174,26 @@ def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
             events += 1
     if len(devices) == 1:
         return Summary(devices, busy[devices[0]], (), (), (), busy, communication, last, events, None)
-    rows, ends, shifts = _rows(steps, devices, inner)
+    found = _rows(steps, devices, inner)
     if inner:
         devices = tuple([device for device in devices if device not in inner])
         last = {device: number for device, number in last.items() if device not in inner}
+    if found is None:
+        whole = Steps(steps, dict(zip(devices, devices, strict=True)), inner)
+        return Summary(
+            devices,
+            0,
+            (),
+            tuple([(device, 0, 0) for device in last]),
+            (),
+            busy,
+            communication,
+            last,
+            events,
+            None,
+            whole,
+        )
+    rows, ends, shifts = found
     inline = _inline(steps, len(devices) + sum(map(len, rows)))
     return Summary(devices, 0, rows, ends, shifts, busy, communication, last, events, inline)
 
@@ -180,6 +230,7 @@ def rebind(summary: Summary, values: Mapping[Clock, Clock]) -> Summary:
         {there(clock, clock): number for clock, number in summary.last.items()},
         summary.events,
         None,
+        summary.steps and summary.steps.named(values),
     )
 
 
@@ -226,6 +277,7 @@ def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
         by_device(summary.last),
         summary.events,
         None if summary.inline is None else tuple(map(event, summary.inline)),
+        summary.steps and summary.steps.named(names),
     )
 
 
@@ -308,6 +360,9 @@ def advance(summary: Summary, clocks: Clocks) -> None:
     if summary.inline is not None:
         run(summary.inline, clocks)
         return
+    if summary.steps is not None:
+        summary.steps.run(clocks)
+        return
     rows = summary.rows
     if len(rows) == 1:
         moment = max([clocks[device] + ticks for device, ticks in rows[0]])
@@ -333,6 +388,8 @@ def retreat(steps: Iterable[Step], latest: Clocks) -> None:
                 latest[device] = start
         elif step.inline is not None:
             retreat(reversed(step.inline), latest)
+        elif step.steps is not None:
+            step.steps.retreat(latest)
         else:
             _retreat(step, latest)
 
@@ -379,33 +436,23 @@ def _inline(steps: Sequence[Step], cost: int) -> tuple[ClockEvent, ...] | None:
 
 
 def _rows(
-    steps: Iterable[Step], devices: Sequence[Clock], inner: Collection[Clock]
-) -> tuple[tuple[Row, ...], tuple[tuple[Clock, int, int], ...], tuple[tuple[Clock, int], ...]]:
-    """Run a body on clocks that are not known, each a row and an offset; gives the rows, ends and shifts of devices."""
+    steps: Sequence[Step], devices: Sequence[Clock], inner: Collection[Clock]
+) -> tuple[tuple[Row, ...], tuple[tuple[Clock, int, int], ...], tuple[tuple[Clock, int], ...]] | None:
+    """Run a body on clocks that are not known, each a row and an offset; gives the rows, ends and shifts of devices.
+
+    None where running the steps takes no longer than all rows do. That may be where many values cross the edge of a
+    call, each with a clock: rows are as long as there are values.
+    """
     own: dict[Clock, Delays] = {device: {device: 0} for device in devices}
     own.update([(clock, {}) for clock in inner])
     clocks: dict[Clock, tuple[Delays, int]] = {device: (row, 0) for device, row in own.items()}
-    for step in steps:
-        group = step.devices
-        if len(group) == 1:
-            row, offset = clocks[group[0]]
-            clocks[group[0]] = (row, offset + step.ticks)
-        elif isinstance(step, Summary):
-            moments = [_join([(*clocks[device], ticks) for device, ticks in row]) for row in step.rows]
-            for device, number, ticks in step.ends:
-                row, offset = moments[number]
-                clocks[device] = (row, offset + ticks)
-            for device, ticks in step.shifts:
-                row, offset = clocks[device]
-                clocks[device] = (row, offset + ticks)
-        else:
-            row, offset = _join([(*clocks[device], step.ticks) for device in group])
-            for device in group:
-                clocks[device] = (row, offset)
-    numbers: dict[int, int] = {}
-    rows: list[Row] = []
+    _follow(steps, clocks)
     for device in inner:
         clocks.pop(device, None)
+    if len(devices) > FEW and sum(map(len, {id(row): row for row, _ in clocks.values()}.values())) > _cost(steps):
+        return None
+    numbers: dict[int, int] = {}
+    rows: list[Row] = []
     ends: list[tuple[Clock, int, int]] = []
     shifts: list[tuple[Clock, int]] = []
     for device, (row, offset) in clocks.items():
@@ -417,6 +464,46 @@ def _rows(
             rows.append(tuple(row.items()))
         ends.append((device, numbers[id(row)], offset))
     return tuple(rows), tuple(ends), tuple(shifts)
+
+
+def _follow(steps: Iterable[Step], clocks: dict[Clock, tuple[Delays, int]]) -> None:
+    """Move on clocks that are not known."""
+    for step in steps:
+        group = step.devices
+        if len(group) == 1:
+            row, offset = clocks[group[0]]
+            clocks[group[0]] = (row, offset + step.ticks)
+        elif not isinstance(step, Summary):
+            row, offset = _join([(*clocks[device], step.ticks) for device in group])
+            for device in group:
+                clocks[device] = (row, offset)
+        elif step.steps is not None:
+            inside = {here: clocks[there] for here, there in step.steps.names.items()}
+            inside.update([(clock, ({}, 0)) for clock in step.steps.inner])
+            _follow(step.steps.steps, inside)
+            clocks.update([(there, inside[here]) for here, there in step.steps.names.items()])
+        else:
+            moments = [_join([(*clocks[device], ticks) for device, ticks in row]) for row in step.rows]
+            for device, number, ticks in step.ends:
+                row, offset = moments[number]
+                clocks[device] = (row, offset + ticks)
+            for device, ticks in step.shifts:
+                row, offset = clocks[device]
+                clocks[device] = (row, offset + ticks)
+
+
+def _cost(steps: Sequence[Step]) -> int:
+    """Of how many clocks running steps reads or sets."""
+    counts = Counter(map(id, steps))
+    return sum(counts[id(step)] * _cost_of(step) for step in _distinct(steps))
+
+
+def _cost_of(step: Step) -> int:
+    if not isinstance(step, Summary):
+        return len(step.devices)
+    if step.steps is not None:
+        return 2 * len(step.steps.names) + _cost(step.steps.steps)
+    return sum(map(len, step.rows)) + len(step.ends) + len(step.shifts)
 
 
 def _join(clocks: Sequence[tuple[Delays, int, int]]) -> tuple[Delays, int]:
