@@ -198,7 +198,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=Path,
         metavar="DIR",
         help="instead: all of products.csv, experts.csv, attention.csv and "
-        "collectives.csv in a folder, as `distir calibrate` leaves them, for each value of their column `dtype`",
+        "collectives.csv in a folder, as `distir calibrate --shapes` leaves some of them, for each value of `dtype`",
     )
     parser.add_argument("--like", required=True, metavar="PROFILE", help="peak rates and bandwidth; the fit's start")
     parser.add_argument("--dtype", default="BFloat16", choices=sorted(DTYPES))

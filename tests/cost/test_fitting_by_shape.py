@@ -235,7 +235,7 @@ def test_a_small_table_is_fitted(fit, capsys, monkeypatch):
 
 
 def test_all_tables_of_a_folder_are_fitted(fit, tmp_path, capsys):
-    """As `distir calibrate --tables` leaves them: a figure for each element type of each table."""
+    """As `distir calibrate --shapes` leaves some of them: a figure for each element type of each table."""
     kind = load("dgx-h100").kinds[0]
     table, _ = products(fit, replace(kind.products["BFloat16"], correction=None, filling=None), 120)
     rows = [
