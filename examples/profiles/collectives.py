@@ -22,9 +22,9 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
-from fitting.tables import HELD_OUT, read_rows
+from fitting.tables import HELD_OUT, loaded, read_rows
 
-from distir.cost import ALGORITHMS, Hardware, Level, Link, load
+from distir.cost import ALGORITHMS, Hardware, Level, Link
 from distir.cost.correction import Correction
 from distir.ops.resources import Communication, Pattern, Work
 
@@ -274,7 +274,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--where", nargs="*", default=[], metavar="COLUMN=VALUE")
     parser.add_argument("--column", nargs="*", default=[], metavar="NAME=COLUMN")
     given = parser.parse_args(words)
-    machine = load(given.like, None if given.nodes == 1 else given.nodes)
+    machine = loaded(given.like, None if given.nodes == 1 else given.nodes)
     level = given.level or machine.levels[-1].name
     if level not in [found.name for found in machine.levels]:
         raise SystemExit(

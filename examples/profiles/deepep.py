@@ -23,9 +23,9 @@ from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
-from collectives import HELD_OUT, STEPS, read_rows
+from collectives import HELD_OUT, STEPS, loaded, read_rows
 
-from distir.cost import Hardware, Link, load
+from distir.cost import Hardware, Link
 from distir.ops.resources import Communication, Routed, Work
 
 BYTES = {"dispatch": 1 + 4 / 128, "combine": 2}
@@ -150,7 +150,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--where", nargs="*", default=[], metavar="COLUMN=VALUE")
     given = parser.parse_args(words)
     rows = exchanges(read_rows(given.table, dict(word.split("=", 1) for word in given.where)), given.groups)
-    machines = {nodes: load(given.like, nodes) for nodes in {row.nodes for row in rows}}
+    machines = {nodes: loaded(given.like, nodes) for nodes in {row.nodes for row in rows}}
     fitted = [row for row in rows if not row.held_out and row.nodes <= given.most]
     unseen = [row for row in rows if row.held_out]
     if not fitted or not unseen:

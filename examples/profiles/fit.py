@@ -26,9 +26,9 @@ from fitting.attention import Attentions, fit_attention
 from fitting.experts import Experts, fit_experts
 from fitting.output import attention_toml, product_toml
 from fitting.products import Products, default_figures, fit_correction, fit_products, measured_as, spread, worth
-from fitting.tables import Array, column, held_out, quantiles, read_rows, seconds_of
+from fitting.tables import Array, column, held_out, loaded, quantiles, read_rows, seconds_of
 
-from distir.cost import DeviceKind, load
+from distir.cost import DeviceKind
 from distir.cost.contractions import ProductFigures
 from distir.ir import DTYPES
 
@@ -66,7 +66,7 @@ def _fitted(asked: argparse.Namespace) -> None:
     rows = [row for row in read_rows(asked.table, where) if all(row.get(name) != value for name, value in left_out)]
     if len(rows) < 50:
         raise SystemExit(f"`{asked.table}` has {len(rows)} rows{' where ' + ', '.join(asked.where) if where else ''}")
-    kind = load(asked.like).kinds[0]
+    kind = loaded(asked.like).kinds[0]
     peak = kind.rates[DTYPES[asked.dtype]].peak
     FITS[asked.op](asked, rows, kind, peak, f'source = "{asked.source}"\nbasis = "derived"\n')
 
@@ -198,7 +198,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=Path,
         metavar="DIR",
         help="instead: all of products.csv, experts.csv, attention.csv and "
-        "collectives.csv in a folder, as `distir calibrate` leaves them, for each value of their column `dtype`",
+        "collectives.csv in a folder, as `distir calibrate --shapes` leaves some of them, for each value of `dtype`",
     )
     parser.add_argument("--like", required=True, metavar="PROFILE", help="peak rates and bandwidth; the fit's start")
     parser.add_argument("--dtype", default="BFloat16", choices=sorted(DTYPES))

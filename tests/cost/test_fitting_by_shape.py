@@ -235,7 +235,7 @@ def test_a_small_table_is_fitted(fit, capsys, monkeypatch):
 
 
 def test_all_tables_of_a_folder_are_fitted(fit, tmp_path, capsys):
-    """As `distir calibrate --tables` leaves them: a figure for each element type of each table."""
+    """As `distir calibrate --shapes` leaves some of them: a figure for each element type of each table."""
     kind = load("dgx-h100").kinds[0]
     table, _ = products(fit, replace(kind.products["BFloat16"], correction=None, filling=None), 120)
     rows = [
@@ -273,3 +273,11 @@ def test_what_a_table_itself_differs_by_is_that_of_large_products_of_the_same_si
     assert count == 24  # without those of one, and without those of 64 terms
     assert 0 <= median <= decile <= 0.1 + 1e-9
     assert decile > 0.02
+
+
+@pytest.mark.parametrize(("text", "said"), [("", "`title` is missing"), ('title = "x"\nextends = "h10"', "h10")])
+def test_a_faulty_profile_is_said_as_one(fit, tmp_path, text, said):
+    table = write(tmp_path / "ops.csv", "m,n,k,latency_ms", [(8, 64, 64, 0.01)] * 60)
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(SystemExit, match=said):
+        fit.main(["products", str(table), "--like", str(tmp_path / "mine.toml")])

@@ -1,10 +1,11 @@
 """What the documentation shows is what happens: all of its code is run. `--bless` writes what is printed now."""
 
 import re
+import shlex
 import sys
 
 import pytest
-from page_samples import ROOT, Reader, blocks, left_out, renewed
+from page_samples import FENCE, ROOT, Reader, assert_exists, blocks, left_out, renewed
 
 from distir.cli.app import COMMANDS
 
@@ -67,6 +68,24 @@ def test_a_page_is_true(page, reader):
             raise AssertionError(f"{page.relative_to(ROOT)}, line {block.line}: {error}") from error
     if reader.differing:
         page.write_text(reader.renew(page.read_text()))
+
+
+def test_commands_within_sentences_exist():
+    pages = [
+        ROOT / "README.md",
+        *(page for part in ("docs", "examples", "distir") for page in (ROOT / part).rglob("*.md")),
+    ]
+    found = [
+        (page, command)
+        for page in pages
+        for command in re.findall(r"`distir ([^`]+)`", FENCE.sub("", page.read_text()))
+    ]
+    assert len(found) > 100
+    for page, command in found:
+        try:
+            assert_exists(shlex.split(command))
+        except AssertionError as error:
+            raise AssertionError(f"{page.relative_to(ROOT)}: {error}") from error
 
 
 SHOWN = "@main on here\n…\ndevice     busy   peak memory\n     1   8.80ms   239MB (0.3%)\n…\n1.591e+04/s at most\n"

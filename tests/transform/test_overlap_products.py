@@ -99,6 +99,12 @@ def test_as_many_chunks_as_are_stated(chunks):
     assert len({s.results[0] for s in gathers}) in (chunks, 2 * chunks, chunks + 1)
 
 
+def test_chunks_that_nothing_divides_into_are_said():
+    _, said = overlapped(split("llama3-8b", "tp=2", "sequence=true"), "chunks=7")
+    assert "in chunks" not in said[0]
+    assert len([line for line in said if line.endswith("is not cut: it cannot be divided into 7 chunks")]) > 1
+
+
 def test_backward_and_forward_are_cut_in_the_functions_of_layers():
     before = split("llama3-8b", "tp=2", "sequence=true")
     made, _ = overlapped(before)

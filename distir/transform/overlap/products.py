@@ -165,7 +165,7 @@ class _Overlapping:
             if made is not None:
                 tried[count] = self.seconds(made, instances), made
         if not tried:
-            return None, least, ""
+            return None, least, f"it cannot be divided into {self.chunks} chunks" if self.chunks > 1 else ""
         count, (seconds, made) = min(tried.items(), key=lambda each: each[1][0])
         if seconds < least:
             return made, seconds, ""

@@ -1,4 +1,4 @@
-"""Tables of measured ops: reading, what is held out, errors."""
+"""Tables of measured ops: reading, what is held out, errors; and the machine that they are of."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from distir.cost import Hardware, HardwareError, load
 
 HELD_OUT = 5
 """One row of so many is not fitted."""
@@ -24,6 +26,14 @@ def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
             return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SystemExit(f"`{path}` cannot be read as a table: {error}") from None
+
+
+def loaded(profile: str, nodes: int | None = None) -> Hardware:
+    """The machine of a profile. Raises SystemExit where it is unknown or faulty."""
+    try:
+        return load(profile, nodes)
+    except HardwareError as error:
+        raise SystemExit(str(error)) from None
 
 
 def column(rows: Sequence[Mapping[str, str]], name: str, default: float | None = None) -> Array:
