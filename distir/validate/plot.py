@@ -91,7 +91,8 @@ table{{border-collapse:collapse;width:100%}}th,td{{text-align:right;padding:.15r
 td:first-child,th:first-child,.note{{text-align:left}}img{{max-width:100%}}</style>
 <h1>Predicted and measured</h1><img alt="predicted over measured step times" src="data:image/png;base64,{image}">
 <h2>Groups</h2><table><tr>{heads}</tr>{summaries}</table>
-<h2>Runs</h2><table><tr><th>run</th><th>measured</th><th>predicted</th><th>error</th><th>memory</th><th class="note">note</th></tr>
+<h2>Runs</h2><table>
+<tr><th>run</th><th>measured</th><th>predicted</th><th>error</th><th>memory</th><th class="note">note</th></tr>
 {rows}</table></html>
 """
     Path(path).write_text(text, encoding="utf-8")

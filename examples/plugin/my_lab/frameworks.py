@@ -1,4 +1,4 @@
-"""How the laboratory trains: a fork of Megatron-LM, for the column `framework` of runs that `distir validate` predicts."""
+"""How the laboratory trains: a fork of Megatron-LM, for the column `framework` of measured runs."""
 
 from dataclasses import replace
 
