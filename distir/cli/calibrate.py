@@ -151,6 +151,9 @@ def _fit_runs(path: str, words: str, out: str | None, as_json: bool) -> int:
         made.add_row(each.name, f"{each.before:.3g}{unit}", f"{each.value:.3g}{unit}", between, each.meaning)
     error = f"mean error {100 * found.error_before:.1f} % before, {100 * found.error_after:.1f} % after"
     output.lay_out(made, Text(f"\n{len(found.used)} runs: {error}"))
+    if found.left_out:
+        why = "out of memory, without a time, or impossible to express"
+        output.tell(f"{len(found.left_out)} left out, as {why}: {', '.join(found.left_out)}")
     if loose := [each.name for each in found.figures if not each.determined]:
         hint = "add runs that depend on it more, or leave it out of `--fit`"
         output.complain("warning", f"these runs do not determine {' and '.join(f'`{name}`' for name in loose)}", hint)

@@ -63,11 +63,11 @@ def validate(
         raise Refused(message, hint or None) from None
     outcomes = [Outcome(run, known[run.id]) for run in found]
     groups = summaries(outcomes)
-    _pictures(outcomes, groups, plot or (), html)
     if as_json:
         output.write_json(_document(outcomes, groups))
     else:
         _show(outcomes, groups)
+    _pictures(outcomes, groups, plot or (), html)
     return 0 if any(outcome.predicted.step_time_s is not None for outcome in outcomes) else REFUSED
 
 
@@ -125,17 +125,22 @@ def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
         causes = [asdict(cause) for cause in found.causes]
         output.write_json({"id": name, "measured_s": run.step_time_s, "predicted_s": found.predicted, "causes": causes})
         return 0
-    made = output.table("what if", "", "step", "change", right="23")
+    measured = run.step_time_s
+    made = output.table("what if", "", "step", "change", *(["error"] if measured else []), right="234")
     for cause in found.causes:
         if cause.seconds is not None:
             change = f"{100 * cause.change / found.predicted:+.1f} %"
-            made.add_row(cause.name, cause.assumed, show_seconds(cause.seconds), change)
+            error = [_off(cause.seconds, measured)] if measured else []
+            made.add_row(cause.name, cause.assumed, show_seconds(cause.seconds), change, *error)
     head = f"{name}: predicted {show_seconds(found.predicted)}"
-    if run.step_time_s:
-        off = 100 * (found.predicted / run.step_time_s - 1)
-        head += f", measured {show_seconds(run.step_time_s)} ({off:+.1f} %)"
+    if measured:
+        head += f", measured {show_seconds(measured)} ({_off(found.predicted, measured)})"
     output.lay_out(Text(head + "\n"), made)
     return 0
+
+
+def _off(predicted: float, measured: float) -> str:
+    return f"{100 * (predicted / measured - 1):+.1f} %"
 
 
 def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[str, Prediction]:
@@ -185,7 +190,7 @@ def _pictures(
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
     except OSError as error:
-        raise Refused(f"cannot write the picture: {why_not(error)}") from None
+        raise Refused(f"cannot write `{error.filename or 'the picture'}`: {why_not(error)}") from None
 
 
 def _show(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> None:

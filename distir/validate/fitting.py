@@ -111,7 +111,7 @@ def fit(runs: Sequence[MeasuredRun], names: Sequence[str]) -> RunsFit:
 
     Raises FitError for too few runs, or runs of several kinds.
     """
-    kinds = {(run.gpu, run.framework) for run in runs}
+    kinds = {(run.hardware or run.gpu, run.framework) for run in runs}
     if len(kinds) > 1:
         listed = ", ".join(sorted(f"{framework} on {gpu}" for gpu, framework in kinds))
         raise FitError(f"expected runs of one framework on one kind of GPU, found {listed}")

@@ -88,10 +88,11 @@ def page(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures], path: str)
     text = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Predicted and measured</title>
 <style>body{{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}}
 table{{border-collapse:collapse;width:100%}}th,td{{text-align:right;padding:.15rem .6rem;border-bottom:1px solid #ddd}}
-td:first-child,th:first-child,td:last-child{{text-align:left}}img{{max-width:100%}}</style>
+td:first-child,th:first-child,.note{{text-align:left}}img{{max-width:100%}}</style>
 <h1>Predicted and measured</h1><img alt="predicted over measured step times" src="data:image/png;base64,{image}">
 <h2>Groups</h2><table><tr>{heads}</tr>{summaries}</table>
-<h2>Runs</h2><table><tr><th>run</th><th>measured</th><th>predicted</th><th>error</th><th>memory</th><th>note</th></tr>
+<h2>Runs</h2><table>
+<tr><th>run</th><th>measured</th><th>predicted</th><th>error</th><th>memory</th><th class="note">note</th></tr>
 {rows}</table></html>
 """
     Path(path).write_text(text, encoding="utf-8")
@@ -113,6 +114,5 @@ def _row(outcome: Outcome) -> str:
         f"{found.step_time_s:.4g} s" if found.step_time_s is not None else "",
         f"{100 * error:+.1f} %" if error is not None else "",
         f"{memory / 1e9:.1f} GB{'' if found.fits else ', does not fit'}" if memory is not None else "",
-        escape(found.note),
     ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + f'<td class="note">{escape(found.note)}</td></tr>'

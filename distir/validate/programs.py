@@ -498,7 +498,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none.
 
     Neighbours do, as in Megatron Core (core/parallel_state.py): shards first, where they do not cut experts, then those
-    that share sequences, if there are experts for both parts of a sequence that each has, then replicas.
+    that share sequences, if there are experts for both parts of a sequence that each has, then replicas. Shards are one
+    axis: experts cut over some of them would need two, along which all else is cut at once, with one collective.
     """
     ranks, context, shards = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
     if ranks == 1 and shards == run.tp:

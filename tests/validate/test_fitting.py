@@ -25,11 +25,11 @@ def made_up(**true):
 
 
 def test_what_made_the_runs_is_found():
-    found = fit(made_up(issue=25e-6, compute=0.8), ["issue", "compute"])
-    issue, compute = found.figures
-    assert issue.value == pytest.approx(25, rel=0.05)
-    assert compute.value == pytest.approx(0.8, rel=0.05)
-    assert issue.low <= 25 <= issue.high or issue.high - issue.low < 0.5
+    found = fit(made_up(issue=25e-6, compute=0.8, links=0.7), ["issue", "compute", "links"])
+    assert [each.name for each in found.figures if each.determined] == ["issue", "compute", "links"]
+    for each, true in zip(found.figures, (25, 0.8, 0.7), strict=True):
+        assert each.value == pytest.approx(true, rel=0.05)
+        assert each.low <= true <= each.high or each.high / each.low < 1.02
     assert found.error_after < 0.01 < found.error_before
     assert len(found.used) == 8
 
@@ -52,10 +52,11 @@ def test_too_few_runs_and_several_kinds_are_refused():
 
 def test_the_command(distir, runs_file):
     rows = [row(id=f"r:{n}", layers=n, gpus=1, dp=1, tp=1, step_time_s=0.01 * n) for n in (1, 2, 3, 4)]
-    path = runs_file(*rows)
+    path = runs_file(*rows, row(id="r:oom", status="oom", step_time_s=""))
     ended = distir("calibrate", "--runs", path, "--fit", "issue,links")
     assert ended.code == 0
     assert "4 runs: mean error" in ended.out
+    assert "1 left out, as out of memory, without a time, or impossible to express: r:oom" in ended.err
     assert "these runs do not determine `links`" in ended.err
     found = json.loads(distir("calibrate", "--runs", path, "--fit", "issue", "--json").out)
     assert found["figures"][0]["name"] == "issue"

@@ -108,6 +108,10 @@ def test_pictures_and_a_page(distir, runs_file, tmp_path):
     assert "<svg" in (tmp_path / "errors.svg").read_text()
     assert "r:1" in (tmp_path / "page.html").read_text()
     assert distir("validate", path, "--plot", tmp_path / "errors.gif").code == 2
+    ended = distir("validate", path, "--html", tmp_path / "none" / "page.html")
+    assert ended.code == 2
+    assert "none/page.html" in ended.err
+    assert "runs/megatron" in ended.out  # what took minutes is not lost
 
 
 @pytest.mark.parametrize(
@@ -158,6 +162,9 @@ def test_what_ifs_of_a_run_are_ordered(distir, runs_file):
     assert all(c["change"] <= 0 for c in causes if c["name"] in ("launch", "links", "memory"))
     shown = distir("validate", path, "--explain", "a:1")
     assert "a:1: predicted" in shown.out
+    (line,) = (line for line in shown.out.splitlines() if line.startswith("launch"))
+    (launch,) = (cause for cause in causes if cause["name"] == "launch")
+    assert line.endswith(f"{100 * (launch['seconds'] / 0.1 - 1):+.1f} %")  # with each what-if, how far off it is
     assert "there is `a:1`" in distir("validate", path, "--explain", "a:2").err
 
 

@@ -1,4 +1,4 @@
-"""A framework of the laboratory, a fork of Megatron-LM: for the column `framework` of what `distir validate` reads."""
+"""How the laboratory trains: a fork of Megatron-LM, for the column `framework` of measured runs."""
 
 from dataclasses import replace
 
