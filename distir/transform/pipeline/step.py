@@ -310,7 +310,9 @@ def steady(
     for few in some(value, stages, microbatches):
         if few == microbatches:
             return None
-        other = _prepared(module, value, few, chosen, virtual, balance, load(hardware), sums)
+        other = _prepared(
+            module, value, few, chosen, virtual, balance, load(hardware), sums, 0, None
+        )  # as `pipeline_of`
         if not other.is_uniform:
             return None  # which cut is faster depends on the number of microbatches
         more = other.more(microbatches)
