@@ -27,8 +27,13 @@ def main() -> None:
         found = list(predict_all(read_runs(str(path)), jobs=1))
         spent = time.process_time() - start
         rows, seconds = rows + len(found), seconds + spent
-        print(f"{Path(path).name}: {len(found)} rows, {spent:.1f} s of CPU, {spent / len(found):.2f} s a row", flush=True)
-    print(f"all: {rows} rows, {seconds:.1f} s of CPU, {seconds / rows:.2f} s a row")
+        show(Path(path).name, len(found), spent)
+    show("all", rows, seconds)
+
+
+def show(what: str, rows: int, seconds: float) -> None:
+    """Print the CPU time of some rows."""
+    print(f"{what}: {rows} rows, {seconds:.1f} s of CPU, {seconds / rows:.2f} s a row", flush=True)
 
 
 if __name__ == "__main__":
