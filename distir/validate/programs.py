@@ -39,7 +39,7 @@ from distir.validate.frameworks import (
 )
 from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
-from distir.validate.replicas import DeviceLayout, UnlikeError, UnlikeKernelsError, require_alike, with_replicas
+from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
 from distir.validate.runs import MeasuredRun
 
 
@@ -242,13 +242,12 @@ class TrainingProgram:
         if shards == 1 and any(word.startswith("zero=") for word in self.distribution):
             require_alike(entry_of(self.on_one_device), few, data)  # known without a program for few
         other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
-        module, whole = other._of_few_microbatches
-        if any(word.startswith("kernels=") for word in self.kernels):
-            return with_replicas(module, whole, few, data)
-        try:
-            return with_replicas(module, whole, few, data, fused=True)
-        except UnlikeKernelsError:  # all that comes before kernels is shared still
-            return _applied(with_replicas(*_unfused(other), few, data), self.kernels)
+        if any(word.startswith("kernels=") for word in self.kernels):  # which do not depend on sizes
+            return with_replicas(*other._of_few_microbatches, few, data)
+        unfused, whole = _unfused(other)
+        if have_equal_kernels(entry_of(unfused), whole, few, data):
+            return with_replicas(*other._made, few, data)
+        return _applied(with_replicas(unfused, whole, few, data), self.kernels)
 
     @property
     def _degrees(self) -> tuple[int, int, int]:
@@ -268,7 +267,10 @@ class TrainingProgram:
 
     @property
     def _of_few_microbatches(self) -> tuple[Module, Function]:
-        """The same, if it can be made of one that serves all numbers of microbatches; takes as long, and as much."""
+        """The same, if it can be made of one that serves all numbers of microbatches; takes as long, and as much.
+
+        For kernels that do not depend on how far apart statements are, as those across rounds may.
+        """
         count, found = self._microbatches, self._steady
         if found is None:
             return self._made
@@ -323,7 +325,7 @@ def _made(of: TrainingProgram) -> tuple[Module, Function]:
     return _applied(module, of.kernels), whole
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
     """The program without kernels, and its entry function before ZeRO."""
     module = of.on_one_device

@@ -39,10 +39,6 @@ class UnlikeError(ValueError):
     """A program whose form depends on the number of replicas."""
 
 
-class UnlikeKernelsError(UnlikeError):
-    """A program whose kernels might be others; before it is fused, there may be one."""
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceLayout:
     """The layout of devices: `shards` next to each other, then `context` that share sequences, `replicas`, stages."""
@@ -73,37 +69,35 @@ class DeviceLayout:
         }
 
 
-def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int, *, fused: bool = False) -> Module:
+def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int) -> Module:
     """The program for `count` replicas, of one of a representative for a divisor of that. `now`: its devices.
 
     `whole`: the entry function before ZeRO, whose parameters are not in parts. Neither time nor memory depends on host
     values, and those that count examples remain as they are: this is a program to simulate, not to run.
-    `fused`: whether kernels of the entry function depend on the sizes of its values, as those that are compiled do.
 
-    Raises UnlikeError where the program for so many replicas has another form, or might have; UnlikeKernelsError where
-    only its kernels might differ.
+    Raises UnlikeError where the program for so many replicas has another form, or might have. Where kernels of the
+    entry function depend on the sizes of its values, as those that are compiled do, see `have_equal_kernels`.
     """
-    found = _Replicas(now, replace(now, replicas=count)).module(module, whole)
-    if fused:
-        _require_equal_kernels(entry_of(module), entry_of(found))
-    return found
+    return _Replicas(now, replace(now, replicas=count)).module(module, whole)
 
 
-def _require_equal_kernels(entry: Function, other: Function) -> None:
-    """Raise UnlikeKernelsError if kernels of weights, gradients and optimizer state may differ.
+def have_equal_kernels(entry: Function, whole: Function, now: DeviceLayout, count: int) -> bool:
+    """Whether kernels of weights, gradients and optimizer state are those of the program for `count` replicas.
 
-    What one kernel computes is of one size, and what it reads again is not longer than a row may be.
+    False where they might differ. What one kernel computes is of one size, and what it reads again is not longer than a
+    row may be. Raises UnlikeError as `with_replicas` does; `entry` is that of its module, which may be without kernels.
     """
     sizes: dict[Dim, Dim] = {}
-    for param, after in zip(entry.params, other.params, strict=True):
+    for param, after in zip(
+        entry.params, _Replicas(now, replace(now, replicas=count)).params(entry, whole), strict=True
+    ):
         if isinstance(param.type, TensorType) and isinstance(after.type, TensorType) and "batch" not in param.roles:
-            now, then = param.type.elements, after.type.elements
-            if not isinstance(now, int) or not isinstance(then, int) or sizes.setdefault(now, then) != then:
-                raise UnlikeKernelsError("a part and another value are of one size")
-            if (now <= LONGEST_ROW) != (then <= LONGEST_ROW):
-                raise UnlikeKernelsError("parts are rows of kernels for the one number of replicas, not for the other")
-    if len({*sizes.values()}) < len(sizes):
-        raise UnlikeKernelsError("a part and another value are of one size")
+            size, then = param.type.elements, after.type.elements
+            if not isinstance(size, int) or not isinstance(then, int) or sizes.setdefault(size, then) != then:
+                return False  # a part and another value are of one size
+            if (size <= LONGEST_ROW) != (then <= LONGEST_ROW):
+                return False  # parts are rows of kernels for the one number of replicas, not for the other
+    return len({*sizes.values()}) == len(sizes)
 
 
 def require_alike(entry: Function, now: DeviceLayout, count: int) -> None:
@@ -131,18 +125,22 @@ class _Replicas:
     def module(self, module: Module, whole: Function) -> Module:
         """The program for the other number of replicas."""
         entry = entry_of(module)
-        whole_types = {param.name: param.type for param in whole.params}
         functions: list[Function] = []
         for function in module:
             params = function.params
             if function is entry:
-                params = tuple([self._of_entry(p, whole_types.get(p.name)) for p in params])
+                params = self.params(entry, whole)
             else:
                 params = tuple([p if (t := self._type(p.type)) is p.type else replace(p, type=t) for p in params])
             body = tuple(map(self._statement, function.body))
             stated = function.result_types and tuple(map(self._type, function.result_types))
             functions.append(replace(function, params=params, body=body, result_types=stated))
         return Module(functions)
+
+    def params(self, entry: Function, whole: Function) -> tuple[Param, ...]:
+        """The parameters of the entry function."""
+        before = {param.name: param.type for param in whole.params}
+        return tuple([self._of_entry(p, before.get(p.name)) for p in entry.params])
 
     def _device(self, device: int) -> int:
         stage, offset = divmod(device - 1, self.now.stage)

@@ -56,6 +56,30 @@ def test_a_program_that_serves_several_numbers_of_replicas_takes_what_its_own_ta
 @pytest.mark.parametrize(
     "of",
     [
+        run(framework="aleph", dp=8, global_batch=8 * 12),
+        run(framework="aleph", dp=8, tp=2, pp=2, global_batch=8 * 40),
+        run(framework="vtrain", dp=8, tp=2, pp=2, global_batch=8 * 20),
+        run(framework="megatron", dp=4, pp=4, layers=4, global_batch=4 * 20),
+        replace(run(framework="megatron", dp=4, pp=2, layers=4, global_batch=4 * 24), virtual=2),
+        run(framework="llm-foundry", dp=4, global_batch=4 * 12),  # its rounds exchange weights
+    ],
+    ids=lambda of: f"{of.framework}-{of.pp}-{of.virtual}",
+)
+def test_more_microbatches_take_what_their_own_program_takes(of):
+    program = plan_of(of)
+    assert figures(program, program.step.shared()) == figures(program, program.step.module())
+
+
+def test_runs_that_differ_in_replicas_and_microbatches_share_a_program():
+    _made.cache_clear()
+    for dp, each in ((8, 12), (8, 24), (16, 30)):
+        plan_of(run(framework="aleph", dp=dp, pp=2, global_batch=dp * each)).step.shared()
+    assert _made.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
         run(framework="llm-foundry", dp=2),
         run(framework="llm-foundry", dp=9),
         run(framework="llm-foundry", dp=1024),  # no dimension of a norm's weights divides

@@ -310,7 +310,8 @@ def steady(
     for few in some(value, stages, microbatches):
         if few == microbatches:
             return None
-        other = _prepared(module, value, few, chosen, virtual, balance, load(hardware), sums)
+        # With all arguments, as `pipeline_of` has them: then it is prepared once.
+        other = _prepared(module, value, few, chosen, virtual, balance, load(hardware), sums, 0, None)
         if not other.is_uniform:
             return None  # which cut is faster depends on the number of microbatches
         more = other.more(microbatches)
