@@ -519,7 +519,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
-    words = tuple(training), tuple(steps), chosen.overlap, kernels
+    overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
+    words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
     step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0

@@ -36,6 +36,7 @@ class MeasuredRun:
     `loss_parallel`: whether, with tensor parallelism, each shard computes the loss of its part of the vocabulary.
     `recompute`: `none`, `selective`, `full`, or names of parts of layers, as in `modules:layernorm,moe_act`.
     `cuda_graphs`: whether steps are replayed as a whole, so that the host issues a graph and no ops.
+    `overlap_experts`: whether tokens are sent to experts beside what layers of another microbatch compute.
     `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
     `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
     that ended out of memory and so has no measurements.
@@ -87,6 +88,7 @@ class MeasuredRun:
     offload: bool | None = None
     async_tp: bool | None = None
     cuda_graphs: bool | None = None
+    overlap_experts: bool | None = None
     loss_parallel: bool | None = None
     optimizer: str = ""
     framework: str
