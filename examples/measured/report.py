@@ -98,12 +98,12 @@ CAUSES = """## What does not fit, and why
   long as the next ones with the same layout, or without virtual stages. No column says what differs.
 - **GPT-OSS 120B in 16 bits** is predicted 10 to 35 % too fast, most on nodes of 8 GPUs; in 8 bits, with graphs, within
   15 %. Megatron Core adds the biases of experts, times the weight of each token, expert by expert, and copies what
-  results (core/transformer/moe/experts.py); here it is one sum. With experts on 8 nodes of B200 and B300 (26.02) tokens take
-  longer than all else; the recipe names no dispatcher, and here it is DeepEP.
+  results (core/transformer/moe/experts.py); here it is one sum. With experts on 8 nodes of B200 and B300 (26.02) a step
+  takes 1.6 to 1.8 times as long as with those of a node; the recipe names no dispatcher, and here it is DeepEP.
 - **GB200's and GB300's products in 16 bits** are too slow here: of DeepSeek-V3 and Qwen3 235B a step takes 9 to 29 %
   longer than measured, and in 8 bits, by the same release, 5 % less.
-- **Steps that are replayed as graphs** (26.06 and 26.08) have one kernel for experts' products and gates in 8 bits; here
-  they are several. Such steps are predicted up to a third too slow on GB300.
+- **Steps that are replayed as graphs** (26.06 and 26.08) have one kernel for experts' products and gates in 8 bits;
+  here they are several. Such steps are predicted up to a third too slow on GB300.
 - **DeepSeek-V3's layer for multi-token prediction** is not in our program. It is 4 % of the published FLOPs.
 - **GPT-3 175B in the first release of NVIDIA's tables** (dgxc:65 to 74) takes 6 to 19 % longer than predicted, in the
   second one 0 to 4 %. The first one's configuration has dropout (nemo_megatron/gpt3_175b_hydra.yaml), which no column
