@@ -104,8 +104,8 @@ CAUSES = """## What does not fit, and why
   longer than measured, and in 8 bits, by the same release, 5 % less.
 - **Steps that are replayed as graphs** (26.06 and 26.08) have one kernel for experts' products and gates in 8 bits;
   here they are several. Such steps are predicted up to a third too slow on GB300.
-- **Experts with tensor parallelism** (Qwen3 235B on H100) have products in 16 bits here, in 8 there, and their tokens are
-  not sent beside other computation, as the recipe has it.
+- **Experts with tensor parallelism** (Qwen3 235B on H100) have products in 16 bits here, in 8 there, and their tokens
+  are not sent beside other computation, as the recipe has it.
 - **DeepSeek-V3's layer for multi-token prediction** is not in our program. It is 4 % of the published FLOPs.
 - **GPT-3 175B in the first release of NVIDIA's tables** (dgxc:65 to 74) takes 6 to 19 % longer than predicted, in the
   second one 0 to 4 %. The first one's configuration has dropout (nemo_megatron/gpt3_175b_hydra.yaml), which no column
