@@ -60,7 +60,13 @@ WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 
 @step(after=("cse", "seeded"), choices={"value": SCALINGS})
 def fp8(
-    module: Module, value: str = "block", *, block: int | None = None, history: int = HISTORY, micro_batch: int = 0
+    module: Module,
+    value: str = "block",
+    *,
+    block: int | None = None,
+    history: int = HISTORY,
+    micro_batch: int = 0,
+    experts: bool = False,
 ) -> Module:
     """Products with weights in 8-bit floats: `fp8=tensor`, `block`, `mx` or `delayed`. Apply it before `grad`.
 
@@ -77,7 +83,7 @@ def fp8(
     and gradients are quantised where they are multiplied.
 
     Changed is each `MatMul`, and each `Gemm` without factors, of an activation and a matrix of weights in a function
-    that is called, such as a layer, and each `RaggedMatMul` of rows that are counted and the weights of experts.
+    that is called, such as a layer, and with `experts=true` each `RaggedMatMul` of rows that are counted and weights.
     Products of the entry function itself stay, those of first layers and heads; where it calls no function, all but the
     first and the last are changed.
 
@@ -109,7 +115,7 @@ def fp8(
     groups = count_of(module, 1, micro_batch) if micro_batch else 1
     batch: Mapping[str, Places] = tokens(analysis, entry) if groups > 1 else {}
     weights = _weights(analysis, entry)
-    found = {name: [*_products(module.functions[name], own)] for name, (own, _) in weights.items()}
+    found = {name: [*_products(module.functions[name], own, experts)] for name, (own, _) in weights.items()}
     if any(found[name] for name in found if name != entry.name):
         found[entry.name] = []
     else:
@@ -123,7 +129,7 @@ def fp8(
     if delayed:
         deep = called_by(f for f in module if f.name != entry.name)
         if shared := sorted(name for name in deep if found.get(name)):
-            return fp8(inline(module, tuple(shared)), value, history=history)
+            return fp8(inline(module, tuple(shared)), value, history=history, experts=experts)
     whole = _Whole(module, entry, history if delayed else None)
     for function in callees_first(module):
         if function.name in weights:
@@ -156,8 +162,8 @@ def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], S
     return found
 
 
-def _products(function: Function, weights: set[str]) -> Iterator[int]:
-    """The statements that multiply an activation by a weight matrix."""
+def _products(function: Function, weights: set[str], experts: bool) -> Iterator[int]:
+    """The statements that multiply an activation by a weight matrix; `experts`: or rows by those of experts."""
     of_weights = set(weights)
     for index, statement in enumerate(function.body):
         if not isinstance(statement, Apply):
@@ -166,7 +172,7 @@ def _products(function: Function, weights: set[str]) -> Iterator[int]:
         if mentioned and mentioned <= of_weights:
             of_weights.update(results(statement))
         elif (statement.op in ("MatMul", "Gemm") and _is_dense(statement, of_weights)) or (
-            statement.op == EXPERTS_PRODUCT and _has_counts(statement) and statement.args[1] in of_weights
+            experts and statement.op == EXPERTS_PRODUCT and _has_counts(statement) and statement.args[1] in of_weights
         ):
             yield index
 

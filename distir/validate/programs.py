@@ -496,6 +496,16 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
     return [f"checkpoint={found}", *([f"layers={layers}"] if layers else [])]
 
 
+def eight_bit_words(run: MeasuredRun, chosen: Framework) -> list[str]:
+    """The step `fp8` of a run. For experts, blocks stand for current scaling: histories would be of each product.
+
+    With tensor parallelism experts' products stay in 16 bits, where shards would gather rows for them.
+    """
+    experts = bool(run.experts) and run.tp == 1
+    scaling = "mx" if run.precision == "mxfp8" else "block" if experts else chosen.fp8
+    return [f"fp8={scaling}", *(["experts=true"] if experts else [])]
+
+
 def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none.
 
@@ -564,7 +574,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         written.append("RotaryEmbedding")
     training: list[str] = []
     if run.precision in EIGHT_BITS:
-        training.append(f"fp8={'mx' if run.precision == 'mxfp8' else chosen.fp8}")
+        training += eight_bit_words(run, chosen)
     precision = "fp16" if run.precision == "fp16" else chosen.precision
     training += ["seeded"] if model.dropout else []
     training += ["grad", f"optimizer={_optimizer(run, chosen)}", f"precision={precision}"]
@@ -591,7 +601,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
     kernels = (*kernels, *LOSS_APART) if chosen.loss == "apart" and chosen.kernels != "eager" else kernels
     kernels = (*kernels, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else kernels
-    words = tuple(training), tuple(steps), chosen.overlap, kernels
+    overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
+    words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
     step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0

@@ -20,6 +20,8 @@ from typing import Any
 
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import ROWS, read_bytes
+from distir.transform.checkpoint.modules import modules_of
+from distir.transform.steps import StepError
 
 
 class RunsError(ValueError):
@@ -32,7 +34,9 @@ class MeasuredRun:
 
     `layers` and the like are those of what ran. `micro_batch` is of one replica; `gpus` are `dp · tp · pp · cp`.
     `loss_parallel`: whether, with tensor parallelism, each shard computes the loss of its part of the vocabulary.
+    `recompute`: `none`, `selective`, `full`, or names of parts of layers, as in `modules:layernorm,moe_act`.
     `cuda_graphs`: whether steps are replayed as a whole, so that the host issues a graph and no ops.
+    `overlap_experts`: whether tokens are sent to experts beside what layers of another microbatch compute.
     `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
     `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
     that ended out of memory and so has no measurements. `hardware`: the profile of a node, by name or path, in the
@@ -86,6 +90,7 @@ class MeasuredRun:
     offload: bool | None = None
     async_tp: bool | None = None
     cuda_graphs: bool | None = None
+    overlap_experts: bool | None = None
     loss_parallel: bool | None = None
     optimizer: str = ""
     framework: str
@@ -141,6 +146,9 @@ SEPARATORS = (",", ";", "\t")
 
 DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d+)$")
 """A number as it is written where cells are not separated by commas."""
+
+PARTS = "modules:"
+"""How a cell begins that names the parts of layers that are recomputed, as `modules:layernorm,moe_act`."""
 
 SHARDING = re.compile(r"zero[0-3]|zero1:[1-9]\d*|hsdp:[1-9]\d*")
 
@@ -240,6 +248,9 @@ def _run(
             if name in REQUIRED:
                 raise RunsError(f"{at}: `{name}` is empty; it must be given")
             continue
+        if name == "recompute" and text.startswith(PARTS):
+            given[name] = _parts(text, at)
+            continue
         if name in words and text not in words[name]:
             near = nearest(text, words[name])
             hint = f"did you mean `{near}`?" if near else f"expected one of {', '.join(words[name])}"
@@ -250,6 +261,15 @@ def _run(
     if run.status == "ok" and run.step_time_s is None and run.tokens_per_s_per_gpu is not None:
         run = replace(run, step_time_s=run.global_batch * run.seq / (run.gpus * run.tokens_per_s_per_gpu))
     return run
+
+
+def _parts(text: str, at: str) -> str:
+    """A cell that names parts of layers. Raises RunsError for an unknown one."""
+    try:
+        modules_of(text.removeprefix(PARTS))
+    except StepError as error:
+        raise RunsError(f"{at}: {error}") from None
+    return text
 
 
 def _check_together(run: MeasuredRun, header: Sequence[str], at: str) -> None:

@@ -111,3 +111,11 @@ def test_parts_that_there_are_not_are_said(words, said):
     step = transform(llama(), "grad", "loss=cross_entropy")
     with pytest.raises((StepError, ProgramError), match=said):
         transform(step, *words.split())
+
+
+def test_parts_are_found_among_products_in_8_bits():
+    model = replace(PUBLISHED["deepseek-v3"], layers=2, dense_layers=1)
+    step = transform(program(model, 128, 1), "fp8=mx", "experts=true", "grad", "optimizer=sgd")
+    before = saved(step)
+    for modules, values in {"mla_up_proj": EVERY["mla_up_proj"], "moe_act": {"active", "inner.fp8"}}.items():
+        assert values <= before - saved(transform(step, "checkpoint=selective", f"modules={modules}"))

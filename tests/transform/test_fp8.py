@@ -541,7 +541,7 @@ def test_products_of_experts_are_those_of_the_rows_and_matrices_that_quantised_o
 
 @pytest.mark.parametrize("scaling", ["fp8", "fp8=mx", "fp8=delayed", "fp8=tensor"])
 def test_all_products_of_experts_are_in_8_bits(scaling):
-    step = transform(mixtral(), scaling, "grad")
+    step = transform(mixtral(), scaling, "experts=true", "grad")
     own = {f.name: [getattr(s, "op", "") for s in f.body] for f in step}
     assert not any("RaggedMatMul" in ops or "RaggedMatMulGrad" in ops for ops in own.values())
     assert own["MixtralDecoderLayer"].count("ScaledRaggedMatMul") == 3
@@ -554,13 +554,13 @@ def test_all_products_of_experts_are_in_8_bits(scaling):
     "chain", ["ep=2", "dp=2", "tp=2", "ep=2 dp=2 zero=1", "dtp=2,1,2 microbatches=2 experts=2", "dp=2 zero=3"]
 )
 def test_experts_in_8_bits_are_the_same_on_several_devices(scaling, chain):
-    step = transform(mixtral(), *scaling.split(), "grad", "optimizer=adamw", "precision=mixed")
+    step = transform(mixtral(), *scaling.split(), "experts=true", "grad", "optimizer=adamw", "precision=mixed")
     assert verify(step, transform(step, *chain.split())).equal
 
 
 def test_rows_are_sent_to_experts_before_they_are_quantised():
     """As Megatron's dispatchers do: they travel in 16 bits."""
-    step = transform(mixtral(), "fp8=mx", "block=4", "grad", "precision=mixed", "ep=2", "inline")
+    step = transform(mixtral(), "fp8=mx", "block=4", "experts=true", "grad", "precision=mixed", "ep=2", "inline")
     checked = check(step)
     rows = [s for s in statements(step, "MPIAlltoall") if "count" not in s.results[0]]
     assert rows

@@ -64,6 +64,10 @@ def test_a_machine_of_the_users_own_may_have_any_gpu():
         (text(row(step_time_s="nan")), r"runs.csv:3:19: `step_time_s` expected a number above 0, found `nan`"),
         (text(row(hidden="")), r"runs.csv:3:3: `hidden` is empty"),
         (text(row(recompute="some")), r"runs.csv:3:16: there is no recompute `some`"),
+        (
+            text(row(recompute="modules:layernorms")),
+            r"runs.csv:3:16: there is no part `layernorms` of a layer; did you",
+        ),
         (text(row(), row()), r"runs.csv:4:1: `r:1` names the run in line 3 already"),
         (text(row(dp=3)), r"runs.csv:3:10: expected gpus = dp · tp · pp · cp = 6, found 4"),
         (text(row() + ",more"), r"runs.csv:3: expected 20 cells, as in the header, found 21"),

@@ -88,7 +88,7 @@ def latents(function: Function, state: State) -> set[str]:
     ends = {name for norm, _ in _branches(function) for name in norm.results}
     params = {p.name for p in function.params}
     inner = (s for s in _applies(function) if s.op in NORMS and s.args[0] not in params)
-    low = {s.results[0] for s in inner if ends.isdisjoint(s.results)}
+    low = with_copies(function, {s.results[0] for s in inner if ends.isdisjoint(s.results)})
     ups = (s for s in _applies(function) if s.op in DENSE and s.args[0] in low and s.args[1] in params)
     made = {name for s in ups for name in s.results}
     return _following(function, made, lambda s: not isinstance(s, Apply) or s.op == "Attention" or _is_core(s, params))
