@@ -139,6 +139,8 @@ class Framework:
     """What it holds of a device's memory beside the program's tensors, and what its measured peak is of."""
     loss: Loss = "fused"
     """How it computes the loss: see `Loss`."""
+    loss_parallel: bool = False
+    """Whether, with tensor parallelism, each shard computes the loss of its logits where a run does not say."""
     metrics: int = 0
     """Cross entropies of the logits that it computes with each microbatch beside the loss, for what it logs."""
     dropout: float = 0.0
@@ -338,6 +340,8 @@ TORCHTITAN = framework(
             "gradients reduced in float32",
             "torchtitan/parallelisms/parallelize_llama.py: of each block every other product's result is saved, and "
             "attention's; torchtitan/train.py: torch's cross entropy of float32 logits, not compiled",
+            "torchtitan/parallelisms/parallel_dims.py, `loss_parallel_enabled`: with tensor parallelism, each shard "
+            "computes the loss of its part of the vocabulary",
             "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: sharded gradients are allocated on a stream of "
             "their own, whose memory nothing else uses",
             "what is reserved beyond tensors: the mean of rows torchtitan:1 to 7",
@@ -356,6 +360,7 @@ TORCHTITAN = framework(
         attention="flash2",
         operators="products",
         loss="gathered",
+        loss_parallel=True,
         sharding="zero3",
         overlap=("weights", "gradients"),
         memory=HeldMemory(peak="reserved", gradients=4, fragmentation=0.205),
@@ -392,6 +397,7 @@ FSDP2 = framework(
             "torch/distributed/fsdp/_fully_shard: weights are gathered, and gradients reduced, beside computation",
             "what a device holds beside tensors, and attention: as torchtitan, which is built on it",
         ),
+        loss_parallel=False,
         kernels="eager",
         compiled="blocks",
     )

@@ -85,6 +85,7 @@ LOSS_ALONE: Final = (f"around={LOSS}",)
 def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
+    parallel = run.tp > 1 and (found.loss_parallel if run.loss_parallel is None else run.loss_parallel)
     return replace(
         found,
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
@@ -93,7 +94,7 @@ def framework_of(run: MeasuredRun) -> Framework:
         sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
         overlap=_overlap(run, found),
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
-        loss="apart" if run.loss_parallel and found.loss == "gathered" else found.loss,
+        loss="apart" if parallel and found.loss == "gathered" else found.loss,
         kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
     )
 

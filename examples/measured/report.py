@@ -139,9 +139,15 @@ CAUSES = """## What does not fit, and why
 - **Tensor parallelism of NeMo.** Of its user buffers those in bulk are in the programs; those that cut a collective
   with its product are not: these collectives are waited for, and products beside others have all multiprocessors.
 - **The embedding's gradient with sequence parallelism**: each shard sums that of the whole table for its part of the
-  sequence, and its optimizer state is not sharded over replicas. Megatron gathers what the layers give, and sums the
-  rows of the shard. The difference is up to 9 GB for Nemotron 15B on 16 GPUs, whose runs in 8 bits are predicted not to
-  fit by 0.2 GB (dgxc_dense:73).
+  sequence, and the sums are scattered once in a step. Megatron gathers what the layers give, for each microbatch, and
+  sums the rows of the shard.
+- **Nemotron 4 15B on 64 H100** (dgxc_dense:67) reports a peak of 73.0 GB, and is predicted to have 63.8. What it holds
+  between steps, by its log 34.5 GB, are weights, 16-bit gradients and a share of the state (34.2); the rest is not
+  found.
+- **torchtitan with tensor parallelism and 8-bit floats** (titan_dense:1, 2) is predicted a fifth too slow. A third
+  of the step is communication: its gathers before products are in 8 bits, and here in 16.
+- **torchtitan of 2025 on H200** (titan_dense:9, 10) is predicted 13 % too fast, and to hold 71 GB of reported 51: its
+  scripts compile the loss, which no column says.
 - **torchtitan** reserves more than tensors take, by 20.5 % in the mean of rows 1 to 7, which its definition states. Its
   GPUs have 500 W; by how much that slows products is estimated.
 

@@ -6,9 +6,9 @@ from sharding_samples import VIT, assert_same, llama, small_gpt2, statements
 import distir
 from distir.analysis import check
 from distir.diagnostics import ProgramError
-from distir.models import gpt2
+from distir.models import gpt2, named
 from distir.simulate import simulate
-from distir.transform import difference, transform
+from distir.transform import difference, transform, verify
 from distir.transform.sharding.batch import BatchPlaces, tokens
 from distir.transform.sharding.flow import Flow
 
@@ -146,3 +146,14 @@ func @main(%v: Tensor[Float64, (8, 4), 1] {param}, %w: Tensor[Float64, (4, 4), 1
         assert_same(module, found)
         sums = sum(len(statements(found, op)) for op in ("MPIAllreduce", "MPIReduceScatter"))
         assert sums == 1
+
+
+def test_the_gradient_of_a_split_embedding_is_scattered_to_its_shards_and_its_state_to_replicas():
+    sizes = {"layers": 1, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocabulary": 32}
+    module = transform(named("llama3-8b", 4, 8, **sizes), "grad", "loss=cross_entropy", "optimizer=adam", "clip=1")
+    whole, found = (
+        transform(module, "dtp=2,2,1", "sequence=true", *zero) for zero in ((), ("zero=1", "partition=split"))
+    )
+    assert verify(module, found).equal
+    tables = [p for m in (whole, found) for p in m.entry().params if "embed_tokens" in p.name and "state" in p.roles]
+    assert {p.type.shape for p in tables} == {(16, 16), (8, 16)}  # of 32 rows, those of a shard, and those of a replica

@@ -389,6 +389,14 @@ def test_a_run_that_says_that_tensor_parallelism_overlaps_takes_less_time():
     assert overlapped < waiting
 
 
+def test_shards_compute_the_loss_of_their_logits_where_the_framework_does():
+    sizes = {"framework": "torchtitan", "vocab": 32_000, "sequence_parallel": True}
+    assert framework_of(run(**sizes)).loss == "apart"
+    assert framework_of(run(**sizes, dp=4, tp=1)).loss == "gathered"
+    whole, parts = (predict(run(**sizes, loss_parallel=stated)).peak_memory_bytes for stated in (False, None))
+    assert parts < whole
+
+
 def test_gradients_of_nemo_are_16_bits_in_all_precisions():
     for precision in ("bf16", "fp8"):
         found = framework_of(run(framework="nemo", precision=precision))

@@ -16,7 +16,7 @@ from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, TensorType, TupleType, Type, results, types
 from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
-from distir.ops import Value, type_of
+from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting
@@ -128,9 +128,14 @@ class PartialSums(Rewriting):
     def spread(self, name: str) -> State:
         """The state of a partial sum that is not needed whole: loosely split along its tokens, if it has any.
 
+        The gradient of a split weight is split as that is: its update needs no more, as with the rows of an embedding.
+
         Tokens are neither the batch nor the last dimension, the features (sequence parallelism: Korthikanti et al.,
         *Reducing activation recomputation in large transformer models*, 2022).
         """
+        updated = self._of_split_weight(name)
+        if updated is not None:
+            return updated
         found = type_of(self.value(name))
         places = (self._program.tokens or {}).get(self.function.name, {})
         if not isinstance(found, TensorType) or found.shape is None:
@@ -140,6 +145,18 @@ class PartialSums(Rewriting):
             if batch and axis not in batch and isinstance(dim, int) and dim % self.size == 0:
                 return Split(axis, (), loose=True)
         return WHOLE
+
+    def _of_split_weight(self, name: str) -> State | None:
+        """The state in which an optimizer's update needs a gradient; None if nothing updates a split weight with it."""
+        for user in self.users(name):
+            inplace = OPS[user.op].inplace if isinstance(user, Apply) else "each"
+            if not isinstance(user, Apply) or user.args[1:2] != (name,) or inplace == "each" or inplace.get(0) != 0:
+                continue
+            weight = user.args[0]
+            state = self.state(weight) if isinstance(weight, str) and self.is_defined(weight) else None
+            if isinstance(state, Split) and not state.loose:
+                return state
+        return None
 
     def _finish(self, arg: Arg) -> Arg:
         """The argument with partial sums completed, or spread over the devices."""
