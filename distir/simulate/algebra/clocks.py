@@ -156,6 +156,10 @@ Step = ClockEvent | Summary
 FEW = 128
 """Up to how many clocks rows are always kept: a block is called often, and its rows are read more quickly each time."""
 
+STEPS_BETWEEN_LOOKS = 512
+HOPELESS = 4
+"""How many times longer than its steps the rows of a block may be on the way: some are shorter at its end."""
+
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
     """The composition of steps on clocks; `inner`: clocks that nobody waits for before they are set, nor afterwards."""
@@ -446,10 +450,18 @@ def _rows(
     own: dict[Clock, Delays] = {device: {device: 0} for device in devices}
     own.update([(clock, {}) for clock in inner])
     clocks: dict[Clock, tuple[Delays, int]] = {device: (row, 0) for device, row in own.items()}
-    _follow(steps, clocks)
+    if len(devices) > FEW:
+        cost = _cost(steps)
+        for start in range(0, len(steps), STEPS_BETWEEN_LOOKS):
+            _follow(steps[start : start + STEPS_BETWEEN_LOOKS], clocks)
+            if _length(clocks) > HOPELESS * cost:
+                return None
+    else:
+        cost = None
+        _follow(steps, clocks)
     for device in inner:
         clocks.pop(device, None)
-    if len(devices) > FEW and sum(map(len, {id(row): row for row, _ in clocks.values()}.values())) > _cost(steps):
+    if cost is not None and _length(clocks) > cost:
         return None
     numbers: dict[int, int] = {}
     rows: list[Row] = []
@@ -464,6 +476,11 @@ def _rows(
             rows.append(tuple(row.items()))
         ends.append((device, numbers[id(row)], offset))
     return tuple(rows), tuple(ends), tuple(shifts)
+
+
+def _length(clocks: Mapping[Clock, tuple[Delays, int]]) -> int:
+    """Of how many clocks all rows are."""
+    return sum(map(len, {id(row): row for row, _ in clocks.values()}.values()))
 
 
 def _follow(steps: Iterable[Step], clocks: dict[Clock, tuple[Delays, int]]) -> None:

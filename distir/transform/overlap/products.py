@@ -18,6 +18,7 @@ from distir.analysis import Instance, check
 from distir.cost import Hardware, load, show_seconds
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, Function, Module, names, types
+from distir.ir.calls import reachable
 from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
 from distir.transform.checking import checked
@@ -134,7 +135,7 @@ class _Overlapping:
         places = [*self.sites(function)]
         before = self.seconds(function, instances)
         body = tuple(_streamed(s) if i in places else s for i, s in enumerate(function.body))
-        values = check(self.module, late=True).domain.instance(name, instances[0]).state
+        values = check(_alone(self.module, function), late=True).domain.instance(name, instances[0]).state
         best = issued_early(values, replace(function, body=body), STREAM)
         least = self.seconds(best, instances)
         if least > before:
@@ -176,7 +177,7 @@ class _Overlapping:
         self, function: Function, at: int, count: int, instances: Sequence[tuple[Value, ...]]
     ) -> Function | None:
         """The function with a collective cut, if that is possible in the same way for all its calls."""
-        domain = check(_with(self.module, function), late=True).domain
+        domain = check(_alone(self.module, function), late=True).domain
         found: set[Function | None] = set()
         for args in instances:
             rho = domain.instance(function.name, args).state
@@ -187,7 +188,7 @@ class _Overlapping:
     def seconds(self, function: Function, instances: Sequence[tuple[Value, ...]]) -> float:
         """The total time of one call of each kind of a function."""
         assert self.hardware is not None
-        module = _with(self.module, function)
+        module = _alone(self.module, function)
         domain = check(module, late=True).domain
         ran: Sequence[Instance] = [domain.instance(function.name, args) for args in instances]
         return sum(plan(module, domain, instance, self.hardware).latency_s for instance in ran)
@@ -213,6 +214,11 @@ def _on_no_device(value: Value) -> object:
         (leaf.dtype, leaf.shape) if isinstance(leaf, types.TensorType) else leaf for leaf in types.leaves(found)
     )
     return shapes if types.devices(found) else value
+
+
+def _alone(module: Module, function: Function) -> Module:
+    """A function with what it calls: its callers may be long, and make no difference to it."""
+    return Module((function, *map(module.functions.__getitem__, reachable(module.functions, [function]))))
 
 
 def _with(module: Module, function: Function) -> Module:
