@@ -582,6 +582,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
+    training += ["cse"] if run.precision == "mxfp8" else []  # what several products take is quantised once
     training += recomputation_words(chosen, run.mlp == "swiglu")
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]

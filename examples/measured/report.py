@@ -127,9 +127,12 @@ CAUSES = """## What does not fit, and why
   says the release.
 - **GB300** trains Llama 3 8B a fifth faster than GB200 does, with the same layout (bridge_dense:13 and 17, 14 and 18),
   and multiplies here as that does, so that its runs are predicted too slow by about as much.
-- **Llama 3 70B and Llama 3.1 405B with FSDP on GB200 and GB300** (bridge_dense:3, 5, 15, 19, 30, 31, 40, 41) are
-  predicted not to fit: the recipes of Megatron-Bridge keep activations of 10 to 92 layers in the host's memory
-  (`cpu_offloading_num_layers`), which no column says and DistIR does not express.
+- **MXFP8 with context parallelism** (bridge_dense:6, 10, 24, 33, 43) is predicted 35 to 80 % too slow. Gradients of
+  weights have scales of 32 tokens, and the parts of sequences that a device has are not put into such blocks: the
+  program gathers all tokens of a sequence for these products. With tensor parallelism alone, tokens are gathered for
+  them in 16 bits, and in Transformer Engine in 8: up to a fifth too slow (34, 44).
+- **Memory of Llama 3.1 405B on GB200, GB300 and B200 in 8 bits**: ten layouts that ran are predicted to need 125 to 242
+  GB and not to fit. Why is not found.
 - **Llama 3 70B on GB300 in MXFP8** is predicted to need 254 GB and more of 279, and not to fit (bridge_dense:28). One
   layout without virtual stages (38) would idle for 27 % of a step, and takes less time than with five: the table seems
   to leave them out.
