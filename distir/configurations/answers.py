@@ -52,7 +52,9 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         raise ConfigurationError("it does not say which model it trains", "name one with `--model llama3-8b`")
     if job.micro_batch is None or job.global_batch is None:
         raise ConfigurationError("it does not say the batch", "state the micro batch and the global batch")
-    group = f":{job.shard}" if job.shard and job.shard < job.dp else ""
+    # A job that gathers weights for each microbatch of a pipeline says so; a row of a table does not.
+    again = job.zero == 3 and job.pp > 1 and FRAMEWORKS[framework].gathers_once
+    group = f":{job.shard or job.dp}" if again or (job.shard and job.shard < job.dp) else ""
     sharding = f"hsdp{group}" if group and job.zero == 3 else f"zero{job.zero}{group}"
     return MeasuredRun(
         id=job.name,

@@ -112,6 +112,8 @@ class Framework:
     sharding: str = "zero0"
     shards_weights_over: int | None = None
     """Among how many devices it shards weights at most; with more, groups of so many are replicas (HSDP)."""
+    gathers_once: bool = False
+    """Whether stages of a pipeline gather sharded weights once in a step, and reduce gradients once: as ZeRO-1 does."""
     float32_sums: bool = False
     """Whether gradients of replicas are summed whole and in Float32 where their optimizer state is sharded."""
     sequence_parallel: bool = False
@@ -344,6 +346,9 @@ TORCHTITAN = framework(
             "computes the loss of its part of the vocabulary",
             "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: sharded gradients are allocated on a stream of "
             "their own, whose memory nothing else uses",
+            "torchtitan/parallelisms/parallelize_llama.py, `apply_fsdp`: in pipelines weights are not resharded after "
+            "the forward pass; torch/distributed/pipelining/stage.py: nor are gradients reduced before the last "
+            "microbatch",
             "what is reserved beyond tensors: the mean of rows torchtitan:1 to 7",
             "torch's scaled_dot_product_attention is FlashAttention 2",
             "torch/distributed/tensor/experimental/_attention.py: parts of a sequence are attended to one after the "
@@ -362,6 +367,7 @@ TORCHTITAN = framework(
         loss="gathered",
         loss_parallel=True,
         sharding="zero3",
+        gathers_once=True,
         overlap=("weights", "gradients"),
         memory=HeldMemory(peak="reserved", gradients=4, fragmentation=0.205),
     )

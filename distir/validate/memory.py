@@ -114,13 +114,20 @@ def _parts(
 
 
 def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: MemoryParts) -> MemoryParts:
-    """Tensors, and what is beside them on a device."""
-    use, overhead = program.memory, simulation.memory_uses[device].overhead
+    """Tensors, and what is beside them on a device.
+
+    What a framework's allocator holds without use, it gives back before a device has no memory left: as torch does,
+    c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`.
+    """
+    use, there = program.memory, simulation.memory_uses[device]
+    overhead = there.overhead
+    outside = overhead.charged - overhead.spare - overhead.fragmentation
+    left = max(0, there.capacity_bytes - tensors.tensors - outside)
     return replace(
         tensors,
         workspace=use.workspace[program.gpu not in BEFORE_HOPPER],
-        reserved=round(use.fragmentation * tensors.tensors) or overhead.fragmentation,
-        outside=overhead.charged - overhead.spare - overhead.fragmentation,
+        reserved=min(round(use.fragmentation * tensors.tensors), left) if use.fragmentation else overhead.fragmentation,
+        outside=outside,
     )
 
 

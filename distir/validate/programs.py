@@ -109,6 +109,8 @@ def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
 def _sharding(run: MeasuredRun, found: Framework) -> str:
     """How weights, gradients and optimizer state are sharded: a word of the column `sharding`."""
     stated, most = run.sharding or found.sharding, found.shards_weights_over
+    if stated == "zero3" and found.gathers_once and run.pp > 1:
+        return "zero1"
     return f"hsdp:{most}" if stated == "zero3" and most is not None and run.dp > most else stated
 
 

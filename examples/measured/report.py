@@ -133,10 +133,10 @@ CAUSES = """## What does not fit, and why
   them in 16 bits, and in Transformer Engine in 8: up to a fifth too slow (34, 44).
 - **Memory of Llama 3.1 405B on GB200, GB300 and B200 in 8 bits**: ten layouts that ran are predicted to need 125 to 242
   GB and not to fit. Why is not found.
-- **Products in bf16 on GB200 and GB300** are predicted too slow in training: Llama 3.1 405B and Nemotron 4 340B on GB200
-  by 30 %, DeepSeek-V3 and Qwen3 235B on GB300 by as much. In the table of measured products, those of more than half a
-  millisecond run at half of the rate of shorter ones, as if the device was at a limit of its power; devices in training
-  are not slowed as much. In 8 bits, runs of the same models are predicted 10 % too fast to 2 % too slow.
+- **Products in bf16 on GB200 and GB300** are predicted too slow in training: Llama 3.1 405B and Nemotron 4 340B on
+  GB200 by 30 %, DeepSeek-V3 and Qwen3 235B on GB300 by as much. In the table of measured products, those of more than
+  half a millisecond run at half of the rate of shorter ones, as if the device was at a limit of its power; devices in
+  training are not slowed as much. In 8 bits, runs of the same models are predicted 10 % too fast to 2 % too slow.
 - **GPT-3 175B in 16 bits** (dgxc) is predicted 9 % too fast, and was predicted 4 % too fast with collectives of tensor
   parallelism that wait. Its configuration has them in user buffers, as those of Llama 3.1 405B and Nemotron have, which
   are predicted within 4 % so, and 12 to 18 % too slow otherwise.

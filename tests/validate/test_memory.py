@@ -128,3 +128,26 @@ def test_what_experts_give_is_not_saved_where_they_weigh_it_before_their_second_
     inside, after = (parts_by_device(p, simulation)[1].activations for p in (program, other))
     rows = 2 * one.micro_batch * one.seq  # each token has two experts
     assert after - inside == pytest.approx(one.layers * 2 * rows * one.hidden, rel=0.3)
+
+
+def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part():
+    one = replace(run(framework="torchtitan", tp=1, pp=1, gpus=4, dp=4), sharding="zero3")
+    piped = replace(one, pp=2, gpus=8)
+    assert "zero=3" in plan_of(one).step.distribution
+    assert "zero=1" in plan_of(piped).step.distribution
+    assert "zero=3" in plan_of(replace(piped, sharding="hsdp:4")).step.distribution  # stated
+    whole, part = (max(found.gradients for found in parts(each).values()) for each in (piped, one))
+    assert whole > 1.5 * part
+
+
+def test_what_an_allocator_does_not_use_is_given_back_before_memory_is_short():
+    one = run(framework="torchtitan", tp=1, pp=1, dp=4)
+    program, simulation = plan_of(one), simulated(one)
+    (roomy,) = parts_by_device(program, simulation).values()
+    held = roomy.tensors + roomy.outside
+    some = program.memory.fragmentation * roomy.tensors
+    assert roomy.reserved == round(some)
+    ((device, use),) = simulation.memory_uses.items()
+    simulation.memory_uses[device] = replace(use, capacity_bytes=round(held + some / 2))
+    (short,) = parts_by_device(program, simulation).values()
+    assert short.needed == round(held + some / 2)
