@@ -469,7 +469,7 @@ class StorageMap:
 
     def _fill(self, found: Storages, partition: Leaves) -> Deep[None]:
         function, rho = found.instance.function, found.instance.state
-        places, depends = found.places, found.held.depends
+        places = found.places
         position = 0
         for param, value in zip(function.params, found.instance.args, strict=True):
             width = types.width(type_of(value))
@@ -492,7 +492,7 @@ class StorageMap:
                     found.streamed = True
                 first = len(found.sizes)
                 created = create(found, done, operands)
-                if statement.stream or (depends and not depends.keys().isdisjoint(operands)):
+                if statement.stream or not found.held.depends.keys().isdisjoint(operands):
                     _hold(found, index, done, operands, [s for s in created if s >= first])
                 if done.shares:
                     found.viewed.update(_viewed(found, done, created))

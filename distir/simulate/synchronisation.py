@@ -132,15 +132,14 @@ class _Walk:
 
     def synchronisation(self) -> Synchronisation:
         """What is found of all statements."""
-        found, crossing, streams = self.found, self.crossing, self.found.streams
-        special = crossing.union(self.edge.awaited)
-        values = enumerate(zip(found.operands, found.created, strict=True))
-        touched = [i for i, (v, w) in values if not special.isdisjoint(v) or not crossing.isdisjoint(w) or i in streams]
-        for index in touched:
-            statement = found.statements[index]
+        found, ready, crossing, streams = self.found, self.ready, self.crossing, self.found.streams
+        statements = zip(found.statements, found.operands, found.created, strict=True)
+        for index, (statement, operands, created) in enumerate(statements):
             if isinstance(statement, Called):
-                self._call(statement, found.created[index])
-            elif statement is not None:
+                self._call(statement, created)
+            elif statement is not None and (
+                index in streams or not ready.keys().isdisjoint(operands) or not crossing.isdisjoint(created)
+            ):
                 self._op(index, statement)
         return Synchronisation(self.flow, self.edge, tuple(self.calls.values()))
 
@@ -169,12 +168,14 @@ class _Walk:
         ready, callee, arguments = self.ready, called.callee, called.arguments
         like = original(callee)
         _, needed = self.calls.setdefault(id(like), (like, _Needed()))
-        for parameter in compress(count(), map(ready.__contains__, arguments)):
+        for parameter in compress(count(), map(ready.__contains__, arguments)) if ready else ():
             behind, users = ready[arguments[parameter]], callee.users_of_parameters.get(parameter, NO_STREAMS)
             if not users <= behind:
                 needed.await_(parameter, users & behind)
                 ready[arguments[parameter]] = behind | users
-        crosses = map(self.crossing.__contains__, created)
-        for theirs, ours in compress(zip(callee.made, created, strict=True), crosses):
-            needed.made.add(theirs)
-            ready[ours] = callee.behind(theirs)
+        if self.crossing:
+            for theirs, ours in compress(
+                zip(callee.made, created, strict=True), map(self.crossing.__contains__, created)
+            ):
+                needed.made.add(theirs)
+                ready[ours] = callee.behind(theirs)
