@@ -18,41 +18,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol
 
 
 class Lane(NamedTuple):
     """A clock that is no compute stream: another stream of a device, its host, or when a value is ready.
 
-    `number`: the device, or the storage that the value is in. Made by `lane` alone, one object for each, so that they
-    are compared by identity: dictionaries find one in half the time that a tuple takes.
+    `number`: the device, or the storage that the value is in.
     """
 
     kind: Literal["host", "ready", "stream"]
     number: int
     stream: str = ""
 
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return lane, tuple(self)
-
-
-_LANES: dict[tuple[str, int, str], Lane] = {}
-
-
-def lane(kind: Literal["host", "ready", "stream"], number: int, stream: str = "") -> Lane:
-    """A clock, always the same object, in all threads."""
-    found = _LANES.get((kind, number, stream))
-    return found if found is not None else _LANES.setdefault((kind, number, stream), Lane(kind, number, stream))
-
-
-@cache
+@lru_cache(maxsize=1 << 16)
 def ready(storage: int) -> Lane:
     """When the value in a storage is there."""
-    return lane("ready", storage)
+    return Lane("ready", storage)
 
 
 Clock = int | Lane
@@ -162,7 +146,7 @@ HOPELESS = 4
 
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
-    """The composition of steps on clocks; `inner`: clocks that nobody waits for before they are set, nor afterwards."""
+    """The composition of steps on clocks; `inner`: clocks that are set before they are read, and not returned."""
     devices = _in_order({device for step in _distinct(steps) for device in step.devices})
     busy, communication = totals(steps)
     last: dict[Clock, int] = {}
@@ -252,15 +236,13 @@ def renamed_clock(clock: Clock, devices: Mapping[int, int]) -> Clock:
     """The clock of another device in the place of a device's; that of a device without one in its place is the same."""
     if isinstance(clock, int):
         return devices.get(clock, clock)
-    if clock.kind == "ready":
-        return clock
-    return lane(clock.kind, devices.get(clock.number, clock.number), clock.stream)
+    return clock if clock.kind == "ready" else clock._replace(number=devices.get(clock.number, clock.number))
 
 
 def _there(clock: Clock, devices: Mapping[int, int]) -> Clock:
     if isinstance(clock, int):
         return devices[clock]
-    return clock if clock.kind == "ready" else lane(clock.kind, devices[clock.number], clock.stream)
+    return clock if clock.kind == "ready" else clock._replace(number=devices[clock.number])
 
 
 def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
@@ -448,7 +430,6 @@ def _rows(
     call, each with a clock: rows are as long as there are values.
     """
     own: dict[Clock, Delays] = {device: {device: 0} for device in devices}
-    own.update([(clock, {}) for clock in inner])
     clocks: dict[Clock, tuple[Delays, int]] = {device: (row, 0) for device, row in own.items()}
     if len(devices) > FEW:
         cost = _cost(steps)
