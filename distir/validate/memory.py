@@ -116,7 +116,7 @@ def _parts(
 def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: MemoryParts) -> MemoryParts:
     """Tensors, and what is beside them on a device.
 
-    What a framework's allocator holds without use, it gives back before a device has no memory left: as torch does,
+    What a framework's allocator holds without use is freed before a device has no memory left: as torch does,
     c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`.
     """
     use, there = program.memory, simulation.memory_uses[device]

@@ -8,10 +8,13 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from distir.files.reading import FileKind, read_bytes
 from distir.ir.registry import GROUP
 from distir.validate.predictions import REFUSALS, reason
 from distir.validate.programs import plan_of
 from distir.validate.runs import MeasuredRun
+
+MODULE = FileKind("a module", 10_000_000, "install DistIR again")
 
 
 def inputs_digest(run: MeasuredRun) -> str:
@@ -34,7 +37,7 @@ def code_digest() -> str:
     root = Path(__file__).parents[1]
     files = sorted(root.rglob("*.py"))
     plugins = sorted(f"{p.value} {p.dist.version if p.dist else ''}" for p in entry_points(group=GROUP))
-    parts = [part for file in files for part in (file.relative_to(root).as_posix().encode(), file.read_bytes())]
+    parts = [part for file in files for part in (file.relative_to(root).as_posix().encode(), read_bytes(file, MODULE))]
     return _digest(*parts, *(plugin.encode() for plugin in plugins))
 
 

@@ -500,7 +500,7 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
 
 
 def eight_bit_words(run: MeasuredRun, chosen: Framework) -> list[str]:
-    """The step `fp8` of a run. For experts, blocks stand for current scaling: histories would be of each product.
+    """The step `fp8` of a run. For experts, scales are of blocks in the place of current scaling.
 
     With tensor parallelism experts' products stay in 16 bits, where shards would gather rows for them.
     """

@@ -144,8 +144,8 @@ CAUSES = """## What does not fit, and why
   layout without virtual stages (38) would idle for 27 % of a step, and takes less time than with five: the table seems
   to leave them out.
 - **Llama 2 13B of torchtitan without recomputation** (titan_dense:13) is predicted to need 97 GB of tensors on 80 GB,
-  and ran: with a fused norm, which no column says, it would be 70 GB. What the allocator holds beyond them is given
-  back before a run ends out of memory, which is not modelled.
+  and ran: with a fused norm, which no column says, it would be 70 GB. What the allocator holds beyond them is freed
+  before a run ends out of memory.
 - **Tensor parallelism of NeMo.** Of its user buffers those in bulk are in the programs; those that cut a collective
   with its product are not: these collectives are waited for, and products beside others have all multiprocessors.
 - **The embedding's gradient with sequence parallelism**: each shard sums that of the whole table for its part of the

@@ -25,13 +25,16 @@ from thorough import most_programs
 
 from distir import parse
 from distir.analysis import check
+from distir.cost import load
 from distir.cost.host import Host
 from distir.ir import Module
+from distir.models import named
 from distir.simulate import intervals, simulate
 from distir.simulate.algebra import clocks
 from distir.simulate.algebra.clocks import run_op
 from distir.simulate.effects import to_seconds
 from distir.simulate.page.answers import timeline_of
+from distir.transform import transform
 
 PROGRAMS = most_programs(100)
 """Random programs per law."""
@@ -295,3 +298,13 @@ def test_clocks_end_alike_whether_streams_are_followed_before_or_not(module, har
     before, after = simulate(module, hardware).timeline(), simulate(module, hardware).timeline()
     busy, latency = before.busy, after.latency  # which follows the streams first, and which runs the calls
     assert (busy, before.latency, before.clocks) == (after.busy, latency, after.clocks)
+
+
+def test_a_training_step_whose_gradients_are_summed_beside_the_backward_pass_of_several_microbatches():
+    """Rounds of a pipeline of one stage: each adds gradients to sums that the one before it left pending."""
+    sizes = {"layers": 2, "width": 32, "heads": 4, "kv_heads": 2, "ffn": 64, "vocabulary": 64}
+    step = transform(named("llama3-8b", 8, 8, **sizes), "grad", "optimizer=adamw", "precision=mixed")
+    module = transform(step, "dtp=2,1,1", "microbatches=4", "overlap", "fuse")
+    found = simulate(module, "dgx-h100")
+    same(found, oracle(module, load("dgx-h100")))
+    assert found.latency_s >= max(use.busy_s for use in found.devices.values())

@@ -114,7 +114,7 @@ class Steps:
     names: Mapping[Clock, Clock]
     """By clock of the steps: the one that it is of the summary."""
     inner: Collection[Clock]
-    """Clocks that nobody else knows."""
+    """Clocks of the block alone."""
 
     def run(self, clocks: Clocks) -> None:
         """Move the clocks of a caller on."""
