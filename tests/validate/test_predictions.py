@@ -23,9 +23,8 @@ from distir.validate.programs import (
     expert_words,
     framework_of,
     recomputation_words,
-    with_logits_again,
-    with_metrics,
 )
+from distir.validate.rewrites import with_logits_again, with_metrics
 from distir.validate.runs import parse_runs
 
 

@@ -8,6 +8,10 @@ from distir.ops.host import Operand, known_dims
 from distir.ops.numeric import Array
 from distir.ops.unify import Reject
 
+RAGGED_PRODUCTS = ("RaggedMatMul", "ScaledRaggedMatMul")
+RAGGED_GRADIENTS = ("RaggedMatMulGrad", "ScaledRaggedMatMulGrad")
+"""The products of rows that are sorted by expert, in all precisions, and the gradients of their matrices."""
+
 
 def check_experts(name: str, experts: Array, count: int) -> None:
     """Raise Reject if an index is no expert."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
@@ -17,7 +18,7 @@ from distir.ops.float8.scales import (
     check_scale,
     check_slot,
     check_type,
-    letters_of_scale,
+    letters_of_factors,
     spread,
 )
 from distir.ops.layout import Layout, Letters
@@ -130,18 +131,11 @@ def _(
     left = (*leading, "k", "m") if transA else (*leading, "m", "k")
     summed = left[:-1] if transA else left[-1:]
     right = ("n", *summed) if transB else (*summed, "n")
-    first, a_scale = letters_of_scale(left, a.shape, block_a)
-    second, b_scale = letters_of_scale(right, b.shape, block_b)
-    shared = {letter for letter in summed if (letter in first) != (letter in second)}
-    first, second, a_scale, b_scale = (
-        tuple(None if letter in shared else letter for letter in own) for own in (first, second, a_scale, b_scale)
-    )
-    kept = {*first, *second}
     of_result = ("m", "n") if transA else (*left[:-1], "n")
-    result = tuple(letter if letter in kept else None for letter in of_result)
+    factors, scales, (result,) = letters_of_factors([(left, a.shape, block_a), (right, b.shape, block_b)], [of_result])
     expected: tuple[Letters, ...] = ((None,),) * (len(others) - 2)
-    contiguous = frozenset(filter(None, kept)) if block_a or block_b else frozenset[str]()
-    return Layout((first, second, a_scale, b_scale, *expected), (result,), contiguous=contiguous)
+    contiguous = frozenset(filter(None, chain(*factors))) if block_a or block_b else frozenset[str]()
+    return Layout((*factors, *scales, *expected), (result,), contiguous=contiguous)
 
 
 @ScaledMatMul.grad

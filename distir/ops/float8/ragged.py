@@ -34,7 +34,7 @@ from distir.ops.float8.scales import (
     check_scale,
     check_slot,
     check_type,
-    letters_of_scale,
+    letters_of_factors,
     regrouped,
     spread,
 )
@@ -343,20 +343,14 @@ def _layout(
     others: Sequence[TensorType],
     said: dict[str, Any],
 ) -> Layout:
-    """Of two quantised operands and their result: letters that one operand's blocks do not keep are none."""
-    pairs = [
-        letters_of_scale(own, x.shape, block) for own, x, block in zip((left, right), operands, blocks, strict=True)
-    ]
-    lost = {letter for own, (kept, _) in zip((left, right), pairs, strict=True) for letter in own if letter not in kept}
-
-    def without(letters: Letters) -> Letters:
-        return tuple(None if letter in lost else letter for letter in letters)
-
-    (first, first_scale), (second, second_scale) = [(without(kept), without(scale)) for kept, scale in pairs]
+    """Of two quantised operands and their result."""
+    shapes = [x.shape for x in operands]
+    factors, scales, (counted, made) = letters_of_factors(
+        [*zip((left, right), shapes, blocks, strict=True)], (counts, result)
+    )
     expected: tuple[Letters, ...] = ((None,),) * (len(others) - 2)
-    contiguous = frozenset[str]().union(*map(regrouped, (first, second), blocks))
-    given = (first, second, without(counts), first_scale, second_scale, *expected)
-    return Layout(given, (without(result),), contiguous=contiguous, **said)
+    contiguous = frozenset[str]().union(*map(regrouped, factors, blocks))
+    return Layout((*factors, counted, *scales, *expected), (made,), contiguous=contiguous, **said)
 
 
 def _wide(write: Write, q: Expr, scale: Expr, block: tuple[int, ...], to: DType) -> str:

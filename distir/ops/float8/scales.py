@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from distir.diagnostics.codes import types as codes
@@ -88,6 +89,24 @@ def letters_of_scale(letters: Letters, shape: Shape | None, block: tuple[int, ..
             kept[axis] = None
         scale[axis] = kept[axis] if size else None
     return tuple(kept), tuple(scale)
+
+
+def letters_of_factors(
+    factors: Sequence[tuple[Letters, Shape | None, tuple[int, ...]]], others: Sequence[Letters]
+) -> tuple[list[Letters], list[Letters], list[Letters]]:
+    """The letters of quantised factors of a product, those of their scales, and those of what they are multiplied to.
+
+    `factors`: by factor its letters, its shape and its blocks. A letter that the blocks of one factor do not keep is
+    none anywhere.
+    """
+    pairs = [letters_of_scale(*factor) for factor in factors]
+    lost = {x for (own, _, _), (kept, _) in zip(factors, pairs, strict=True) for x in own if x not in kept}
+
+    def without(letters: Letters) -> Letters:
+        return tuple(None if letter in lost else letter for letter in letters)
+
+    kept, scales = ([without(pair[i]) for pair in pairs] for i in range(2))
+    return kept, scales, [without(letters) for letters in others]
 
 
 def regrouped(letters: Letters, block: tuple[int, ...]) -> frozenset[str]:

@@ -13,11 +13,12 @@ from typing import Final
 from distir.analysis import State
 from distir.diagnostics.spelling import nearest
 from distir.ir import DISCARD, Apply, Call, Function, Statement, names
+from distir.ops.experts.operands import RAGGED_PRODUCTS
 from distir.transform.checkpoint.selective import attention_core
 from distir.transform.steps import StepError
 
 NORMS: Final = ("LayerNormalization", "RMSNormalization")
-RAGGED: Final = ("RaggedMatMul", "ScaledRaggedMatMul", "GroupedMatMul")
+RAGGED: Final = (*RAGGED_PRODUCTS, "GroupedMatMul")
 DENSE: Final = ("MatMul", "Gemm", "ScaledMatMul")
 LAYOUTS: Final = ("Transpose", "Reshape", "Flatten")
 ACTIVATIONS: Final = ("Swish", "Gelu", "Sigmoid", "Relu")

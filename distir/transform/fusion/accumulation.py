@@ -14,6 +14,7 @@ from distir.analysis import State
 from distir.ir import DISCARD, Apply, Function, Module, Statement, TensorType, results
 from distir.ir.dataflow import uses
 from distir.ops import type_of
+from distir.ops.experts.operands import RAGGED_GRADIENTS
 
 CASTS = frozenset({"Cast", "CastGradient"})
 TOTALS = frozenset({"Add", "Sum"})
@@ -36,7 +37,7 @@ def makes_a_weight_gradient(statement: Statement) -> bool:
         return bool(statement.attrs.get("transA")) and len(statement.args) == 2
     if statement.op == "ScaledMatMul":  # Transformer Engine's products in 8-bit floats accumulate, too
         return bool(statement.attrs.get("transA"))
-    return statement.op in ("RaggedMatMulGrad", "ScaledRaggedMatMulGrad")
+    return statement.op in RAGGED_GRADIENTS
 
 
 def accumulation_of(

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from distir.ir import Apply, Function, Module
 from distir.ops import Value
+from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
 from distir.ops.group import GROUPED
 from distir.transform.checking import checked
 from distir.transform.overlap.cutting import issued_early
@@ -21,9 +22,7 @@ from distir.transform.overlap.turns import taking_turns
 STREAM = "experts"
 
 EXCHANGES = frozenset({"MPIAlltoall", GROUPED["MPIAlltoall"].name})
-PRODUCTS = frozenset(
-    {"RaggedMatMul", "RaggedMatMulGrad", "ScaledRaggedMatMul", "ScaledRaggedMatMulGrad", "GroupedMatMul"}
-)
+PRODUCTS = frozenset({*RAGGED_PRODUCTS, *RAGGED_GRADIENTS, "GroupedMatMul"})
 
 
 @kind

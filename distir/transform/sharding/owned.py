@@ -31,10 +31,11 @@ from distir.ir import (
     Type,
 )
 from distir.ops import Value, type_of
+from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
 from distir.transform.sharding.sizes import divisors
 
-RAGGED_PRODUCTS = ("RaggedMatMul", "RaggedMatMulGrad", "ScaledRaggedMatMul", "ScaledRaggedMatMulGrad")
-RAGGED = frozenset({*RAGGED_PRODUCTS, "RaggedExpand", "RaggedSum"})
+PRODUCTS = (*RAGGED_PRODUCTS, *RAGGED_GRADIENTS)
+RAGGED = frozenset({*PRODUCTS, "RaggedExpand", "RaggedSum"})
 """The ops that access rows by expert."""
 
 QUANTISING = ("QuantizeFloat8", "ScaleToFloat8")
@@ -103,8 +104,8 @@ def _instances(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]
 
 def _quantised_rows(function: Function) -> set[str]:
     """The quantised rows that experts' products take."""
-    products = [s for s in function.body if isinstance(s, Apply) and s.op in RAGGED_PRODUCTS]
-    found = {s.args[0] for s in products} | {s.args[1] for s in products if s.op.endswith("Grad")}
+    products = [s for s in function.body if isinstance(s, Apply) and s.op in PRODUCTS]
+    found = {s.args[0] for s in products} | {s.args[1] for s in products if s.op in RAGGED_GRADIENTS}
     return {name for name in found if isinstance(name, str)}
 
 
@@ -164,7 +165,7 @@ class _Run:
             counted = third != DISCARD
             if statement.op == "RaggedExpand" and isinstance(third, Literal) and isinstance(third.value, int):
                 args = (*args[:2], Literal(self.rooms.get(third.value, third.value)))
-            elif statement.op in RAGGED_PRODUCTS and counted and not self.owners.skew:
+            elif statement.op in PRODUCTS and counted and not self.owners.skew:
                 attrs["load"] = load / self.owners.count
             attrs["owners"] = self.owners.count
             return replace(statement, args=args, attrs=Attributes(attrs), claims=())
