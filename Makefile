@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTIR := $(BIN)/distir
 
 .DEFAULT_GOAL := help
-.PHONY: accuracy truth docs paper playground help demo test test-all zoo lint types check extension fuzz bench bless clean
+.PHONY: accuracy truth docs paper playground help demo test test-all test-gpu zoo lint types check extension fuzz bench bless clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,10 @@ types: $(VENV)/.test ## static types, strict
 
 check: $(VENV)/.test ## the tests, on all cores; most files on one, so that what their tests share is made once
 	nice -n 15 $(BIN)/pytest --numprocesses auto --dist worksteal # what waits for windows beside it goes first
+
+test-gpu: $(VENV)/.test ## on a machine with a GPU: what is lowered, on it; several ranks share it where there are fewer
+	DISTIR_TEST_DEVICE=cuda $(BIN)/pytest $(addprefix tests/,lower/test_torch_forms.py lower/test_torch_kernels.py \
+		lower/test_attention_on_ranks.py lower/test_launched_experts.py lower/test_random_launches.py transform/test_gradients_torch.py)
 
 extension: $(VENV)/.test ## the VS Code extension's tests, in a real VS Code where chromium can be had
 	DISTIR_PYTHON=$(abspath $(BIN))/python sh vscode-extension/test.sh

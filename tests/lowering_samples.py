@@ -1,6 +1,10 @@
-"""Programs lowered and run: what the tests of this folder share. torch is imported only when something is run."""
+"""Programs lowered and run: what the tests of this folder share. torch is imported only when something is run.
+
+`DISTIR_TEST_DEVICE=cuda`: they run on a GPU (`make test-gpu`).
+"""
 
 import importlib.util
+import os
 import sys
 
 import numpy as np
@@ -10,6 +14,9 @@ from distir.ir import DTYPES, Apply, Function, Module, Param, Return
 from distir.lower.folder import EntryPoint, lower
 from distir.ops import canonical, dtype_of, numpy_dtype
 from distir.syntax import parse_example
+
+DEVICE = os.environ.get("DISTIR_TEST_DEVICE", "cpu")
+"""Where programs of one rank run."""
 
 FLOAT8 = {"Float8E4M3FN": "float8_e4m3fn", "Float8E5M2": "float8_e5m2"}
 """8-bit element types, with torch's names."""
@@ -47,7 +54,7 @@ def lowered_program(entries, folder):
     import torch
 
     runtime = load_runtime(folder)
-    return runtime.LoweredProgram(folder).prepare(0, torch.device("cpu"))
+    return runtime.LoweredProgram(folder).prepare(0, torch.device(DEVICE))
 
 
 def to_torch(value):
@@ -57,10 +64,12 @@ def to_torch(value):
         return tuple(map(to_torch, value))
     shape, array = value.shape, np.ascontiguousarray(value).copy()
     if dtype_of(array).name == "BFloat16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).reshape(shape)
-    if dtype_of(array).name in FLOAT8:
-        return torch.from_numpy(array.view(np.int8)).view(getattr(torch, FLOAT8[dtype_of(array).name])).reshape(shape)
-    return torch.from_numpy(array).reshape(shape)
+        found = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    elif dtype_of(array).name in FLOAT8:
+        found = torch.from_numpy(array.view(np.int8)).view(getattr(torch, FLOAT8[dtype_of(array).name]))
+    else:
+        found = torch.from_numpy(array)
+    return found.reshape(shape).to(DEVICE)
 
 
 def from_torch(value):
@@ -68,7 +77,7 @@ def from_torch(value):
 
     if isinstance(value, tuple):
         return tuple(map(from_torch, value))
-    plain = value.detach().contiguous()
+    plain = value.detach().contiguous().cpu()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(numpy_dtype(DTYPES["BFloat16"]))
     for name, theirs in FLOAT8.items():

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from distir.cost.calibrate import Benchmark, Calibration, MeasuredMachine
     from distir.lower import EntryPoint, Lowered
 
-QUICK_ELEMENTS = 1 << 18
+QUICK_ELEMENTS, QUICK_ELEMENTS_GPU = 1 << 18, 1 << 22
+"""The most elements of an operand with `--quick`: a GPU takes equally long for all that are smaller."""
 
 
 def calibrate(
@@ -36,7 +37,9 @@ def calibrate(
     threads: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="CPU threads per rank. [default: an equal share of cores]")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Only small operands and messages, up to 1 MB.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only small operands and messages, up to 1 MB (16 MB on GPUs).")
+    ] = False,
     shapes: Annotated[
         str | None,
         typer.Option(metavar="FOLDER", help="Where products.csv and attention.csv are written, for a fit by shape."),
@@ -85,7 +88,7 @@ def calibrate(
     world = int(os.environ.get("WORLD_SIZE", "1")) if _under_torchrun() else devices
     if not _under_torchrun():
         check_gpus(backend, world)
-    most = {"most": QUICK_ELEMENTS} if quick else {}
+    most = {"most": QUICK_ELEMENTS_GPU if backend == "nccl" else QUICK_ELEMENTS} if quick else {}
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world)) if _under_torchrun() else world
     local = local if ranks_per_node is None else _node(ranks_per_node, world)
     # A GPU starts an op while another runs: its ops are repeated, and timed together.

@@ -96,16 +96,28 @@ def verdicts(
         return found
     changed = (perturbed(values, units, i, cast_to(program.module, entry)) for i, units in enumerate(CHANGES))
     others = [_executed(program, entry, inputs, home) for inputs in changed]
-    again = {n: _with_rounding(n, expected[n], measured[n], [other[n] for other in others]) for n in wide}
+    exact = _meant(program, entry, values, home)
+    again = {n: _with_rounding(n, expected[n], measured[n], [other[n] for other in others], exact.get(n)) for n in wide}
     return [again.get(verdict.name, verdict) for verdict in found]
 
 
-def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) -> Verdict:
+def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any], exact: Any) -> Verdict:
+    """`others`: what changed inputs give; `exact`: what a program with narrow types gives in Float64."""
     from distir.ops.numeric import np
-    from distir.transform.verification import described, largest_difference, spread_of, too_sensitive, with_rounding
+    from distir.transform.verification import (
+        described,
+        largest_difference,
+        own_rounding,
+        spread_of,
+        too_sensitive,
+        with_rounding,
+    )
 
     error, allowed = largest_difference(expected, found)
-    most = with_rounding(expected, found, allowed, spread_of(expected, others))
+    moved = spread_of(expected, others)
+    if exact is not None:
+        moved = np.maximum(moved, own_rounding(expected, exact))
+    most = with_rounding(expected, found, allowed, moved)
     difference = described(expected, found, most) or None
     if difference is not None and (reason := too_sensitive(expected, found, others)):
         difference = f"{difference}; {reason}"
@@ -123,6 +135,16 @@ def _executed(program: Program, entry: Function, values: Mapping[str, Any], home
     except InputError as error:
         raise Refused(str(error)) from None
     return {n: array for r in results for n, _, array in flattened(r.name, r.type, r.value)}
+
+
+def _meant(program: Program, entry: Function, values: Mapping[str, Any], home: Path) -> dict[str, Any]:
+    """The results without the rounding of narrow types, by name; empty where that cannot be computed."""
+    from distir.analysis.outputs import flattened
+    from distir.cli.tensors import loader
+    from distir.transform.verification import meant
+
+    results = meant(program.module, entry.name, values, loader(home), memory.available_bytes())
+    return {n: array for r in results or () for n, _, array in flattened(r.name, r.type, r.value)}
 
 
 def _is_float(array: Any) -> bool:

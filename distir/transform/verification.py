@@ -177,15 +177,15 @@ class _Runs:
         relative = _tolerances(self.original, entry, expected) if tolerance is None else [tolerance] * len(expected)
         values = [(e.value, f.value) for e, f in zip(expected, found, strict=True)]
         exact = self.exact() if tolerance is None else None
-        meant = [None] * len(expected) if exact is None else [output.value for output in exact.values]
-        rows = [_compared(e.name, *values[i], relative[i], exact=meant[i]) for i, e in enumerate(expected)]
+        unrounded = [None] * len(expected) if exact is None else [output.value for output in exact.values]
+        rows = [_compared(e.name, *values[i], relative[i], exact=unrounded[i]) for i, e in enumerate(expected)]
         doubtful = [i for i, row in enumerate(rows) if not row.equal and row.max_abs_error < math.inf]
         if doubtful:
             narrowed = cast_to(self.original, entry)
             changed = (perturbed(self.inputs, units, seed, narrowed) for seed, units in enumerate(CHANGES))
             others = [self.expected(inputs) for inputs in changed]
             for i in doubtful:
-                row = rows[i].name, *values[i], relative[i], [other[i].value for other in others], meant[i]
+                row = rows[i].name, *values[i], relative[i], [other[i].value for other in others], unrounded[i]
                 rows[i] = _compared(*row)
         differing = () if exact is None else exact.rows
         for i, row in enumerate(differing):
@@ -206,6 +206,26 @@ class _Runs:
 
     def expected(self, inputs: Mapping[str, Any]) -> tuple[Output, ...]:
         return execute(self.original, inputs, entry_of(self.original).name, self.load, self.max_bytes)
+
+
+def meant(
+    module: Module, entry: str, inputs: Mapping[str, Any], load: Load | None = None, max_bytes: int | None = None
+) -> tuple[Output, ...] | None:
+    """What a program with narrow types gives in Float64; None where it has none, or that cannot be computed."""
+    floats = float_types(module)
+    if not floats & WIDENED or floats <= {FLOAT32, FLOAT64}:
+        return None
+    wide = {name: array_in_float64(value) for name, value in inputs.items()}
+    loaded = None if load is None else loaded_in_float64(load, (module,))
+    try:
+        return execute(in_float64(module), wide, entry, loaded, max_bytes)
+    except (ProgramError, TooLargeError):
+        return None
+
+
+def own_rounding(expected: Any, exact: Any) -> float:
+    """How far rounding moves an element of a result, judged by how far it has moved the result itself."""
+    return MARGIN * _difference(exact, expected)[1]
 
 
 def distributed(
@@ -453,15 +473,15 @@ def _compared(
     error, most = 0.0, 0.0
     said: list[str] = []
     moved = [[part for _, part, _ in _parts(other, other)] for other in others]
-    meant = None if exact is None else [part for _, part, _ in _parts(exact, exact)]
+    unrounded = None if exact is None else [part for _, part, _ in _parts(exact, exact)]
     for number, (path, a, b) in enumerate(_parts(expected, found)):
         largest, difference = _difference(a, b)
         allowed: Any = relative * largest
         known = [parts[number] for parts in moved]
         if moved and difference > relative * largest:
             allowed = with_rounding(a, b, allowed, spread_of(a, known))
-        if meant is not None and difference > relative * largest:
-            allowed = with_rounding(a, b, allowed, MARGIN * _difference(meant[number], a)[1])
+        if unrounded is not None and difference > relative * largest:
+            allowed = with_rounding(a, b, allowed, own_rounding(a, unrounded[number]))
         error, most = max(error, difference), max(most, _greatest(allowed))
         if sentence := described(a, b, allowed):
             reason = too_sensitive(a, b, known) if moved else ""

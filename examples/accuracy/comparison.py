@@ -14,6 +14,7 @@ import distir
 from distir.cost import Hardware, load, show_seconds
 
 COLUMNS = ("number", "workload", "strategy", "layers", "width", "batch", "tokens", "runs", "measured_s", "spread")
+ON_GPU_COLUMNS = (*COLUMNS, "peak_memory_bytes")
 PROFILES = {1: "one_rank.toml", 2: "two_ranks.toml"}
 
 
@@ -26,6 +27,8 @@ class Measured:
     seconds: float
     spread: float
     """By how much the longest tenth of the runs is longer, as a share: how noisy it was."""
+    peak_memory_bytes: int | None = None
+    """Of a GPU: how much was allocated at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,17 @@ class Row:
     measured: Measured
     simulated_s: float
     band: tuple[float, float]
+    simulated_bytes: int
 
     @property
     def error(self) -> float:
         return self.simulated_s / self.measured.seconds - 1
+
+    @property
+    def memory_error(self) -> float | None:
+        """Of the peak memory, where it was measured."""
+        peak = self.measured.peak_memory_bytes
+        return None if peak is None else self.simulated_bytes / peak - 1
 
     @property
     def within(self) -> bool:
@@ -49,11 +59,13 @@ class Row:
 def write(path: Path, rows: Sequence[Measured]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        on_gpu = any(row.configuration.on_gpu for row in rows)
+        writer.writerow(ON_GPU_COLUMNS if on_gpu else COLUMNS)
         for row in rows:
             c = row.configuration
             own = (c.number, c.workload, c.strategy, c.layers, c.width, c.batch, c.tokens, row.runs)
-            writer.writerow((*own, f"{row.seconds:.6g}", f"{row.spread:.3f}"))
+            memory = (row.peak_memory_bytes,) if on_gpu else ()
+            writer.writerow((*own, f"{row.seconds:.6g}", f"{row.spread:.3f}", *memory))
 
 
 def read(path: Path) -> list[Measured]:
@@ -65,10 +77,12 @@ def read(path: Path) -> list[Measured]:
                     row["workload"],
                     row["strategy"],
                     *(int(row[name]) for name in ("layers", "width", "batch", "tokens")),
+                    on_gpu="peak_memory_bytes" in row,
                 ),
                 int(row["runs"]),
                 float(row["measured_s"]),
                 float(row["spread"]),
+                int(row["peak_memory_bytes"]) if "peak_memory_bytes" in row else None,
             )
             for row in csv.DictReader(file)
         ]
@@ -76,7 +90,7 @@ def read(path: Path) -> list[Measured]:
 
 def machines(folder: Path) -> dict[int, Hardware]:
     """The profiles of a folder, by the number of ranks that they were measured with."""
-    return {ranks: load(folder / name) for ranks, name in PROFILES.items()}
+    return {ranks: load(folder / name) for ranks, name in PROFILES.items() if (folder / name).exists()}
 
 
 def compare(rows: Sequence[Measured], hardware: dict[int, Hardware]) -> list[Row]:
@@ -84,7 +98,8 @@ def compare(rows: Sequence[Measured], hardware: dict[int, Hardware]) -> list[Row
     for row in rows:
         simulation = distir.simulate(row.configuration.program(), hardware[row.configuration.ranks])
         seconds = simulation.latency_s
-        found.append(Row(row, seconds, simulation.band or (seconds, seconds)))
+        peak = max(device.peak_memory_bytes for device in simulation.devices.values())
+        found.append(Row(row, seconds, simulation.band or (seconds, seconds), peak))
     return found
 
 
@@ -109,7 +124,8 @@ def report(rows: Sequence[Row], hardware: dict[int, Hardware]) -> str:
     for row in rows:
         c = row.measured.configuration
         groups.setdefault(f"{c.ranks} rank{'s' * (c.ranks - 1)}", []).append(row)  # pyright: ignore
-        groups.setdefault(c.workload, []).append(row)  # pyright: ignore
+        kind = c.workload if not c.on_gpu else f"{'layers of models' if not c.width else 'small'}, {c.phase}"
+        groups.setdefault(kind, []).append(row)  # pyright: ignore
         if c.strategy.endswith("overlap"):
             groups.setdefault("overlap", []).append(row)  # pyright: ignore
     for name, own in groups.items():
@@ -118,6 +134,10 @@ def report(rows: Sequence[Row], hardware: dict[int, Hardware]) -> str:
         share = statistics.fmean(row.within for row in own)
         middle, worst = 100 * statistics.median(errors), 100 * max(errors)
         lines.append(f"| {name} | {len(own)} | {r:.3f} | {middle:.1f} % | {worst:.0f} % | {100 * share:.0f} % |")
+    memory = [abs(row.memory_error) for row in rows if row.memory_error is not None]
+    if memory:
+        middle, worst = 100 * statistics.median(memory), 100 * max(memory)
+        lines += ["", f"Peak memory of {len(memory)}: median error {middle:.1f} %, worst {worst:.0f} %."]
     lines += [
         "",
         "![simulated over measured](accuracy.svg)",
@@ -149,10 +169,19 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     names = {"one": "one rank", "dp": "data parallel", "tp": "tensor parallel", "pp": "pipeline"}
     names |= {"dp overlap": "data parallel, overlapped", "pp overlap": "pipeline, overlapped"}
     colours = {"mlp training": "C0", "gpt2 inference": "C1", "gpt2 training": "C2"}
+    colours |= {"inference": "C3", "training": "C4"}  # of published models
     for row in rows:
         c, x, y = row.measured.configuration, 1e3 * row.measured.seconds, 1e3 * row.simulated_s
         low, high = (1e3 * edge for edge in row.band)
-        axes.errorbar(x, y, [[y - low], [high - y]], fmt=marks[c.strategy], color=colours[c.workload], ms=5, lw=0.7)
+        axes.errorbar(
+            x,
+            y,
+            [[y - low], [high - y]],
+            fmt=marks[c.strategy],
+            color=colours.get(c.workload) or colours[c.phase],
+            ms=5,
+            lw=0.7,
+        )
     ends = [1e3 * f(f(r.measured.seconds, r.simulated_s) for r in rows) for f in (min, max)]
     axes.plot(ends, ends, color="grey", lw=0.8, zorder=0)
     axes.set(xscale="log", yscale="log", xlabel="measured [ms]", ylabel="simulated [ms]")

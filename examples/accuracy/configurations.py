@@ -1,4 +1,7 @@
-"""What is measured: small MLP training, and GPT-2 in inference and training, over one and two ranks."""
+"""What is measured: small MLP training, and GPT-2 in inference and training, over one and two ranks.
+
+On a GPU, layers of published models, as wide as they are, and smaller programs, which wait for the host.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import distir
 from distir.ir import Module
-from distir.models import gpt2, mlp
+from distir.models import PUBLISHED, gpt2, mlp, named
 
 SEED = 7
-VOCABULARY = 512
+VOCABULARY, GPU_VOCABULARY = 512, 32000
 STRATEGIES = {
     "mlp training": ("one", "one", "dp", "tp", "pp"),
     "gpt2 inference": ("one", "one", "dp", "tp", "pp"),
@@ -25,6 +28,12 @@ OVERLAPPED = {"mlp training": ("dp overlap", "pp overlap"), "gpt2 training": ("d
 
 OVERLAPPED_OF_EACH = 4
 
+ON_GPU = ("gpt3-350m", "gpt3-1.3b", "gpt3-6.7b", "llama2-13b", "llama3-8b", "qwen3-4b", "mistral-7b", "qwen3-30b-a3b")
+"""Published models of which a GPU runs some layers."""
+
+SMALL_ON_GPU = ("mlp training", "gpt2 inference", "gpt2 training")
+ON_GPU_OF_EACH = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -37,20 +46,35 @@ class Configuration:
     width: int
     batch: int
     tokens: int
+    on_gpu: bool = False
 
     @property
     def ranks(self) -> int:
         return 1 if self.strategy == "one" else 2
 
+    @property
+    def phase(self) -> str:
+        """`inference` or `training`."""
+        return self.workload.split()[1]
+
+    @property
+    def dtype(self) -> str:
+        return "BFloat16" if self.on_gpu else "Float32"
+
     def program(self) -> Module:
         """The distributed program."""
-        if self.workload == "mlp training":
-            module = mlp(self.layers, self.width, self.batch, "Float32", training=True)
+        model, phase = self.workload.split()
+        if model == "mlp":
+            module = mlp(self.layers, self.width, self.batch, self.dtype, training=True)
+        elif model in PUBLISHED:
+            sizes = {"layers": self.layers, "vocabulary": GPU_VOCABULARY}
+            module = named(model, self.batch, self.tokens, **sizes)
         else:
             heads = self.width // 32
-            module = gpt2(self.layers, self.width, heads, self.tokens, self.batch, VOCABULARY, dtype="Float32")
-            if self.workload == "gpt2 training":
-                module = distir.transform(module, "grad", "loss=cross_entropy", "optimizer=sgd")
+            module = gpt2(self.layers, self.width, heads, self.tokens, self.batch, VOCABULARY, dtype=self.dtype)
+        if phase == "training" and model != "mlp":
+            optimizer = "adam" if self.on_gpu else "sgd"
+            module = distir.transform(module, "grad", "loss=cross_entropy", f"optimizer={optimizer}")
         match self.strategy:
             case "dp":
                 return distir.transform(module, "dp=2")
@@ -63,6 +87,24 @@ class Configuration:
             case "pp overlap":
                 return distir.transform(module, "pp=2", "microbatches=2", "overlap=transfers")
         return module
+
+
+def drawn_on_gpu() -> list[Configuration]:
+    """Those for one GPU, in BFloat16: layers of published models, and smaller ones that wait for the host."""
+    choose = random.Random(SEED)
+    found: list[Configuration] = []
+    for model in ON_GPU:
+        for phase in ("inference", "training"):
+            longest = (1024, 2048) if model.startswith("gpt3") else (1024, 2048, 4096)
+            every = [(layers, batch, tokens) for layers in (1, 2, 4) for batch in (1, 2) for tokens in longest]
+            for layers, batch, tokens in choose.sample(every, ON_GPU_OF_EACH):
+                found.append(
+                    Configuration(len(found), f"{model} {phase}", "one", layers, 0, batch, tokens, on_gpu=True)
+                )
+    for workload in SMALL_ON_GPU:
+        for _ in range(2 * ON_GPU_OF_EACH):
+            found.append(replace(_one(choose, len(found), workload, "one"), on_gpu=True))
+    return found
 
 
 def drawn() -> list[Configuration]:

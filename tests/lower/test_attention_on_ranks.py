@@ -1,7 +1,7 @@
 """Attention on gloo ranks: a training step, and a step of a decoder with its cache, give what the executor does."""
 
 import pytest
-from lowering_samples import assert_close, entry, lowered_program, to_torch
+from lowering_samples import assert_close, entry, from_torch, lowered_program, to_torch
 from worker_pool import Pool
 
 import distir
@@ -88,4 +88,4 @@ def test_sequences_of_more_than_a_block_of_queries(tmp_path):
     program = lowered_program([entry(module)], tmp_path)
     found = program.call("main", [to_torch(value) for value in inputs.values()])
     for value, output in zip(found, execute(module, inputs), strict=True):
-        assert_close(value.detach().numpy(), output.value, output.type)
+        assert_close(from_torch(value), output.value, output.type)

@@ -1,11 +1,13 @@
 """What `calibrate` runs on GPUs, as one rank of two: with tensors without data, and a group that sends nothing."""
 
+import json
+
 import pytest
 from lowering_samples import load_runtime
 from test_streams_lowered import Streams, one_of_two
 
-from distir.cli.calibrate import _write
-from distir.cost.calibrate import communicating, computing
+from distir.cli.calibrate import QUICK_ELEMENTS_GPU, _write
+from distir.cost.calibrate import communicating, computing, plan
 from distir.cost.calibrate.measuring import COMMUNICATING, COMPUTING
 
 torch = pytest.importorskip("torch")
@@ -53,3 +55,16 @@ def test_every_benchmark_runs_as_on_a_gpu(tmp_path, monkeypatch, one_of_two):
     assert ran > 80
     begun = [who for who, what, _ in streams.log if what == "waits for" and who == "beside"]
     assert len(begun) > 8  # all-reduces beside products
+
+
+def test_a_gpu_repeats_every_op_however_large():
+    """None is timed among others of its size, on operands that are in the host's memory."""
+    planned = json.loads(plan(benchmarks := computing(("BFloat16", "Float32"), gpus=True), []))
+    assert planned["mixed"]["entries"] == []
+    assert planned["folders"][0]["entries"] == [b.name for b in benchmarks]
+    assert min(b.repeats for b in benchmarks) == 1  # the largest fill the memory that one run may take
+
+
+def test_a_quick_calibration_has_products_in_every_element_type():
+    found = computing(("BFloat16", "Float32"), most=QUICK_ELEMENTS_GPU, gpus=True)
+    assert {b.work.dtype.name for b in found if b.op == "MatMul"} == {"BFloat16", "Float32"}

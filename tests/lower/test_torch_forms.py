@@ -6,7 +6,17 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from lowering_samples import assert_close, entry, from_torch, is_sound, lowered_program, one_op, reference, to_torch
+from lowering_samples import (
+    DEVICE,
+    assert_close,
+    entry,
+    from_torch,
+    is_sound,
+    lowered_program,
+    one_op,
+    reference,
+    to_torch,
+)
 
 from distir.diagnostics import ProgramError
 from distir.ir import HOST, TupleType, types
@@ -121,6 +131,11 @@ MORE = """
 %y = Attention[scale = 0.5](%q: Tensor[Float32, (1, 2, 3, 4), 1], %k: Tensor[Float32, (1, 2, 5, 4), 1], %v: Tensor[Float32, (1, 2, 5, 4), 1], %m: Tensor[Bool, (3, 5), 1])
 %y = Attention[is_causal = true](%q: Tensor[Float32, (1, 2, 3, 4), 1], %k: Tensor[Float32, (1, 2, 5, 4), 1], %v: Tensor[Float32, (1, 2, 5, 4), 1], %m: Tensor[Bool, (3, 5), 1])
 %y = Attention[is_causal = true, window = 2](%q: Tensor[Float32, (1, 4, 5, 4), 1], %k: Tensor[Float32, (1, 2, 5, 4), 1], %v: Tensor[Float32, (1, 2, 5, 4), 1], _, %s: Tensor[Float32, (4,), 1])
+%y, %l = Attention[is_causal = true](%q: Tensor[Float32, (2, 4, 5, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 8), 1])
+%y, %l = Attention[q_num_heads = 2, kv_num_heads = 1, scale = 0.3](%q: Tensor[Float32, (2, 5, 16), 1], %k: Tensor[Float32, (2, 7, 8), 1], %v: Tensor[Float32, (2, 7, 8), 1])
+%y, %l = Attention[is_causal = true, window = 2](%q: Tensor[Float32, (1, 2, 5, 16), 1], %k: Tensor[Float32, (1, 2, 5, 16), 1], %v: Tensor[Float32, (1, 2, 5, 16), 1])
+%dq, %dk, %dv = AttentionGrad[is_causal = true, scale = 0.3](%dy: Tensor[Float32, (2, 4, 5, 8), 1], %q: Tensor[Float32, (2, 4, 5, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 8), 1], %y: Tensor[Float32, (2, 4, 5, 8), 1], %lse: Tensor[Float32, (2, 4, 5), 1])
+%dq, %dk, %dv = AttentionGrad[is_causal = true, window = 2, q_num_heads = 2, kv_num_heads = 1](%dy: Tensor[Float32, (2, 5, 16), 1], %q: Tensor[Float32, (2, 5, 16), 1], %k: Tensor[Float32, (2, 5, 8), 1], %v: Tensor[Float32, (2, 5, 8), 1], %y: Tensor[Float32, (2, 5, 16), 1], %lse: Tensor[Float32, (2, 2, 5), 1])
 %y = RotaryEmbedding[interleaved = true, rotary_embedding_dim = 4](%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (9, 2), 1], %s: Tensor[Float32, (9, 2), 1], %i: Tensor[Int64, (2, 3), 1])
 %y = RaggedMatMul(%x: Tensor[BFloat16, (7, 8), 1], %w: Tensor[BFloat16, (3, 8, 16), 1], [2, 0, 4])
 %y = RaggedMatMul[transW = true](%x: Tensor[BFloat16, (2, 5, 8), 1], %w: Tensor[BFloat16, (3, 16, 8), 1], [[2, 0, 2], [1, 4, 0]])
@@ -207,6 +222,8 @@ def texts():
 
 
 CASES = [text for text in dict.fromkeys(texts()) if is_sound(one_op(text))]
+NOT_ON_GPUS = r"Gemm.*Int32|HardSwish.*Float64"
+"""torch multiplies no matrices of integers there, and takes a sixth as Float32."""
 
 
 def value(stated, text, name):
@@ -220,6 +237,8 @@ def value(stated, text, name):
     if stated.dtype.kind == "float":
         low = 0.2 if name in ("v", "m", "var", "s") or re.search(r"Log\(|Sqrt|Pow", text) else -2.0
         return np.asarray(generator.uniform(low, 2.0, stated.shape)).astype(dtype)
+    if re.search(r"ScatterND\(", text):  # which of two updates of one place counts is not defined
+        return np.arange(np.prod(stated.shape)).reshape(stated.shape).astype(dtype)
     if re.search(r"Gather|Scatter|Loss|Rotary|OneHot|Adam|Route|Dispatch|ermute|Ragged", text):
         low = 1 if "Adam" in text else 0
         return np.asarray(generator.integers(low, 2, stated.shape)).astype(dtype)
@@ -246,6 +265,8 @@ def by_op():
 def test_a_form_is_what_the_reference_says(program, numbers):
     for number in numbers:
         text = CASES[number]
+        if DEVICE == "cuda" and re.search(NOT_ON_GPUS, text):
+            continue
         module = one_op(text)
         params = module.functions["main"].params
         values = [value(p.type, text, p.name) for p in params]

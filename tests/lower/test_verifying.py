@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from distir.analysis.program import read
 from distir.cli.verifying import Verdict, tell, verdicts
@@ -75,6 +76,28 @@ def test_what_is_wrong_is_not_allowed(step, wrong):
     assert not found.same
     assert "elements differ by up to" in found.difference or "expected the shape" in found.difference
     assert not verdict(step, wrong(results(step[2], flipped=True))).same
+
+
+NARROW = """\
+func @main(%x: Tensor[BFloat16, (64, 256), 1], %dy: Tensor[BFloat16, (64, 256), 1]) {
+  %dw = Gemm[transA = true](%x, %dy)
+  %g = Cast[to = Float32](%dw)
+  return %g
+}
+"""
+
+
+def test_a_wide_result_of_narrow_values_is_as_exact_as_these():
+    """Of many elements a few change less with the inputs than by rounding."""
+    program, draw = read(NARROW, "narrow.dir"), np.random.default_rng(5)
+    values = {n: draw.normal(size=s).astype(bfloat16) for n, s in (("x", (64, 256)), ("dy", (64, 256)))}
+    exact = values["x"].astype(np.float64).T @ values["dy"].astype(np.float64)
+    rounded = exact.astype(bfloat16)
+    steps = draw.choice((-1, 1), exact.shape)
+    found = (rounded.view(np.int16) + steps.astype(np.int16)).view(bfloat16).astype(np.float32)
+    for given, same in ((found, True), (np.roll(found, 1, 0), False), (found * np.float32(1.05), False)):
+        (only,) = verdicts(program, program.module.functions["main"], values, {"g": given}, Path())
+        assert only.same == same, only.difference
 
 
 def test_results_that_agree_are_one_line_and_others_are_said_each(capsys):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gradient_samples import MORE, is_float, prepared, rule_gradients
-from lowering_samples import entry, lowered_program, one_op
+from lowering_samples import DEVICE, entry, lowered_program, one_op
 
 from distir.ops import OPS
 from distir.ops.backward import NotDifferentiable
@@ -40,7 +40,7 @@ def test_torch_finds_the_same_gradient(program, text):
     inputs = {p.name: tensors(values[p.name]) for p in params}
     results = dict(zip(statement.results, program.call(text, list(inputs.values())), strict=True))
     ways = [(y, dy) for name in dys for y, dy in zip(leaves(results[name]), leaves(dys[name]), strict=True)]
-    ways = [(y, torch.tensor(np.asarray(dy))) for y, dy in ways if y.requires_grad]
+    ways = [(y, torch.tensor(np.asarray(dy), device=DEVICE)) for y, dy in ways if y.requires_grad]
     assert ways or statement.op in FLAT
     torch.autograd.backward([y for y, _ in ways], [dy for _, dy in ways])
     for name, given in inputs.items():
@@ -53,7 +53,7 @@ def test_torch_finds_the_same_gradient(program, text):
 def tensors(value):
     if isinstance(value, tuple):
         return tuple(map(tensors, value))
-    return torch.tensor(value, requires_grad=value.dtype.kind == "f")
+    return torch.tensor(value, device=DEVICE, requires_grad=value.dtype.kind == "f")
 
 
 def leaves(value):
@@ -61,4 +61,4 @@ def leaves(value):
 
 
 def gradient_of(x):
-    return np.zeros(x.shape) if x.grad is None else x.grad.numpy()
+    return np.zeros(x.shape) if x.grad is None else x.grad.cpu().numpy()

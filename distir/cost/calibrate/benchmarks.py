@@ -56,6 +56,11 @@ STREAMING = {
     "SoftmaxGrad": "%z = SoftmaxGrad(%y: T(r, c), %x: T(r, c))",
     "LayerNormalization": "%z = LayerNormalization(%x: T(r, c), %s: T(c), %b: T(c))",
     "LayerNormalizationGrad": "%z, %u, %v = LayerNormalizationGrad(%y: T(r, c), %x: T(r, c), %s: T(c))",
+    "RMSNormalization": "%z = RMSNormalization(%x: T(r, c), %s: T(c))",
+    "RMSNormalizationGrad": "%z, %u = RMSNormalizationGrad(%y: T(r, c), %x: T(r, c), %s: T(c))",
+    "Swish": "%z = Swish(%x: T(r, c))",
+    "SwishGrad": "%z = SwishGrad(%y: T(r, c), %x: T(r, c))",
+    "RotaryEmbedding": "%z = RotaryEmbedding(%x: T(1, 4, q, c), %u: T(1, q, h), %v: T(1, q, h))",
     "ReduceSum": "%z = ReduceSum[keepdims = false](%x: T(r, c), [0])",
     "ReduceMean": "%z = ReduceMean[keepdims = false](%x: T(r, c), [1])",
     "MSELoss": "%z = MSELoss(%x: T(r, c), %y: T(r, c))",
@@ -70,7 +75,7 @@ STREAMING = {
     "Adam": "%z, %u, %v = Adam(%x: T(r, c), %y: T(r, c), %m: T(r, c), %n: T(r, c), 1)",
 }
 """Ops that stream their operands through memory, by name: the statement that is repeated. `T(…)` is a tensor of the
-element type measured, with `r` rows and `c` columns."""
+element type measured, with `r` rows and `c` columns; `q` is a quarter of the rows, `h` half of the columns."""
 
 VIEWS = {
     "Reshape": "%z = Reshape(%x: T(r, c), shape(c, r))",
@@ -114,8 +119,12 @@ BATCHED_GPU = tuple(
     {"b": b, "m": t, "k": k, "n": n} for b in (32, 128) for t in (256, 512, 1024) for k, n in ((128, t), (t, 128))
 )
 
-ATTENTION = "%z = Attention[is_causal = true](%x: T(b, h, t, e), %y: T(b, h, t, e), %v: T(b, h, t, e))"
-"""Fused attention: causal, forward, as many queries as keys."""
+ATTENTION = {
+    "Attention": "%z = Attention[is_causal = true](%x: T(b, h, t, e), %y: T(b, h, t, e), %v: T(b, h, t, e))",
+    "AttentionGrad": "%z, %u, %w = AttentionGrad[is_causal = true](%d: T(b, h, t, e), %x: T(b, h, t, e), "
+    "%y: T(b, h, t, e), %v: T(b, h, t, e), %o: T(b, h, t, e), %l: Float32(b, h, t))",
+}
+"""Fused attention: causal, forward and backward, as many queries as keys."""
 
 SEQUENCES = tuple({"b": b, "h": h, "t": t, "e": 64} for b, h in ((1, 4), (4, 8)) for t in (16, 64, 128, 512))
 SEQUENCES_GPU = tuple(
@@ -124,6 +133,9 @@ SEQUENCES_GPU = tuple(
     for power in range(8, 15)
     for e in (64, 128)
 )
+
+MOST_TOKENS = 2048
+"""The longest of those in other element types than the first."""
 
 FEWER = tuple({"m": m, "k": k, "n": n} for m, k, n in ((64, 256, 256), (512, 256, 1024), (512, 1024, 1024)))
 """The shapes that other element types than the first are measured in."""
@@ -181,7 +193,8 @@ class Benchmark:
 
     `nbytes`: of the operands of one of them. `viewed`: each is followed by a view of its result. `products`: each of
     them is `BESIDE` products in turn, and `beside` the collective that runs on a stream of its own meanwhile.
-    `at_once`: groups across nodes run one each, those of these ranks of a node.
+    `at_once`: groups across nodes run one each, those of these ranks of a node. `mixed`: it has its op once, and is
+    timed among others of its size.
     """
 
     op: str
@@ -194,6 +207,7 @@ class Benchmark:
     beside: Communication | None = None
     products: bool = False
     at_once: tuple[int, ...] = ()
+    mixed: bool = False
 
     @property
     def name(self) -> str:
@@ -226,8 +240,9 @@ def computing(dtypes: Sequence[str] = ("Float32",), most: int | None = None, gpu
                 chosen = batched if "b," in example else shapes if first else fewer
                 fitting = [s for s in chosen if max(s["m"] * s["k"], s["k"] * s["n"]) * s.get("b", 1) <= most]
                 found += [_computing(op, example, dtype, shape, gpus) for shape in fitting]
-        sequences = [s for s in (attention if first else attention[1::2]) if math.prod(s.values()) <= most]
-        found += [_computing("Attention", ATTENTION, dtype, shape, gpus) for shape in sequences]
+        sequences = attention if first else [s for s in attention[1::2] if s["t"] <= MOST_TOKENS]
+        sequences = [s for s in sequences if math.prod(s.values()) <= most]
+        found += [_computing(op, text, dtype, shape, gpus) for op, text in ATTENTION.items() for shape in sequences]
         own = [n for n in (sizes if first else sizes[1::2]) if n <= most]
         streaming = STREAMING if first else {op: STREAMING[op] for op in ("Add", "Relu", "SGD")}
         found += [_computing(op, text, dtype, _rows(n), gpus) for op, text in streaming.items() for n in own]
@@ -284,7 +299,7 @@ def _named(found: Sequence[Benchmark]) -> list[Benchmark]:
 
 def _rows(elements: int) -> dict[str, int]:
     columns = min(COLUMNS, elements // 4)
-    return {"r": elements // columns, "c": columns}
+    return {"r": elements // columns, "c": columns, "q": elements // columns // 4, "h": columns // 2}
 
 
 def _heads(elements: int) -> dict[str, int]:
@@ -303,7 +318,7 @@ def _spelled(example: str, dtype: str, sizes: Mapping[str, int]) -> str:
         shape = ", ".join(dims) + ("," if len(dims) == 1 else "")
         return f"Tensor[{dtype if match[1] == 'T' else match[1]}, ({shape}), {match[3] or 1}]"
 
-    return re.sub(r"\b(T|Bool|Int64|shape)\(([^()]*)\)(?:@(\d+))?", written, example)
+    return re.sub(r"\b(T|Bool|Int64|Float32|shape)\(([^()]*)\)(?:@(\d+))?", written, example)
 
 
 def _computing(op: str, example: str, dtype: str, sizes: Mapping[str, int], repeated: bool) -> Benchmark:
@@ -321,7 +336,7 @@ def _computing(op: str, example: str, dtype: str, sizes: Mapping[str, int], repe
             _, flat = parse_example(_spelled(rows, dtype, sizes), canonical)
             body.append(replace(_turn(flat, i, ""), args=(f"z_of_{i}", flat.args[1])))
     function = Function("", heads, (*body, Return((body[-1].results[0],))))
-    return Benchmark(op, done, (1,), repeats, function, nbytes, viewed=op == "Transpose")
+    return Benchmark(op, done, (1,), repeats, function, nbytes, viewed=op == "Transpose", mixed=not repeated)
 
 
 def _turn(statement: Apply, i: int, operands: str) -> Apply:

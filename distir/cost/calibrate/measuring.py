@@ -55,14 +55,14 @@ def script() -> dict[str, str]:
 def plan(computing: Sequence[Benchmark], communicating: Sequence[Benchmark]) -> str:
     """`plan.json`: which entries of which folders are timed.
 
-    Benchmarks that have their op once are timed among others of their size: entries of one list, in lists by size.
+    Those that are timed among others of their size are entries of one list, in lists by size.
     """
-    alone = [b for b in computing if b.repeats == 1]
     sizes: dict[int, list[Benchmark]] = {}
-    for b in alone:
-        sizes.setdefault(round(math.log(max(b.nbytes, 1), ALIKE)), []).append(b)
+    for b in computing:
+        if b.mixed:
+            sizes.setdefault(round(math.log(max(b.nbytes, 1), ALIKE)), []).append(b)
     folders = [
-        {"folder": name, "communicates": name == COMMUNICATING, "entries": [b.name for b in own if b.repeats > 1]}
+        {"folder": name, "communicates": name == COMMUNICATING, "entries": [b.name for b in own if not b.mixed]}
         for name, own in ((COMPUTING, computing), (COMMUNICATING, communicating))
         if own
     ]
