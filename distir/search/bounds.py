@@ -27,13 +27,14 @@ from dataclasses import dataclass
 from distir.cost import Hardware
 from distir.cost.compute import DeviceKind, OpFigures, Rate
 from distir.ir import DType
+from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
 from distir.search.plan import Plan
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation
 from distir.transform.pipeline import SCHEDULES
 
-HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum", "RaggedMatMul", "RaggedMatMulGrad"})
+HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum", "ScaledMatMul", *RAGGED_PRODUCTS, *RAGGED_GRADIENTS})
 """Ops that no transform removes or merges, and whose FLOPs divide by the number of parts they are split into."""
 
 TIME_FIELDS = (

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from search_samples import CALIBRATED, GPT2, MLP, UNEVEN, UNUSED
 from thorough import ALL
 
-from distir.api import parse, simulate
+from distir.api import parse, simulate, transform
 from distir.cost import load, profiles
+from distir.models import mlp
 from distir.search import Annealing, Search, Space, SpaceError, Subject, Workers
 from distir.search.bounds import load_of
 from distir.search.plan import Plan
@@ -141,3 +142,13 @@ def test_annealing_finds_stages_that_the_grid_does_not_have():
     annealed = replace(grid, method="anneal", annealing=Annealing(steps=20, seed=3)).table()
     assert annealed.best.stages == "1,3"
     assert annealed.best.latency_s < grid.table().best.latency_s
+
+
+def test_products_of_8_bits_bound_a_search():
+    program = transform(mlp(2, 256, dtype="BFloat16"), "fp8=tensor", "grad", "loss=mse", "optimizer=sgd")
+    subject = Subject("fp8", program, MACHINES["dgx-h100"])
+    load_of_it = _load(subject, 64)
+    assert {dtype.name for _, dtype, _ in load_of_it.ops} == {"Float8E4M3FN", "Float8E5M2"}
+    for row in Search(subject, Space(4, (64,), (2, 4)), workers=HERE).table():
+        if row.latency_s is not None:
+            assert 0 < load_of_it.bound(row.plan, subject.hardware) <= row.latency_s
