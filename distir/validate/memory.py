@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from distir.ir import Apply, Function, TensorType, types
 from distir.ir.roles import ROLES
@@ -12,8 +14,11 @@ from distir.ops import type_of
 from distir.simulate.memory import Live
 from distir.simulate.simulation import Simulation
 from distir.validate.frameworks import HeldMemory
-from distir.validate.machines import BEFORE_HOPPER
+from distir.validate.machines import BEFORE_HOPPER, BLACKWELL
 from distir.validate.programs import RunProgram
+
+WIDE: Final = 2
+"""Bytes of an element of weights that are not quantised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,10 @@ def _parts(
         made = (value for value in live if value.index is not None)
         of = simulation.module.functions
         activations -= sum(value.nbytes for value in made if value.name in _weighed(of[value.function]))
+    if use.eight_bit_weights:
+        for copy, layouts in _quantised_weights(program, simulation, live):
+            weights += (layouts - WIDE) * copy.nbytes
+            activations -= copy.nbytes
     if use.gradients:
         gradients, state = elements * use.gradients, state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
@@ -129,6 +138,23 @@ def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: M
         reserved=min(round(use.fragmentation * tensors.tensors), left) if use.fragmentation else overhead.fragmentation,
         outside=outside,
     )
+
+
+def _quantised_weights(program: RunProgram, simulation: Simulation, live: Sequence[Live]) -> Iterator[tuple[Live, int]]:
+    """The 8-bit copies of weights, and in how many layouts products take each of them.
+
+    On Blackwell they take one, where a weight has one scale; earlier devices take its transpose, too. Scales of blocks
+    along rows are others than those along columns.
+    """
+    entry = simulation.function
+    weights = {value.name for value in live if value.role == ROLES["param"]}
+    for value in live:
+        made = entry.body[value.index] if value.index is not None and value.function == entry.name else None
+        if not isinstance(made, Apply) or made.op not in ("QuantizeFloat8", "ScaleToFloat8"):
+            continue
+        if made.results[0] == value.name and made.args[0] in weights:
+            has_one_scale = made.op == "ScaleToFloat8" or made.attrs.get("block") == ()
+            yield value, 1 if has_one_scale and program.gpu in BLACKWELL else 2
 
 
 def _weights_of_layers(simulation: Simulation) -> tuple[str, ...]:

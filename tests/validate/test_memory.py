@@ -130,6 +130,19 @@ def test_what_experts_give_is_not_saved_where_they_weigh_it_before_their_second_
     assert after - inside == pytest.approx(one.layers * 2 * rows * one.hidden, rel=0.3)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "precision", "layouts"), [("h100_80gb", "fp8", 2), ("b200", "fp8", 1), ("b200", "mxfp8", 2)]
+)
+def test_weights_of_products_in_8_bits_are_held_in_the_layouts_that_products_take(gpu, precision, layouts):
+    """By Megatron's `fp8_param_gather`: not in 16 bits beside."""
+    one = replace(run(framework="nemo", tp=1, dp=4), gpu=gpu)
+    (plain,), (found,) = (parts(replace(one, precision=given)).values() for given in ("bf16", precision))
+    products = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
+    assert found.weights - plain.weights == (layouts - 2) * products
+    assert found.gradients == plain.gradients
+    assert found.optimizer == pytest.approx(plain.optimizer, abs=64 * 1024 * one.layers)  # histories of scales
+
+
 def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part():
     one = replace(run(framework="torchtitan", tp=1, pp=1, gpus=4, dp=4), sharding="zero3")
     piped = replace(one, pp=2, gpus=8)

@@ -235,7 +235,7 @@ def _(
     q: TensorType, scale: TensorType, *, results: Sequence[Shape | None], to: DType, block: tuple[int, ...]
 ) -> Layout:
     letters, own = letters_of_scale(letters_of(q), q.shape, block)
-    return Layout((letters, own), (letters,), contiguous=frozenset(filter(None, letters)))
+    return Layout((letters, own), (letters,), contiguous=regrouped(letters, block))
 
 
 @DequantizeFloat8.grad

@@ -66,10 +66,10 @@ def _blocks(dim: Dim, size: int) -> Dim:
     """The number of blocks of a size in a dimension; size 0 means the whole dimension."""
     if size < 2:
         return dim if size else 1
-    return dims.divide_up(dim, size) if isinstance(dim, int) or _is_multiple(dim, size) else None
+    return dims.divide_up(dim, size) if isinstance(dim, int) or is_multiple(dim, size) else None
 
 
-def _is_multiple(dim: Dim, size: int) -> bool:
+def is_multiple(dim: Dim, size: int) -> bool:
     """Whether a dimension is known to fall into whole blocks."""
     if isinstance(dim, SymbolicDim):
         return all(coefficient % (size * dim.denominator) == 0 for _, coefficient in dim.terms)
@@ -85,7 +85,7 @@ def letters_of_scale(letters: Letters, shape: Shape | None, block: tuple[int, ..
         return (letters if not block else (None,) * len(letters)), ()
     kept, scale = list(letters), list(letters)
     for axis, size in enumerate(block, len(shape) - len(block)):
-        if size > 1 and not _is_multiple(shape[axis], size):
+        if size > 1 and not is_multiple(shape[axis], size):
             kept[axis] = None
         scale[axis] = kept[axis] if size else None
     return tuple(kept), tuple(scale)
