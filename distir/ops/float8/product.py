@@ -17,6 +17,7 @@ from distir.ops.float8.scales import (
     check_scale,
     check_slot,
     check_type,
+    grains_of,
     is_multiple,
     letters_of_factors,
     regrouped,
@@ -138,7 +139,8 @@ def _(
     factors, scales, (result,) = letters_of_factors([(left, a.shape, block_a), (right, b.shape, block_b)], [of_result])
     expected: tuple[Letters, ...] = ((None,),) * (len(others) - 2)
     contiguous = frozenset[str]().union(*map(regrouped, factors, (block_a, block_b)))
-    return Layout((*factors, *scales, *expected), (result,), contiguous=contiguous)
+    grains = grains_of(*zip(factors, (block_a, block_b), strict=True))
+    return Layout((*factors, *scales, *expected), (result,), contiguous=contiguous, grains=grains)
 
 
 @ScaledMatMul.grad

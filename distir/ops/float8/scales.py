@@ -115,6 +115,16 @@ def regrouped(letters: Letters, block: tuple[int, ...]) -> frozenset[str]:
     return frozenset(letter for letter, size in sizes if size != 1 and letter is not None)
 
 
+def grains_of(*factors: tuple[Letters, tuple[int, ...]]) -> dict[str, int]:
+    """By letter, how many places have a scale in common, of tensors with their blocks. None where these differ."""
+    found: dict[str, set[int]] = {}
+    for letters, block in factors:
+        for letter, size in zip(letters[len(letters) - len(block) :], block, strict=True):
+            if letter is not None and size > 1:
+                found.setdefault(letter, set()).add(size)
+    return {letter: min(sizes) for letter, sizes in found.items() if len(sizes) == 1}
+
+
 def letters_of(x: TensorType) -> tuple[str, ...]:
     """A letter for each dimension."""
     return tuple(f"s{k}" for k in range(len(x.shape or ())))
