@@ -13,12 +13,16 @@ from distir.ir.roles import ROLES
 from distir.ops import type_of
 from distir.simulate.memory import Live
 from distir.simulate.simulation import Simulation
+from distir.transform.float8 import SCALINGS
 from distir.validate.frameworks import HeldMemory
 from distir.validate.machines import BEFORE_HOPPER, BLACKWELL
 from distir.validate.programs import RunProgram
 
 WIDE: Final = 2
 """Bytes of an element of weights that are not quantised."""
+
+MX, BLOCK = "fp8=mx", SCALINGS["mx"]
+"""The step whose scales are a byte for so many elements, and in the program Float32: OCP Microscaling Formats 1.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +113,16 @@ def _parts(
     activations = peak - weights - state - gradients + kept
     if program.gpu in use.copied_outputs:
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
+    made, of = [value for value in live if value.index is not None], simulation.module.functions
     if use.weighed_experts:
-        made = (value for value in live if value.index is not None)
-        of = simulation.module.functions
         activations -= sum(value.nbytes for value in made if value.name in _weighed(of[value.function]))
+    is_mx = MX in program.step.training
     if use.eight_bit_weights:
         for copy, layouts in _quantised_weights(program, simulation, live):
-            weights += (layouts - WIDE) * copy.nbytes
+            weights += (layouts - WIDE) * copy.nbytes + is_mx * (layouts - 1) * copy.nbytes // BLOCK
             activations -= copy.nbytes
+    if is_mx:
+        activations -= sum(value.nbytes * 3 // 4 for value in made if value.name in _scales(of[value.function]))
     if use.gradients:
         gradients, state = elements * use.gradients, state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
@@ -174,6 +180,12 @@ def _is_attended(value: Live, simulation: Simulation) -> bool:
         return False
     made = simulation.module.functions[value.function].body[value.index]
     return isinstance(made, Apply) and made.op == "Attention" and made.results[0] == value.name
+
+
+@lru_cache(maxsize=64)
+def _scales(function: Function) -> frozenset[str]:
+    """The values of a function that are scales of what it quantises."""
+    return frozenset(s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "QuantizeFloat8")
 
 
 @lru_cache(maxsize=64)

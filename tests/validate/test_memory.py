@@ -138,9 +138,21 @@ def test_weights_of_products_in_8_bits_are_held_in_the_layouts_that_products_tak
     one = replace(run(framework="nemo", tp=1, dp=4), gpu=gpu)
     (plain,), (found,) = (parts(replace(one, precision=given)).values() for given in ("bf16", precision))
     products = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
-    assert found.weights - plain.weights == (layouts - 2) * products
+    scales = products // 32 if precision == "mxfp8" else 0  # of the second layout, a byte each
+    assert found.weights - plain.weights == (layouts - 2) * products + scales
     assert found.gradients == plain.gradients
     assert found.optimizer == pytest.approx(plain.optimizer, abs=64 * 1024 * one.layers)  # histories of scales
+
+
+def test_scales_of_mxfp8_take_a_byte():
+    one = replace(run(framework="nemo", tp=1, dp=4), gpu="b200", precision="mxfp8")
+    program = plan_of(one)
+    simulation = simulation_of(program)
+    words = tuple("fp8=block" if word == "fp8=mx" else word for word in program.step.training)
+    others = replace(program, step=replace(program.step, training=words))  # that the same scales are of 4 bytes
+    byte, wide = (parts_by_device(p, simulation)[1].activations for p in (program, others))
+    weights = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
+    assert wide - byte >= 3 * weights // 32
 
 
 def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part():
