@@ -131,6 +131,8 @@ class Framework:
     issue: float = 0.0
     issue_of_communication: float | None = None
     """Seconds in which it issues a collective or a transfer; None: as long as another op."""
+    counts_ends: bool = False
+    """Whether the embedding and the loss count as a layer each where layers alone do not divide over stages."""
     waits_for_sends: bool = False
     """Whether the host waits for each transfer between stages."""
     waits_for_counts: bool = False
@@ -239,6 +241,9 @@ NEMO = framework(
             "nemotron_340b): `ub_tp_comm_overlap: True`; so NeMo's and Megatron-Bridge's performance recipes. Of its "
             "user buffers, what is in bulk (gradients of QKV and of the first product) is expressed; what is cut with "
             "its product (`ring_exchange`, `pipeline`) waits here",
+            "NVIDIA-NeMo/Megatron-Bridge, recipes of Llama 3.1 405B and Qwen3 235B: "
+            "`account_for_embedding_in_pipeline_split` and `account_for_loss_in_pipeline_split`, which each count as a "
+            "layer (NVIDIA/Megatron-LM, core/transformer/transformer_block.py, `get_num_layers_to_build`)",
             "NVIDIA-NeMo/Megatron-Bridge, training/mixed_precision.py (delayed and current scaling, MXFP8), and "
             "NVIDIA/NeMo, llm/recipes/precision/mixed_precision.py (delayed and current scaling): "
             "`fp8_param_gather = True`, so that weights of products are in 8 bits alone; NVIDIA/TransformerEngine, "
@@ -250,6 +255,7 @@ NEMO = framework(
         issue=20e-6,
         issue_of_communication=None,
         waits_for_sends=False,
+        counts_ends=True,
         sharding="zero1",
         overlap=("gradients", "weights", "transfers", ASYNC_TP),
         sequence_parallel=True,

@@ -176,3 +176,16 @@ def test_what_an_allocator_does_not_use_is_given_back_before_memory_is_short():
     simulation.memory_uses[device] = replace(use, capacity_bytes=round(held + some / 2))
     (short,) = parts_by_device(program, simulation).values()
     assert short.needed == round(held + some / 2)
+
+
+@pytest.mark.parametrize(
+    ("layers", "virtual", "sizes"), [(6, 2, "1,2,2,1"), (6, 4, "0,1,1,1,1,1,1,0"), (8, 2, "uniform"), (5, 2, "uniform")]
+)
+def test_ends_count_as_layers_where_layers_do_not_divide_over_stages(layers, virtual, sizes):
+    """As Megatron divides Llama 3.1 405B, of 126 layers; the embedding may be a stage by itself, and the head."""
+    one = replace(run(framework="nemo", tp=1, pp=2, dp=2, layers=layers, global_batch=16), virtual=virtual)
+    assert f"balance={sizes}" in plan_of(one).step.distribution
+    first, _ = parts(one).values()
+    own = -(-layers // 2) if sizes == "uniform" else sum(map(int, sizes.split(",")[::2]))
+    products, embedding = 4 * one.hidden**2 + 2 * one.hidden * one.ffn, (one.vocab + one.seq) * one.hidden
+    assert first.gradients == pytest.approx(2 * (own * products + embedding), rel=0.05)
