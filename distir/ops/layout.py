@@ -79,6 +79,8 @@ class Layout:
     """
     contiguous: frozenset[str] = frozenset()
     """Letters whose dimensions cannot be in blocks, because they are regrouped."""
+    grains: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Letter -> how many of its places, side by side, are one place of the operands and results with fewer: a block."""
     stated: int | None = None
     """The host operand with the shape of the first result."""
     relative: tuple[int, ...] = ()

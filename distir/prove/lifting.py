@@ -253,7 +253,10 @@ def _of_layout(
         shape = shape_of(result)
         if len(own) != len(shape):
             raise Unproved(f"the layout of `{op.name}` does not tell the dimensions of its results")
-        dims = [_dimension(op, n, split.get(letter) if letter else None) for n, letter in zip(shape, own, strict=True)]
+        dims = [
+            _dimension(op, n, split.get(letter or ""), found.grains.get(letter or "", 1))
+            for n, letter in zip(shape, own, strict=True)
+        ]
         wholes.append(tuple([size for size, _ in dims]))
         runs.append(tuple([at for _, at in dims]))
         sums = [(letter, size, at) for letter, (size, at) in sorted(split.items()) if letter not in own]
@@ -365,6 +368,8 @@ def _letters(
             if known == at:
                 continue
             one, other = places.part(known[1], known[0]), places.part(at[1], at[0])
+            if known == places.grown(at, found.grains.get(letter, 1)):
+                continue
             if known[0] == at[0] or one is None or one != other:
                 raise Unproved(f"`{op.name}`: {at_odds(axis, known, at)}")
     return letters
@@ -424,7 +429,8 @@ def _check(op: Op, found: Layout, split: Mapping[str, tuple[int, Runs]], bound: 
             own = found.operands[i] if i >= 0 else found.results[-1 - i]
             if own[axis] == letter:
                 raise Unproved(f"`{op.name}` cuts or joins the dimension of which there are {places.shown(at)}")
-        if letter in found.contiguous and places.part(at, size) is None:
+        aligned = places.in_blocks(at, found.grains.get(letter, 0))
+        if letter in found.contiguous and not aligned and places.part(at, size) is None:
             raise Unproved(f"`{op.name}` needs one of equal parts, found {places.shown(at)} of {size}")
         if found.divided_operands.get(letter):
             raise Unproved(f"`{op.name}` states a size that depends on the part")
@@ -445,13 +451,15 @@ def _counts(at: Runs, size: int, own: int, whole: int) -> bool:
     return own * each == places.length(at)
 
 
-def _dimension(op: Op, n: int, at: tuple[int, Runs] | None) -> tuple[int, Runs]:
-    """The whole size and the places of a result's dimension of size `n`."""
+def _dimension(op: Op, n: int, at: tuple[int, Runs] | None, grain: int = 1) -> tuple[int, Runs]:
+    """The whole size and the places of a result's dimension of size `n`, perhaps of blocks of `grain` places."""
     if at is None or at[1] == places.full(at[0]):
         return n, places.full(n)
     if places.length(at[1]) == n:
         return at
     part = places.part(at[1], at[0])
+    if part is None and places.in_blocks(at[1], grain) and places.length(at[1]) == n * grain:
+        return at[0] // grain, tuple([(start // grain, stop // grain) for start, stop in at[1]])
     if part is None:
         raise Unproved(f"`{op.name}` gives {n} places for {places.shown(at[1])} of {at[0]}")
     return part[1] * n, ((part[0] * n, (part[0] + 1) * n),)

@@ -160,6 +160,17 @@ def part(runs: Runs, size: int) -> tuple[int, int] | None:
     return (start // width, size // width) if not size % width and not start % width else None
 
 
+def in_blocks(runs: Runs, size: int) -> bool:
+    """Whether runs are of whole blocks of a size; of none where it is 0."""
+    return size > 0 and not any(end % size for run in runs for end in run)
+
+
+def grown(at: tuple[int, Runs], by: int) -> tuple[int, Runs]:
+    """A dimension and its places, each of which stands for `by` places side by side."""
+    size, runs = at
+    return size * by, tuple([(start * by, stop * by) for start, stop in runs])
+
+
 def merged(outer: tuple[int, Runs], inner: tuple[int, Runs]) -> tuple[int, Runs]:
     """Two dimensions, each with its size, as one in row-major order."""
     (n, rows), (m, columns) = outer, inner

@@ -91,8 +91,9 @@ def fp8(
     and microbatches are refused, as the first would need the last. `micro_batch=4` is what frameworks do: each 4
     examples have a scale of their own, as a microbatch of one replica has. The program on one device means that then,
     and microbatches and replicas of as many examples, or a multiple, give the same; shards find the greatest over all.
-    Scales of blocks are the same for shards, replicas and microbatches of whole blocks, and so are delayed ones: what
-    was greatest is added up at the end of a step.
+    Scales of blocks are the same for shards, replicas, microbatches and parts of sequences of whole blocks: each device
+    quantises its tokens, also for gradients of weights, whose blocks are of tokens, and shards gather them in 8 bits.
+    So are delayed ones: what was greatest is added up at the end of a step.
 
     Raises ProgramError where there is no such product.
     """

@@ -51,9 +51,10 @@ class HeldMemory:
     as far as the allocator counts it, before Hopper and since. `copied_outputs`: the profiles of GPUs on which the
     output of attention is copied, so that its kernel and the layer behind it save one each. `weighed_experts`: whether
     what experts give is weighed between their products, so that it is not saved for the weights' gradients, as it is in
-    the program. `fragmentation`: what the
-    allocator takes of the device and does not use, as a share of tensors. `kept_logits`: of how many microbatches the
-    logits are held, as the last layer gives them, beside those that the program has.
+    the program. `eight_bit_weights`: whether weights that products take in 8 bits are held so alone, in each layout
+    that products take, and not in 16 bits beside. `fragmentation`: what the allocator takes of the device and does not
+    use, as a share of tensors. `kept_logits`: of how many microbatches the logits are held, as the last layer gives
+    them, beside those that the program has.
     """
 
     peak: Literal["allocated", "reserved"] = "allocated"
@@ -63,6 +64,7 @@ class HeldMemory:
     workspace: tuple[int, int] = (0, 0)
     copied_outputs: tuple[str, ...] = ()
     weighed_experts: bool = False
+    eight_bit_weights: bool = False
     fragmentation: float = 0.0
     kept_logits: int = 0
 
@@ -129,6 +131,8 @@ class Framework:
     issue: float = 0.0
     issue_of_communication: float | None = None
     """Seconds in which it issues a collective or a transfer; None: as long as another op."""
+    counts_ends: bool = False
+    """Whether the embedding and the loss count as a layer each where layers alone do not divide over stages."""
     waits_for_sends: bool = False
     """Whether the host waits for each transfer between stages."""
     waits_for_counts: bool = False
@@ -237,10 +241,21 @@ NEMO = framework(
             "nemotron_340b): `ub_tp_comm_overlap: True`; so NeMo's and Megatron-Bridge's performance recipes. Of its "
             "user buffers, what is in bulk (gradients of QKV and of the first product) is expressed; what is cut with "
             "its product (`ring_exchange`, `pipeline`) waits here",
+            "NVIDIA-NeMo/Megatron-Bridge, recipes of Llama 3.1 405B and Qwen3 235B: "
+            "`account_for_embedding_in_pipeline_split` and `account_for_loss_in_pipeline_split`, which each count as a "
+            "layer (NVIDIA/Megatron-LM, core/transformer/transformer_block.py, `get_num_layers_to_build`)",
+            "NVIDIA-NeMo/Megatron-Bridge, training/mixed_precision.py (delayed and current scaling, MXFP8), and "
+            "NVIDIA/NeMo, llm/recipes/precision/mixed_precision.py (delayed and current scaling): "
+            "`fp8_param_gather = True`, so that weights of products are in 8 bits alone; NVIDIA/TransformerEngine, "
+            "pytorch/utils.py, `is_non_tn_fp8_gemm_supported`: before Blackwell products take them transposed, too; "
+            "tensor/mxfp8_tensor.py: MXFP8 has them quantised along rows and along columns",
+            "NVIDIA-NeMo/Megatron-Bridge, recipes: none asks for deterministic kernels, so that cuDNN's attention runs "
+            "on Blackwell, too, whose output is not copied",
         ),
         issue=20e-6,
         issue_of_communication=None,
         waits_for_sends=False,
+        counts_ends=True,
         sharding="zero1",
         overlap=("gradients", "weights", "transfers", ASYNC_TP),
         sequence_parallel=True,
@@ -248,7 +263,9 @@ NEMO = framework(
         micro_batch=1,
         loss="fused",
         gradients="bf16",
-        memory=replace(MEGATRONS_MEMORY, gradients=2),
+        memory=replace(
+            MEGATRONS_MEMORY, gradients=2, copied_outputs=("a100_40gb", "a100_80gb"), eight_bit_weights=True
+        ),
         skew=1.0,
         waits_for_counts=True,
         issue_of_expert=(20e-6, 46e-6),

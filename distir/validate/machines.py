@@ -33,6 +33,8 @@ GPUS: Final[dict[str, str]] = {
 
 BEFORE_HOPPER: Final = ("v100_32gb", "a100_40gb", "a100_80gb")
 
+BLACKWELL: Final = ("b200", "gb200", "b300", "gb300")
+
 RACKS: Final = ("gb200", "gb300")
 """GPUs of which NVLink joins a rack: what runs state as a node is a tray of it."""
 

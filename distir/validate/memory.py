@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from distir.ir import Apply, Function, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import type_of
 from distir.simulate.memory import Live
 from distir.simulate.simulation import Simulation
+from distir.transform.float8 import SCALINGS
 from distir.validate.frameworks import HeldMemory
-from distir.validate.machines import BEFORE_HOPPER
+from distir.validate.machines import BEFORE_HOPPER, BLACKWELL
 from distir.validate.programs import RunProgram
+
+WIDE: Final = 2
+"""Bytes of an element of weights that are not quantised."""
+
+MX, BLOCK = "fp8=mx", SCALINGS["mx"]
+"""The step whose scales are a byte for so many elements, and in the program Float32: OCP Microscaling Formats 1.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +113,16 @@ def _parts(
     activations = peak - weights - state - gradients + kept
     if program.gpu in use.copied_outputs:
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
+    made, of = [value for value in live if value.index is not None], simulation.module.functions
     if use.weighed_experts:
-        made = (value for value in live if value.index is not None)
-        of = simulation.module.functions
         activations -= sum(value.nbytes for value in made if value.name in _weighed(of[value.function]))
+    is_mx = MX in program.step.training
+    if use.eight_bit_weights:
+        for copy, layouts in _quantised_weights(program, simulation, live):
+            weights += (layouts - WIDE) * copy.nbytes + is_mx * (layouts - 1) * copy.nbytes // BLOCK
+            activations -= copy.nbytes
+    if is_mx:
+        activations -= sum(value.nbytes * 3 // 4 for value in made if value.name in _scales(of[value.function]))
     if use.gradients:
         gradients, state = elements * use.gradients, state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
@@ -131,6 +146,23 @@ def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: M
     )
 
 
+def _quantised_weights(program: RunProgram, simulation: Simulation, live: Sequence[Live]) -> Iterator[tuple[Live, int]]:
+    """The 8-bit copies of weights, and in how many layouts products take each of them.
+
+    On Blackwell they take one, where a weight has one scale; earlier devices take its transpose, too. Scales of blocks
+    along rows are others than those along columns.
+    """
+    entry = simulation.function
+    weights = {value.name for value in live if value.role == ROLES["param"]}
+    for value in live:
+        made = entry.body[value.index] if value.index is not None and value.function == entry.name else None
+        if not isinstance(made, Apply) or made.op not in ("QuantizeFloat8", "ScaleToFloat8"):
+            continue
+        if made.results[0] == value.name and made.args[0] in weights:
+            has_one_scale = made.op == "ScaleToFloat8" or made.attrs.get("block") == ()
+            yield value, 1 if has_one_scale and program.gpu in BLACKWELL else 2
+
+
 def _weights_of_layers(simulation: Simulation) -> tuple[str, ...]:
     """The names of weights, in the entry function and in layers, after which gradients are named."""
     weights = [param.name for param in simulation.function.params if "param" in param.roles]
@@ -148,6 +180,12 @@ def _is_attended(value: Live, simulation: Simulation) -> bool:
         return False
     made = simulation.module.functions[value.function].body[value.index]
     return isinstance(made, Apply) and made.op == "Attention" and made.results[0] == value.name
+
+
+@lru_cache(maxsize=64)
+def _scales(function: Function) -> frozenset[str]:
+    """The values of a function that are scales of what it quantises."""
+    return frozenset(s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "QuantizeFloat8")
 
 
 @lru_cache(maxsize=64)

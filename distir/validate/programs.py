@@ -362,7 +362,19 @@ def _step(
     return with_metrics(step, metrics) if metrics else step
 
 
-def schedule_words(run: MeasuredRun, virtual: int, profile: str) -> list[str]:
+def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
+    """How layers are divided among stages: a word of the option `balance`.
+
+    Where the framework has the embedding and the loss count as layers, the first and the last stage have one less.
+    """
+    stages, ends = run.pp * virtual, 2
+    each, left = divmod(run.layers + ends, stages)
+    if run.stages or not chosen.counts_ends or left or run.layers % stages == 0:
+        return run.stages or "uniform"
+    return ",".join(map(str, [each - 1, *[each] * (stages - 2), each - 1]))
+
+
+def schedule_words(run: MeasuredRun, chosen: Framework, virtual: int, profile: str) -> list[str]:
     """Options of the step `dtp`: the schedule of a run's pipeline, and the layers of its stages.
 
     In which order messages are sent depends on how long passes take, and so on the machine. Without a pipeline it is no
@@ -371,7 +383,7 @@ def schedule_words(run: MeasuredRun, virtual: int, profile: str) -> list[str]:
     name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
     known = SCHEDULES.get(name)
     stages = [f"virtual={virtual}"] if known is None or known.virtual or virtual == 1 else []
-    return [*stages, f"schedule={name}", f"balance={run.stages or 'uniform'}", f"hardware={profile}"]
+    return [*stages, f"schedule={name}", f"balance={stage_sizes(run, chosen, virtual)}", f"hardware={profile}"]
 
 
 def sharding_words(sharding: str) -> list[str]:
@@ -493,7 +505,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     steps += experts
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
-        steps += schedule_words(run, virtual, profile)
+        steps += schedule_words(run, chosen, virtual, profile)
     steps += ["representative=true", "ends=false"]
     # Decided here, for programs that serve several numbers of replicas.
     steps += [f"scatter_gather={str(run.gpus > LARGEST_NODE).lower()}"] if run.tp > 1 and run.pp > 1 else []

@@ -1,4 +1,4 @@
-"""Scales of 8-bit floats per tensor: the greatest magnitude of a tensor is that of its parts."""
+"""Scales of 8-bit floats: the greatest magnitude of a tensor is that of its parts, and blocks lie within parts."""
 
 from functools import cache
 from random import Random
@@ -15,6 +15,7 @@ from distir.transform import transform, verify
 
 CASES = {
     "fp8=tensor": ("dp=2", "tp=2", "dtp=2,2,1", "dtp=2,2,1 representative=true", "dp=2 zero=3 partition=split"),
+    "fp8=mx block=2": ("cp=2", "tp=2 sequence=true", "dtp=1,2,2 microbatches=2 context=2 cp_kind=ring"),
     "fp8=tensor micro_batch=1": ("tp=2 sequence=true", "dtp=2,2,2 microbatches=2", "accumulate=2 dp=2 zero=3"),
 }
 
@@ -40,17 +41,31 @@ def test_the_least_of_the_parts_is_not_the_greatest():
     assert not prove(wrong, on_one_device("fp8=tensor")).proved
 
 
-def test_no_wrong_program_is_proved():
+def test_scales_of_larger_blocks_than_those_of_the_whole_are_not_proved():
+    """Of the parts 0 and 3 of four, in zig-zag, each of two places: one scale for both."""
+    text = distir.format(split("fp8=mx block=2", "cp=2"))
+    gradient = text[text.index("func @LlamaDecoderLayerGrad") : text.index("func @main")]
+    own = [
+        line.replace("[2, 1]", "[4, 1]") if "transA" in line or "QuantizeFloat8" in line else line
+        for line in gradient.splitlines(keepends=True)
+    ]
+    wrong = distir.parse(text.replace(gradient, "".join(own)))
+    assert not check(wrong).errors
+    assert not prove(wrong, on_one_device("fp8=mx block=2")).proved
+
+
+@pytest.mark.parametrize(("kind", "words"), [("fp8=tensor", "tp=2"), ("fp8=mx block=2", "cp=2")])
+def test_no_wrong_program_is_proved(kind, words):
     random, tried, proved = Random(8), 0, 0
     while tried < (100 if ALL else 8):
-        ((_, mutant),) = mutants(split("fp8=tensor", "tp=2"), random, 1)
+        ((_, mutant),) = mutants(split(kind, words), random, 1)
         if check(mutant).errors:
             continue
         tried += 1
         try:
-            is_proved = prove(mutant, on_one_device("fp8=tensor")).proved
+            is_proved = prove(mutant, on_one_device(kind)).proved
         except ProveError:
             continue
         proved += is_proved
-        assert not is_proved or verify(on_one_device("fp8=tensor"), mutant).equal
+        assert not is_proved or verify(on_one_device(kind), mutant).equal
     assert proved < tried / 2

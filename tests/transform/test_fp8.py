@@ -1,5 +1,6 @@
 """Products in 8-bit floats: what they give, what they cost, and the same in distributed programs."""
 
+from collections import Counter
 from dataclasses import replace
 
 import ml_dtypes
@@ -172,6 +173,52 @@ def test_delayed_scaling_is_near_to_none_once_its_histories_are_filled():
     far = [[np.abs(a.value - given[a.name]).max() for a in expected] for given in (first, found)]
     assert sum(far[1]) < sum(far[0])
     assert all(off <= 0.02 * max(0.1, np.abs(a.value).max()) for off, a in zip(far[1], expected, strict=True))
+
+
+LLAMA = {"width": 32, "heads": 4, "kv_heads": 2, "head_size": 8, "ffn": 32, "vocabulary": 32, "batch": 4}
+
+
+def llama_step(sequence, *scaling):
+    """The training step of one layer of Llama 3, in 16 bits but for what `scaling` says."""
+    model = named("llama3-8b", layers=1, sequence=sequence, dtype="BFloat16", **LLAMA)
+    return transform(model, *scaling, "grad")
+
+
+def gathered(module, nbytes):
+    """How often values of a type of so many bytes and of a shape are gathered, calls written out."""
+    inlined = transform(module, "inline")
+    state = check(inlined).states["main"]
+    types = [state[s.results[0]] for s in statements(inlined, "MPIAllgather")]
+    return Counter((t.dtype.name, t.shape) for t in types if t.dtype.bytes == nbytes)
+
+
+@pytest.mark.parametrize("chain", ["cp=2", *also("cp=2 cp_kind=ring", "dtp=2,1,1 microbatches=2 context=2 zero=1")])
+def test_parts_of_sequences_are_quantised_where_they_are(chain):
+    """Blocks of 4 tokens lie within each of the 4 parts of 16: only what attention takes is gathered."""
+    without, step = llama_step(16), llama_step(16, "fp8=mx", "block=4")
+    program = transform(step, *chain.split())
+    assert verify(step, program).equal
+    assert gathered(program, 2) == gathered(transform(without, *chain.split()), 2)
+    assert not gathered(program, 1)
+
+
+def test_parts_of_sequences_that_cut_blocks_are_gathered():
+    step = llama_step(8, "fp8=mx", "block=4")
+    program = transform(step, "cp=2")
+    assert verify(step, program).equal
+    assert gathered(program, 2) != gathered(transform(llama_step(8), "cp=2"), 2)
+
+
+@pytest.mark.parametrize("chain", ["tp=2 sequence=true", *also("cp=2 tp=2 sequence=true")])
+def test_shards_gather_tokens_in_8_bits(chain):
+    """For gradients of weights, too, as Transformer Engine does; in 16 bits only what the head multiplies."""
+    step = llama_step(32, "fp8=mx", "block=4")
+    program = transform(step, *chain.split())
+    assert verify(step, program).equal
+    shapes = {shape for _, shape in gathered(program, 1)}
+    contexts = 2 if "cp=2" in chain else 1
+    assert shapes == {(4, 32 // contexts, LLAMA["width"])}
+    assert sum(n for (_, shape), n in gathered(program, 2).items() if shape in shapes) == contexts
 
 
 def test_histories_are_state_whose_memory_is_used_again():

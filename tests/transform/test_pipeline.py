@@ -442,6 +442,20 @@ def test_uniform_and_given_numbers_of_layers():
     assert layers_of(pipeline(module, 3, balance="1,4,2"), 3) == [1, 4, 2]
 
 
+@pytest.mark.parametrize(
+    ("devices", "options", "layers"),
+    [
+        (3, {"balance": "0,2,0"}, [0, 2, 0]),
+        (2, {"balance": "0,1,1,0", "schedule": "interleaved", "virtual": 2}, [0, 1, 1, 0]),
+    ],
+)
+def test_an_embedding_and_a_head_may_be_stages_by_themselves(devices, options, layers):
+    module = transform(small_gpt2(layers=2), "grad")
+    made = transform(module, f"pp={devices}", "microbatches=2", **options)
+    assert layers_of(made, len(layers)) == layers
+    assert verify(module, made).equal
+
+
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.integers(1, 9), min_size=3, max_size=6), st.integers(2, 3))
 def test_balance_by_cost_makes_the_slowest_stage_as_fast_as_can_be(amounts, devices):
@@ -488,6 +502,7 @@ def test_too_few_layers():
     found = refused(mlp(3, 2, 12, training=True), 4)
     assert (found.code.number, found.help) == ("DIR642", "use at most 3 stages (devices × `virtual`)")
     assert refused(mlp(4, 2, 12), 2, balance="1,2").code.number == "DIR642"
+    assert "leaves a stage of `@main` empty" in refused(mlp(4, 2, 12), 3, balance="0,2,2").message
     assert refused(mlp(2, 2, 12), 4, balance="cost").code.number == "DIR642"
 
 

@@ -130,6 +130,31 @@ def test_what_experts_give_is_not_saved_where_they_weigh_it_before_their_second_
     assert after - inside == pytest.approx(one.layers * 2 * rows * one.hidden, rel=0.3)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "precision", "layouts"), [("h100_80gb", "fp8", 2), ("b200", "fp8", 1), ("b200", "mxfp8", 2)]
+)
+def test_weights_of_products_in_8_bits_are_held_in_the_layouts_that_products_take(gpu, precision, layouts):
+    """By Megatron's `fp8_param_gather`: not in 16 bits beside."""
+    one = replace(run(framework="nemo", tp=1, dp=4), gpu=gpu)
+    (plain,), (found,) = (parts(replace(one, precision=given)).values() for given in ("bf16", precision))
+    products = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
+    scales = products // 32 if precision == "mxfp8" else 0  # of the second layout, a byte each
+    assert found.weights - plain.weights == (layouts - 2) * products + scales
+    assert found.gradients == plain.gradients
+    assert found.optimizer == pytest.approx(plain.optimizer, abs=64 * 1024 * one.layers)  # histories of scales
+
+
+def test_scales_of_mxfp8_take_a_byte():
+    one = replace(run(framework="nemo", tp=1, dp=4), gpu="b200", precision="mxfp8")
+    program = plan_of(one)
+    simulation = simulation_of(program)
+    words = tuple("fp8=block" if word == "fp8=mx" else word for word in program.step.training)
+    others = replace(program, step=replace(program.step, training=words))  # that the same scales are of 4 bytes
+    byte, wide = (parts_by_device(p, simulation)[1].activations for p in (program, others))
+    weights = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
+    assert wide - byte >= 3 * weights // 32
+
+
 def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part():
     one = replace(run(framework="torchtitan", tp=1, pp=1, gpus=4, dp=4), sharding="zero3")
     piped = replace(one, pp=2, gpus=8)
@@ -151,3 +176,16 @@ def test_what_an_allocator_does_not_use_is_given_back_before_memory_is_short():
     simulation.memory_uses[device] = replace(use, capacity_bytes=round(held + some / 2))
     (short,) = parts_by_device(program, simulation).values()
     assert short.needed == round(held + some / 2)
+
+
+@pytest.mark.parametrize(
+    ("layers", "virtual", "sizes"), [(6, 2, "1,2,2,1"), (6, 4, "0,1,1,1,1,1,1,0"), (8, 2, "uniform"), (5, 2, "uniform")]
+)
+def test_ends_count_as_layers_where_layers_do_not_divide_over_stages(layers, virtual, sizes):
+    """As Megatron divides Llama 3.1 405B, of 126 layers; the embedding may be a stage by itself, and the head."""
+    one = replace(run(framework="nemo", tp=1, pp=2, dp=2, layers=layers, global_batch=16), virtual=virtual)
+    assert f"balance={sizes}" in plan_of(one).step.distribution
+    first, _ = parts(one).values()
+    own = -(-layers // 2) if sizes == "uniform" else sum(map(int, sizes.split(",")[::2]))
+    products, embedding = 4 * one.hidden**2 + 2 * one.hidden * one.ffn, (one.vocab + one.seq) * one.hidden
+    assert first.gradients == pytest.approx(2 * (own * products + embedding), rel=0.05)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
@@ -18,7 +17,10 @@ from distir.ops.float8.scales import (
     check_scale,
     check_slot,
     check_type,
+    grains_of,
+    is_multiple,
     letters_of_factors,
+    regrouped,
     spread,
 )
 from distir.ops.layout import Layout, Letters
@@ -59,9 +61,11 @@ def ScaledMatMul(
     """The product of quantised tensors, `a' @ b'`, summed in Float32 at least, in the element type `to`.
 
     A prime is a transposition if `transA` or `transB` is set; blocks are those before it. Leading dimensions of `a` are
-    rows; with `transA` those of both are summed over, too. Its gradient quantises `dy` to Float8E5M2 in the blocks of `a`; for that of `b`,
-    whose sums are over rows, both factors are quantised again in blocks of rows, as in DeepSeek-V3, unless blocks are
-    whole examples. With `greatest`, the greatest magnitudes expected, that of `dy` in `slot`, its scale follows from it.
+    rows; with `transA` those of both are summed over, too. Its gradient quantises `dy` to Float8E5M2 in the blocks of
+    `a`; for that of `b`, whose sums are over rows, both factors are quantised again in blocks of rows, as in
+    DeepSeek-V3, unless blocks are whole examples. Blocks are of rows of one sequence where they fill it, so that parts
+    of sequences are quantised where they are. With `greatest`, the greatest magnitudes expected, that of `dy` in
+    `slot`, its scale follows from it.
 
     %y = ScaledMatMul[block_a = [1, 2], block_b = [2, 2]](%a: Tensor[Float8E4M3FN, (3, 4), 1], %b: Tensor[Float8E4M3FN, (4, 2), 1], %a_scale: Tensor[Float32, (3, 2), 1], %b_scale: Tensor[Float32, (2, 1), 1])
     """  # noqa: E501 - an example is one line
@@ -134,8 +138,9 @@ def _(
     of_result = ("m", "n") if transA else (*left[:-1], "n")
     factors, scales, (result,) = letters_of_factors([(left, a.shape, block_a), (right, b.shape, block_b)], [of_result])
     expected: tuple[Letters, ...] = ((None,),) * (len(others) - 2)
-    contiguous = frozenset(filter(None, chain(*factors))) if block_a or block_b else frozenset[str]()
-    return Layout((*factors, *scales, *expected), (result,), contiguous=contiguous)
+    contiguous = frozenset[str]().union(*map(regrouped, factors, (block_a, block_b)))
+    grains = grains_of(*zip(factors, (block_a, block_b), strict=True))
+    return Layout((*factors, *scales, *expected), (result,), contiguous=contiguous, grains=grains)
 
 
 @ScaledMatMul.grad
@@ -158,8 +163,10 @@ def _(g: Backward) -> Gradients:
         down, rows, drows = block_a, a, dy  # an example, and a whole tensor, has one scale however it is summed
         if any(block_a[1:]):
             down = block_a[::-1]
-            wide_a = g("DequantizeFloat8", a, a_scale, to=to, block=block_a)
-            rows, drows = (g("Flatten", x, axis=g.rank(a) - 1) if g.rank(a) > 2 else x for x in (wide_a, g.dy))
+            rows, drows = g("DequantizeFloat8", a, a_scale, to=to, block=block_a), g.dy
+            shape = g.known_shape(a)
+            if len(shape) > 2 and not is_multiple(shape[-2], down[-2]):  # a block is of several sequences
+                rows, drows = (g("Flatten", x, axis=len(shape) - 1) for x in (rows, drows))
             rows, a_scale = g.several("QuantizeFloat8", 2, rows, to=g.dtype(a), block=down)
             drows, dy_scale = g.several("QuantizeFloat8", 2, drows, to=E5M2, block=down)
         blocks = {"to": to, "transA": True, "block_a": down, "block_b": down}

@@ -16,6 +16,7 @@ from distir.ops.float8.scales import (
     check_block,
     check_scale,
     check_type,
+    grains_of,
     greatest_of,
     letters_of,
     letters_of_scale,
@@ -90,12 +91,14 @@ def _(
         letters, said = by_owner(letters, owners)
         scale = (*scale[:-2], letters[-2], *scale[-1:])
         return Layout((letters,), (letters, scale), contiguous=contiguous, whole=frozenset({1}), **said)
+    grains = grains_of((letters, block))
     if greatest is not None:
-        return Layout((letters, scale), (letters, scale), contiguous=contiguous, whole=frozenset({1}))
+        return Layout((letters, scale), (letters, scale), contiguous=contiguous, grains=grains, whole=frozenset({1}))
     return Layout(
         (letters,),
         (letters, scale),
         contiguous=contiguous,
+        grains=grains,
         parted=every - {*scale},
         instead="give each microbatch a scale of its own: `fp8=tensor micro_batch=N`, of N examples",
         whole=frozenset({1}),
@@ -235,7 +238,8 @@ def _(
     q: TensorType, scale: TensorType, *, results: Sequence[Shape | None], to: DType, block: tuple[int, ...]
 ) -> Layout:
     letters, own = letters_of_scale(letters_of(q), q.shape, block)
-    return Layout((letters, own), (letters,), contiguous=frozenset(filter(None, letters)))
+    grains = grains_of((letters, block))
+    return Layout((letters, own), (letters,), contiguous=regrouped(letters, block), grains=grains)
 
 
 @DequantizeFloat8.grad

@@ -66,10 +66,10 @@ def _blocks(dim: Dim, size: int) -> Dim:
     """The number of blocks of a size in a dimension; size 0 means the whole dimension."""
     if size < 2:
         return dim if size else 1
-    return dims.divide_up(dim, size) if isinstance(dim, int) or _is_multiple(dim, size) else None
+    return dims.divide_up(dim, size) if isinstance(dim, int) or is_multiple(dim, size) else None
 
 
-def _is_multiple(dim: Dim, size: int) -> bool:
+def is_multiple(dim: Dim, size: int) -> bool:
     """Whether a dimension is known to fall into whole blocks."""
     if isinstance(dim, SymbolicDim):
         return all(coefficient % (size * dim.denominator) == 0 for _, coefficient in dim.terms)
@@ -85,7 +85,7 @@ def letters_of_scale(letters: Letters, shape: Shape | None, block: tuple[int, ..
         return (letters if not block else (None,) * len(letters)), ()
     kept, scale = list(letters), list(letters)
     for axis, size in enumerate(block, len(shape) - len(block)):
-        if size > 1 and not _is_multiple(shape[axis], size):
+        if size > 1 and not is_multiple(shape[axis], size):
             kept[axis] = None
         scale[axis] = kept[axis] if size else None
     return tuple(kept), tuple(scale)
@@ -113,6 +113,16 @@ def regrouped(letters: Letters, block: tuple[int, ...]) -> frozenset[str]:
     """The letters of dimensions of which several places have a scale in common, and so lie side by side."""
     sizes = zip(letters[len(letters) - len(block) :], block, strict=True)
     return frozenset(letter for letter, size in sizes if size != 1 and letter is not None)
+
+
+def grains_of(*factors: tuple[Letters, tuple[int, ...]]) -> dict[str, int]:
+    """By letter, how many places have a scale in common, of tensors with their blocks. None where these differ."""
+    found: dict[str, set[int]] = {}
+    for letters, block in factors:
+        for letter, size in zip(letters[len(letters) - len(block) :], block, strict=True):
+            if letter is not None and size > 1:
+                found.setdefault(letter, set()).add(size)
+    return {letter: min(sizes) for letter, sizes in found.items() if len(sizes) == 1}
 
 
 def letters_of(x: TensorType) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def cut(
     again = {new: old for new, old in again.items() if old in once and new in twice}
     anchors = _anchors(reading, forward, backward, again)
     weighty = _weighty(reading, forward, together)
-    layers = _layers(reading, forward, count, weighty)
+    layers = _layers(reading, forward, count - _ends_without_layers(balance), weighty)
     if limits is not None or (balance == "cost" and cost is not None):
         seconds = [cost(i) if cost else 0.0 for i in forward]
         for statement, anchor in anchors.items():
@@ -117,7 +117,7 @@ def cut(
             chosen = _within(reading, forward, anchors, begins, seconds, balance, limits)
         firsts = [begins[first] for first in chosen]
     else:
-        firsts = _by_layers(reading, layers, count, "uniform" if balance == "cost" else balance)
+        firsts = _by_layers(reading, layers, len(forward), count, "uniform" if balance == "cost" else balance)
     stage_of = [0] * len(forward)
     for stage, (first, following) in enumerate(zip(firsts, [*firsts[1:], len(forward)], strict=True)):
         stage_of[first:following] = [stage] * (following - first)
@@ -321,20 +321,31 @@ def _layers(reading: Reading, forward: Sequence[int], count: int, weighty: Seque
     return Layers(weighty, f"statement{{}} with weights{also}")
 
 
-def _by_layers(reading: Reading, layers: Layers, count: int, balance: str) -> list[int]:
-    """The first place of each stage, for equally many layers, or the numbers in `balance`."""
+def _by_layers(reading: Reading, layers: Layers, end: int, count: int, balance: str) -> list[int]:
+    """The first place of each stage, for equally many layers, or the numbers in `balance`. `end`: that behind all."""
     begins = layers.begins
-    if len(begins) < count:
+    if len(begins) < count - _ends_without_layers(balance):
         raise _too_few(reading, layers, count)
     if balance == "uniform":
         starts = [-(-stage * len(begins) // count) for stage in range(count)]
     else:
         sizes = [int(size) for size in balance.split(",")]
-        if len(sizes) != count or sum(sizes) != len(begins) or min(sizes) < 1:
+        if len(sizes) != count or sum(sizes) != len(begins) or min(sizes[1:-1], default=1) < 1:
             message = f"`balance` expected {count} numbers from 1 that add up to the {layers.counted} of `@{{}}`"
-            raise _refused(reading, f"{message}, found {balance}", "give the number of them in each stage")
+            hint = "give the number of them in each stage; the first and the last one may have 0"
+            raise _refused(reading, f"{message}, found {balance}", hint)
         starts = [sum(sizes[:stage]) for stage in range(count)]
-    return [0, *(begins[start] for start in starts[1:])]
+    places = [*begins, begins[-1] + 1]  # a last stage without layers is what follows them
+    firsts = [0, *(places[start] for start in starts[1:])]
+    if any(first >= following for first, following in pairwise([*firsts, end])):
+        raise _refused(reading, f"`balance={balance}` leaves a stage of `@{{}}` empty", "give it a layer")
+    return firsts
+
+
+def _ends_without_layers(balance: str) -> int:
+    """Of the first and the last stage, how many have no layers: what comes before them, and behind."""
+    sizes = balance.split(",")
+    return (len(sizes) > 1) * (int(sizes[0] == "0") + int(sizes[-1] == "0"))
 
 
 def _begins(reading: Reading, weighty: Sequence[int], layers: Layers, count: int) -> list[int]:

@@ -93,9 +93,9 @@ def pp(
     `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included; `memory`, what
     the stage holds that holds most: weights, gradients, an optimizer's state, and activations of the microbatches that
     the schedule has in flight there. Both leave equally many layers where these take less by a simulation. `uniform`:
-    equally many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated
-    by the rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits
-    the backward pass.
+    equally many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers, which may be 0 for
+    the first and the last stage: an embedding, or a head, by itself. Times are estimated by the rates of `hardware`;
+    they also determine the places of sends, and of weight gradients if the schedule splits the backward pass.
 
     `memory`, such as `memory=70GB`: stages that take the least time of those which fit into so much, by the same
     estimate. Sizes of named dimensions are given by `bind=B=64`.
