@@ -84,8 +84,11 @@ def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
     parallel = run.tp > 1 and (found.loss_parallel if run.loss_parallel is None else run.loss_parallel)
+    of_gpt = run.position == "learned" and found.gpt_dropout is not None
+    dropout = found.gpt_dropout if of_gpt else found.dropout
     return replace(
         found,
+        dropout=dropout if run.dropout is None else run.dropout,
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
