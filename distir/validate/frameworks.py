@@ -28,6 +28,12 @@ Shah et al., arXiv:2407.08608, figures 5 and 6: FlashAttention 2 has 0.55 to 0.6
 cuDNN, which the profiles are of.
 """
 
+HOPPERS_DROPOUT: Final[dict[str, tuple[float, float]]] = {"flash1": (1.2, 1.14), "flash2": (1.2, 1.14)}
+"""Of attention's kernels on Hopper and later: by what dropout multiplies their arithmetic, forward and backward.
+
+FlashAttention 2, as the profile `a100-80` has it; of the first version, the same (not measured).
+"""
+
 
 ASYNC_TP: Final = "products"
 """The kind of the step `overlap` for the collectives of tensor parallelism; whole, where a product hides them."""
@@ -103,6 +109,8 @@ class Framework:
     attention: Attention = "flash"
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
+    flash_turns: int = 1
+    """With that kernel: how many times a pipeline runs in a step, each for a part of the microbatches."""
     recompute: str = "none"
     """`none`, `selective`, `full`, or `modules:` and names of parts of layers, as `modules:layernorm,mlp`."""
     recomputes_logits: bool = False
@@ -300,8 +308,12 @@ ALEPH = framework(
             "recomputed, the output layer is one",
             "Aleph-Alpha/scaling, core/optimizer/allreduce.py: gradients are summed by all-reduces of Float32 copies, "
             "whole on each replica, also where the optimizer's state is sharded",
+            "turns of pipelines with FlashAttention 2: 8, chosen among 1, 2, 4, 8 and 16 by four runs with 1 to 8 "
+            "sequences in a microbatch (aleph_alpha:98, 107, 127, 141). With the other kernels it is one. No public "
+            "code says so; 8 turns of a batch of 2,048 are 256 sequences each",
         ),
         kernels="eager",
+        flash_turns=8,
         gradients="bf16",
         recomputes_logits=True,
         float32_sums=True,

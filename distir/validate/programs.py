@@ -21,7 +21,7 @@ from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.overlap import overlapped
 from distir.transform.overlap.products import in_bulk
-from distir.transform.pipeline import SCHEDULES, Steady, steady
+from distir.transform.pipeline import SCHEDULES, TURNS, Steady, steady
 from distir.transform.sharding.experts import DISPATCHERS
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
@@ -29,6 +29,7 @@ from distir.validate.frameworks import (
     ASYNC_TP,
     ATTENTION_RATES,
     FRAMEWORKS,
+    HOPPERS_DROPOUT,
     HOPPERS_RATES,
     NO_OTHER_MEMORY,
     Framework,
@@ -131,11 +132,13 @@ def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
 def conditions_of(run: MeasuredRun) -> Conditions:
     """How the framework of a run uses devices."""
     chosen = framework_of(run)
-    rates = ATTENTION_RATES if run.gpu in BEFORE_HOPPER else HOPPERS_RATES
+    before = run.gpu in BEFORE_HOPPER
+    rates = ATTENTION_RATES if before else HOPPERS_RATES
+    dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
     compute = POWER_LIMITED.get(run.gpu, 1.0)
     attention = compute * rates.get(chosen.attention, 1.0)
     if run.cuda_graphs:
-        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute)
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute, dropout=dropout)
     return Conditions(
         chosen.issue,
         chosen.issue_of_communication,
@@ -144,6 +147,7 @@ def conditions_of(run: MeasuredRun) -> Conditions:
         waits_for_counts=chosen.waits_for_counts,
         each_expert=chosen.issue_of_expert[run.precision in EIGHT_BITS],
         compute=compute,
+        dropout=dropout,
     )
 
 
@@ -365,8 +369,10 @@ def _step(
     return with_metrics(step, metrics) if metrics else step
 
 
-def schedule_words(run: MeasuredRun, virtual: int, profile: str) -> list[str]:
+def schedule_words(run: MeasuredRun, virtual: int, profile: str, turns: int = 1) -> list[str]:
     """Options of the step `dtp`: the schedule of a run's pipeline, and the layers of its stages.
+
+    `turns`: how many times it runs in a step.
 
     In which order messages are sent depends on how long passes take, and so on the machine. Without a pipeline it is no
     matter, and runs of one layout on several GPUs are one program.
@@ -374,6 +380,7 @@ def schedule_words(run: MeasuredRun, virtual: int, profile: str) -> list[str]:
     name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
     known = SCHEDULES.get(name)
     stages = [f"virtual={virtual}"] if known is None or known.virtual or virtual == 1 else []
+    name += f"{TURNS}{turns}" if turns > 1 else ""
     return [*stages, f"schedule={name}", f"balance={run.stages or 'uniform'}", f"hardware={profile}"]
 
 
@@ -496,7 +503,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     steps += experts
     steps += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
     if run.pp > 1:
-        steps += schedule_words(run, virtual, profile)
+        steps += schedule_words(run, virtual, profile, chosen.flash_turns if chosen.attention == chosen.flash else 1)
     steps += ["representative=true", "ends=false"]
     # Decided here, for programs that serve several numbers of replicas.
     steps += [f"scatter_gather={str(run.gpus > LARGEST_NODE).lower()}"] if run.tp > 1 and run.pp > 1 else []

@@ -396,6 +396,14 @@ def test_shards_compute_the_loss_of_their_logits_where_the_framework_does():
     assert parts < whole
 
 
+def test_pipelines_of_aleph_alpha_run_in_turns_with_flash_attention_2():
+    sizes = {"framework": "aleph", "pp": 2, "tp": 1, "global_batch": 32}
+    words = {kernel: plan_of(run(attention=kernel, **sizes)).step.distribution for kernel in ("flash", "flash1", "")}
+    assert "schedule=1f1b*8" in words["flash"]
+    assert "schedule=1f1b*8" in words[""]
+    assert "schedule=1f1b" in words["flash1"]
+
+
 @pytest.mark.parametrize(
     ("given", "dropped"),
     [
