@@ -192,8 +192,10 @@ class ProductFigures:
 class AttentionFigures:
     """Figures for fused attention of one element type, with heads of `size` elements. `rate` in FLOP/s.
 
-    `backward`: the share of the rate that the backward pass reaches. The axes of `correction`, which is of the forward
-    pass: heads of all sequences, queries, and heads that share keys.
+    `backward`: the share of the rate that the backward pass reaches; `causal`: the share of that under a mask.
+    `dropout`: by what dropout multiplies arithmetic, forward and backward; None: by its operations at the rate of
+    products. The axes of `correction`, which is of the forward pass: heads of all sequences, queries, and heads that
+    share keys.
     """
 
     size: int
@@ -209,6 +211,8 @@ class AttentionFigures:
     heats_in: float
     backward: float = 1.0
     correction: Correction | None = None
+    dropout: tuple[float, float] | None = None
+    causal: float = 1.0
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -221,8 +225,13 @@ class AttentionFigures:
         return self._known[key]
 
     def _found(self, scores: Scores, memory: float) -> ContractionSeconds:
-        rate = self.rate * (self.backward if scores.backward else 1.0)
-        step = scores.passes * 4 * self.rows * self.columns * scores.size / (rate / self.processors)
+        rate = self.rate
+        if scores.backward:
+            rate *= self.backward * (self.causal if scores.share < 1 else 1.0)
+        passes = scores.passes + scores.random
+        if scores.random and self.dropout is not None:
+            passes = scores.passes * self.dropout[scores.backward]
+        step = passes * 4 * self.rows * self.columns * scores.size / (rate / self.processors)
         columns = math.ceil(scores.keys / self.columns)
         blocks = math.ceil(scores.queries / self.rows) * scores.heads
         # Of a triangle, a row of blocks computes half of one step's width more than lies before the diagonal.
@@ -230,7 +239,7 @@ class AttentionFigures:
         mean = columns if scores.share == 1 else min(columns, columns * scores.share + more)
         together = blocks / self.processors * (mean * step + self.overhead)
         alone = columns * step + self.overhead
-        long = scores.passes * 4 * scores.heads * scores.queries * scores.keys * scores.share * scores.size
+        long = passes * 4 * scores.heads * scores.queries * scores.keys * scores.share * scores.size
         compute = _power_sum(self.overlap, together, alone) * (1 + self.throttle * _heat(long / rate / self.heats_in))
         found = ContractionSeconds(self.launch + compute + memory, self.launch, compute, memory)
         if self.correction is None or scores.backward:

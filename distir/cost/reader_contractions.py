@@ -181,11 +181,22 @@ def _of_head(size: int, section: DocumentTable, profile: FigureNotes, peak: floa
     )
     heats_in = profile.figure(section, "heats_in", DURATION)
     backward = _number(section, "backward", section, profile, 0.01, 1.0) if "backward" in section else 1.0
+    causal = _number(section, "causal", section, profile, 0.01, 1.0) if "causal" in section else 1.0
+    dropout = _dropout(section, profile)
     table = section.section("correction")
     corrected = None if table is None else correction(table, ATTENTION_AXES, profile, section)
     section.close()
     form = size, processors, launch, memory, rate, rows, columns, overhead, overlap, throttle, heats_in
-    return AttentionFigures(*form, backward=backward, correction=corrected)
+    return AttentionFigures(*form, backward=backward, correction=corrected, dropout=dropout, causal=causal)
+
+
+def _dropout(section: DocumentTable, profile: FigureNotes) -> tuple[float, float] | None:
+    table = section.section("dropout")
+    if table is None:
+        return None
+    forward, backward = (_number(table, name, section, profile, 1.0) for name in ("forward", "backward"))
+    table.close()
+    return forward, backward
 
 
 def _not_above(table: DocumentTable, rate: float, peak: float) -> None:

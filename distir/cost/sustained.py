@@ -23,14 +23,19 @@ HOT: Final = 1e-9
 """Seconds within which a device heats up that is hot already."""
 
 
-def sustained(kind: DeviceKind, products: float = 1.0, attention: float = 1.0) -> DeviceKind:
+def sustained(
+    kind: DeviceKind, products: float = 1.0, attention: float = 1.0, dropout: tuple[float, float] | None = None
+) -> DeviceKind:
     """A kind of device that has been at the limit of its power for long. Without figures by shape, it is as it was.
 
-    `products`, `attention`: their rates over those of the profile, for other reasons.
+    `products`, `attention`: their rates over those of the profile, for other reasons. `dropout`: by what dropout
+    multiplies the arithmetic of attention, forward and backward, where that is not as the profile has it.
     """
     products, attention = products * kind.sustained_clock, attention * kind.sustained_clock
     own = {name: _sustained(kind, name, products) for name in kind.products}
-    heads = {name: tuple(_at(figures, attention) for figures in sizes) for name, sizes in kind.attention.items()}
+    heads = {
+        name: tuple(_at(figures, attention, dropout) for figures in sizes) for name, sizes in kind.attention.items()
+    }
     return replace(kind, products=own, attention=heads)
 
 
@@ -56,5 +61,6 @@ def _slowed(figures: ProductFigures, share: float) -> ProductFigures:
     return replace(figures, tiles=tuple(tiles))
 
 
-def _at(figures: AttentionFigures, share: float) -> AttentionFigures:
-    return replace(figures, rate=figures.rate * share, overhead=figures.overhead / share, heats_in=HOT)
+def _at(figures: AttentionFigures, share: float, dropout: tuple[float, float] | None) -> AttentionFigures:
+    rate, overhead = figures.rate * share, figures.overhead / share
+    return replace(figures, rate=rate, overhead=overhead, heats_in=HOT, dropout=dropout or figures.dropout)

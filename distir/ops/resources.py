@@ -83,7 +83,8 @@ class Scores:
     """Fused attention: `heads` of all sequences, each with `queries` × `keys` scores of which it computes `share`.
 
     `size`: elements of a key's head; `passes`: products of the size of the forward pass's two, over two (2.5 for the
-    backward pass, which `backward` says it is). `group`: heads of queries that share one of keys and values.
+    backward pass, which `backward` says it is). `group`: heads of queries that share one of keys and values. `random`:
+    what the random numbers of dropout are in such products, 0 without it.
     """
 
     heads: int
@@ -94,6 +95,7 @@ class Scores:
     passes: float = 1.0
     group: int = 1
     backward: bool = False
+    random: float = 0.0
 
 
 Contraction = MatrixProduct | Scores

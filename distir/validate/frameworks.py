@@ -28,6 +28,12 @@ Shah et al., arXiv:2407.08608, figures 5 and 6: FlashAttention 2 has 0.55 to 0.6
 cuDNN, which the profiles are of.
 """
 
+HOPPERS_DROPOUT: Final[dict[str, tuple[float, float]]] = {"flash1": (1.2, 1.14), "flash2": (1.2, 1.14)}
+"""Of attention's kernels on Hopper and later: by what dropout multiplies their arithmetic, forward and backward.
+
+FlashAttention 2, as the profile `a100-80` has it; of the first version, the same (not measured).
+"""
+
 
 ASYNC_TP: Final = "products"
 """The kind of the step `overlap` for the collectives of tensor parallelism; whole, where a product hides them."""
@@ -105,6 +111,8 @@ class Framework:
     attention: Attention = "flash"
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
+    flash_turns: int = 1
+    """With that kernel: how many times a pipeline runs in a step, each for a part of the microbatches."""
     recompute: str = "none"
     """`none`, `selective`, `full`, or `modules:` and names of parts of layers, as `modules:layernorm,mlp`."""
     recomputes_logits: bool = False
@@ -150,7 +158,9 @@ class Framework:
     metrics: int = 0
     """Cross entropies of the logits that it computes with each microbatch beside the loss, for what it logs."""
     dropout: float = 0.0
-    """The share that is dropped of embeddings, of attention's weights, and of what layers add."""
+    """The share that is dropped of embeddings, of attention's weights, and of what layers add, if a run states none."""
+    gpt_dropout: float | None = None
+    """The same of GPT, whose positions are learned; None: as of other models."""
 
 
 FRAMEWORKS: Final[Registry[Framework]] = Registry()
@@ -237,6 +247,9 @@ NEMO = framework(
             "the host waits for the tokens of each expert",
             "issue of an expert: in 16 bits that of an op; in 8 bits 46 us, as an op takes in `megatron`, chosen over "
             "20 us by two runs of Qwen3 30B on B200 with microbatches of one sequence (megatron_bridge:25.11, 26.02)",
+            "NVIDIA/dgxc-benchmarking, nemo_megatron/gpt3_175b_hydra.yaml (NeMo 24.05 and 24.12): `hidden_dropout` and "
+            "`attention_dropout` are 0.1; so NVIDIA/NeMo-Framework-Launcher, conf/training/gpt3. In those of Llama and "
+            "Nemotron they are 0",
             "NVIDIA/NeMo-Framework-Launcher, conf/training (gpt3/175b, llama3_1_70b, llama3_1_405b, nemotron_15b, "
             "nemotron_340b): `ub_tp_comm_overlap: True`; so NeMo's and Megatron-Bridge's performance recipes. Of its "
             "user buffers, what is in bulk (gradients of QKV and of the first product) is expressed; what is cut with "
@@ -260,6 +273,7 @@ NEMO = framework(
         overlap=("gradients", "weights", "transfers", ASYNC_TP),
         sequence_parallel=True,
         dropout=0.0,
+        gpt_dropout=0.1,
         micro_batch=1,
         loss="fused",
         gradients="bf16",
@@ -311,8 +325,12 @@ ALEPH = framework(
             "recomputed, the output layer is one",
             "Aleph-Alpha/scaling, core/optimizer/allreduce.py: gradients are summed by all-reduces of Float32 copies, "
             "whole on each replica, also where the optimizer's state is sharded",
+            "turns of pipelines with FlashAttention 2: 8, chosen among 1, 2, 4, 8 and 16 by four runs with 1 to 8 "
+            "sequences in a microbatch (aleph_alpha:98, 107, 127, 141). With the other kernels it is one. No public "
+            "code says so; 8 turns of a batch of 2,048 are 256 sequences each",
         ),
         kernels="eager",
+        flash_turns=8,
         gradients="bf16",
         recomputes_logits=True,
         float32_sums=True,
@@ -399,10 +417,13 @@ MEGATRON_DEEPSPEED = framework(
             "microsoft/Megatron-DeepSpeed: fp16 with fp32 master weights, Megatron's softmax and layer norm kernels",
             "NVIDIA/Megatron-LM v2, megatron/p2p_communication.py: torch.cuda.synchronize() behind each transfer",
             "issue: chosen among five figures, 42 to 50 us, by all 23 runs of vtrain_single, which wait for the host; "
-            "an op of the fused program is two or three launches, with dropout and the states of its random numbers, "
-            "which the program does not have. A collective is one launch: the 20 us of an eager op in the profiles",
+            "an op of the fused program is two or three launches, with the states of random numbers, which the program "
+            "does not have. A collective is one launch: the 20 us of an eager op in the profiles",
+            "VIA-Research/vTrain, src/model/gpt_model.py: 0.1 of embeddings, of attention's weights and of outputs is "
+            "dropped, as by default in Megatron-LM",
         ),
         attention="fused",
+        dropout=0.1,
         recompute="full",
         vocabulary=128,
         issue=46e-6,

@@ -60,7 +60,8 @@ class Conditions:
     `communication`: the same of a collective or a transfer, None where it is as long. `waits_for_counts`,
     `each_expert`: as a `Host` does. `attention`: the rate of
     attention's kernel over that of the profile's; `compute`, `links`: the same of products, and of the bandwidth of
-    links.
+    links. `dropout`: by what dropout multiplies the arithmetic of attention's kernel, forward and backward, where that
+    is not the profile's.
     """
 
     issue: float = 0.0
@@ -71,6 +72,7 @@ class Conditions:
     waits_for_sends: bool = False
     compute: float = 1.0
     links: float = 1.0
+    dropout: tuple[float, float] | None = None
 
 
 @lru_cache(maxsize=64)
@@ -171,7 +173,7 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     A launch of the roofline includes what the host takes. Where the host is simulated, it is that of products, which
     were measured one behind the other.
     """
-    kind = sustained(kind, products=conditions.compute, attention=conditions.attention)
+    kind = sustained(kind, conditions.compute, conditions.attention, conditions.dropout)
     if not conditions.issue:
         return kind
     how = conditions.waits_for_counts, conditions.each_expert

@@ -21,7 +21,7 @@ from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.overlap import overlapped
 from distir.transform.overlap.products import in_bulk
-from distir.transform.pipeline import SCHEDULES, Steady, steady
+from distir.transform.pipeline import SCHEDULES, TURNS, Steady, steady
 from distir.transform.sharding.experts import DISPATCHERS
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
@@ -29,6 +29,7 @@ from distir.validate.frameworks import (
     ASYNC_TP,
     ATTENTION_RATES,
     FRAMEWORKS,
+    HOPPERS_DROPOUT,
     HOPPERS_RATES,
     NO_OTHER_MEMORY,
     Framework,
@@ -84,8 +85,11 @@ def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
     parallel = run.tp > 1 and (found.loss_parallel if run.loss_parallel is None else run.loss_parallel)
+    of_gpt = run.position == "learned" and found.gpt_dropout is not None
+    dropout = found.gpt_dropout if of_gpt else found.dropout
     return replace(
         found,
+        dropout=dropout if run.dropout is None else run.dropout,
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
@@ -128,11 +132,13 @@ def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
 def conditions_of(run: MeasuredRun) -> Conditions:
     """How the framework of a run uses devices."""
     chosen = framework_of(run)
-    rates = ATTENTION_RATES if run.gpu in BEFORE_HOPPER else HOPPERS_RATES
+    before = run.gpu in BEFORE_HOPPER
+    rates = ATTENTION_RATES if before else HOPPERS_RATES
+    dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
     compute = POWER_LIMITED.get(run.gpu, 1.0)
     attention = compute * rates.get(chosen.attention, 1.0)
     if run.cuda_graphs:
-        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute)
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute, dropout=dropout)
     return Conditions(
         chosen.issue,
         chosen.issue_of_communication,
@@ -141,6 +147,7 @@ def conditions_of(run: MeasuredRun) -> Conditions:
         waits_for_counts=chosen.waits_for_counts,
         each_expert=chosen.issue_of_expert[run.precision in EIGHT_BITS],
         compute=compute,
+        dropout=dropout,
     )
 
 
@@ -383,6 +390,8 @@ def schedule_words(run: MeasuredRun, chosen: Framework, virtual: int, profile: s
     name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
     known = SCHEDULES.get(name)
     stages = [f"virtual={virtual}"] if known is None or known.virtual or virtual == 1 else []
+    turns = chosen.flash_turns if chosen.attention == chosen.flash else 1
+    name += f"{TURNS}{turns}" if turns > 1 else ""
     return [*stages, f"schedule={name}", f"balance={stage_sizes(run, chosen, virtual)}", f"hardware={profile}"]
 
 

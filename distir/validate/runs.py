@@ -28,6 +28,10 @@ class RunsError(ValueError):
     """A file that does not hold runs; the text says what is wrong, and in which line and column."""
 
 
+Share = float
+"""A share, from 0 to below 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
     """A run. Sizes in elements, memory in bytes, times in seconds, bandwidth in Gbit/s; None: not said.
@@ -85,6 +89,7 @@ class MeasuredRun:
     precision: str = "bf16"
     recompute: str = ""
     attention: str = ""
+    dropout: Share | None = None
     fused_norm: bool | None = None
     compile: bool | None = None
     offload: bool | None = None
@@ -112,7 +117,7 @@ class MeasuredRun:
         """How it is distributed and computed, where that is chosen."""
         degrees = self.dp, self.tp, self.pp, self.cp, self.ep, self.etp, self.virtual, self.schedule
         how = self.micro_batch, self.sequence_parallel, self.sharding, self.recompute, self.attention, self.fused_norm
-        return *degrees, *how, self.compile, self.offload
+        return *degrees, *how, self.dropout, self.compile, self.offload
 
     @property
     def cluster(self) -> tuple[object, ...]:
@@ -129,7 +134,7 @@ WORDS = {
     "attention_kind": ("mha", "gqa", "mla"),
     "precision": ("fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"),
     "recompute": ("none", "selective", "full"),
-    "attention": ("unfused", "fused", "flash1", "flash"),
+    "attention": ("unfused", "fused", "flash1", "flash2", "flash"),
     "schedule": ("1f1b", "interleaved", "gpipe", "looped-bfs", "zb-h1", "zb-v", "dualpipev"),
     "status": ("ok", "oom"),
 }
@@ -318,6 +323,13 @@ def _positive(text: str) -> float:
     return found
 
 
+def _share(text: str) -> float:
+    found = float(text)
+    if not 0 <= found < 1:
+        raise ValueError
+    return found
+
+
 def _flag(text: str) -> bool:
     return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
 
@@ -336,6 +348,7 @@ def _whole(text: str) -> int:
 _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("a whole number", _whole),
     "float": ("a number above 0", _positive),
+    "Share": ("a share from 0 to below 1", _share),
     "bool": ("0 or 1", _flag),
     "str": ("a word", str),
 }

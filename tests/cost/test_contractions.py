@@ -252,6 +252,44 @@ def test_the_backward_pass_takes_its_operations_at_its_own_share_of_the_rate():
     assert seconds(half, 2.5, True) == pytest.approx(5 * seconds(half, 1.0, False), rel=0.02)
 
 
+def test_dropout_and_masks_slow_attention_by_the_figures_of_the_profile():
+    figures = {"causal": 0.5, "dropout": {"forward": 3.0, "backward": 1.5}}
+    tables = (ATTENTION, {**ATTENTION, **figures})
+    none, stated = (
+        parse(toml(profile(attention={"BFloat16": {"128": table}}))).kinds[0].attention["BFloat16"][0]
+        for table in tables
+    )
+    forward = Scores(64, 4096, 4096, 128, 1.0)
+    backward = replace(forward, passes=2.5, backward=True)
+
+    def ratio(figures, scores, than):
+        return figures.spent(scores, 0).seconds / figures.spent(than, 0).seconds
+
+    for one, factor in ((forward, 3.0), (backward, 1.5)):
+        dropped = replace(one, random=0.1)
+        assert none.spent(one, 0) == stated.spent(one, 0)
+        assert ratio(stated, dropped, one) == pytest.approx(factor, rel=0.02)
+        assert ratio(none, dropped, one) == pytest.approx(1 + 0.1 / one.passes, rel=0.02)
+    masked = replace(backward, share=0.5)
+    assert stated.spent(masked, 0).seconds == pytest.approx(2 * none.spent(masked, 0).seconds, rel=0.02)
+    masked = replace(forward, share=0.5)
+    assert stated.spent(masked, 0) == none.spent(masked, 0)
+
+
+CUDNN = {(1, 24, 2048): (69, 137, 208, 248), (4, 32, 2048): (295, 537, 880, 1036), (1, 8, 8192): (293, 610, 784, 943)}
+"""Microseconds of causal attention on an H200, heads of 128: forward, with dropout of 0.1, and backward likewise."""
+
+
+@pytest.mark.parametrize(("batch", "heads", "tokens"), CUDNN)
+def test_causal_attention_with_and_without_dropout_takes_what_was_measured(batch, heads, tokens):
+    figures = next(each for each in load("dgx-h100").kinds[0].attention["BFloat16"] if each.size == 128)
+    moved = 4 * 2 * batch * heads * tokens * 128
+    for place, measured in enumerate(CUDNN[batch, heads, tokens]):
+        passes, random = (2.5 if place > 1 else 1.0), (0.1 if place % 2 else 0.0)
+        scores = Scores(batch * heads, tokens, tokens, 128, 0.5, passes, backward=place > 1, random=random)
+        assert figures.spent(scores, moved * (1 + (place > 1))).seconds * 1e6 == pytest.approx(measured, rel=0.2)
+
+
 def test_a_correction_of_attention_is_by_heads_queries_and_shared_keys():
     correction = {"heads": [1, 64], "queries": [128], "group": [1, 8], "percent": [[[10, 20]], [[30, 40]]]}
     tables = (ATTENTION, {**ATTENTION, "correction": correction})

@@ -396,6 +396,42 @@ def test_shards_compute_the_loss_of_their_logits_where_the_framework_does():
     assert parts < whole
 
 
+def test_pipelines_of_aleph_alpha_run_in_turns_with_flash_attention_2():
+    sizes = {"framework": "aleph", "pp": 2, "tp": 1, "global_batch": 32}
+    words = {kernel: plan_of(run(attention=kernel, **sizes)).step.distribution for kernel in ("flash", "flash1", "")}
+    assert "schedule=1f1b*8" in words["flash"]
+    assert "schedule=1f1b*8" in words[""]
+    assert "schedule=1f1b" in words["flash1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "dropped"),
+    [
+        ({"framework": "megatron"}, 0.1),
+        ({"framework": "nemo", "position": "learned"}, 0.1),
+        ({"framework": "nemo", "position": "rope"}, 0.0),
+        ({"framework": "nemo", "position": "learned", "dropout": 0.0}, 0.0),
+        ({"framework": "aleph", "dropout": 0.2}, 0.2),
+    ],
+)
+def test_what_is_dropped_is_what_the_run_says_else_what_the_framework_does(given, dropped):
+    assert plan_of(run(**given)).step.model.dropout == dropped
+
+
+def test_dropping_takes_time_and_memory():
+    sizes = {"framework": "nemo", "hidden": 4096, "ffn": 16384, "heads": 32, "seq": 2048, "gpu": "h100_80gb"}
+    none, some = (predict(run(dropout=share, **sizes)) for share in (0.0, 0.1))
+    assert none.step_time_s < some.step_time_s
+    assert none.peak_memory_bytes < some.peak_memory_bytes
+
+
+def test_the_second_version_of_flash_attention_is_slower_on_hopper():
+    sizes = {"framework": "nemo", "hidden": 4096, "ffn": 4096, "heads": 32, "seq": 8192}
+    for gpu, slower in (("h100_80gb", True), ("a100_80gb", False)):
+        second, newest = (predict(run(gpu=gpu, attention=kernel, **sizes)) for kernel in ("flash2", "flash"))
+        assert (second.step_time_s > newest.step_time_s) == slower
+
+
 def test_gradients_of_nemo_are_16_bits_in_all_precisions():
     for precision in ("bf16", "fp8"):
         found = framework_of(run(framework="nemo", precision=precision))

@@ -75,6 +75,7 @@ def test_a_machine_of_the_users_own_may_have_any_gpu():
         (row(), "runs.csv:1: expected a header with the columns id, .* found none of them"),
         (text(row(status="oom")), r"runs.csv:3:19: expected no measurement of a run with the status `oom`, found 0.1"),
         (text(row() + ",9", header=HEADER + ",dense_layers"), r"runs.csv:3:21: expected at most the 4 layers, found 9"),
+        (text(row() + ",1", header=HEADER + ",dropout"), "runs.csv:3:21: `dropout` expected a share from 0"),
         (text(row() + ",9000", header=RATED), r"runs.csv:3:21: expected .* = 5120, found 9000"),
     ],
 )

@@ -103,10 +103,10 @@ def _contraction(passes: float, *, b: int, q: int, k: int, **letters: Any) -> Sc
     heads, size = _sizes(**letters)
     scores, read = _extents(b=b, q=q, k=k, **letters)
     keys = max(1, -(-read // b) if "length" in letters["given"] else k)
-    passes += _dropout_flops(**letters) / (2 * max(1, size))
+    random = _dropout_flops(**letters) / (2 * max(1, size))
     shared = letters["g"] if "g" in letters else letters["kv_num_heads"]
     share = min(1.0, scores / (b * q * keys))
-    return Scores(b * heads, q, keys, -(-size // 2), share, passes, max(1, heads // max(1, shared)))
+    return Scores(b * heads, q, keys, -(-size // 2), share, passes, max(1, heads // max(1, shared)), random=random)
 
 
 def forward_bytes(*, moved: int, t: int, **letters: Any) -> int:

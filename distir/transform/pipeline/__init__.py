@@ -17,7 +17,7 @@ In the order in which a program passes through the files; `step` runs them all:
 """
 
 from distir.transform.pipeline.batch import count_of
-from distir.transform.pipeline.schedules import SCHEDULES, Schedule
+from distir.transform.pipeline.schedules import SCHEDULES, TURNS, Schedule
 from distir.transform.pipeline.stages import layer_count
 from distir.transform.pipeline.step import (
     SUMS,
@@ -35,6 +35,7 @@ from distir.transform.pipeline.validation import ScheduleError
 __all__ = [
     "SCHEDULES",
     "SUMS",
+    "TURNS",
     "Schedule",
     "ScheduleError",
     "Steady",
