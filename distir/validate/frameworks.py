@@ -147,8 +147,11 @@ class Framework:
     """Whether the host waits for how many tokens each expert has, to size what follows."""
     issue_of_expert: tuple[float, float] = (0.0, 0.0)
     """Seconds in which the host issues a product of one expert, in 16 and in 8 bits; 0: those of all are one op."""
-    dispatcher: Literal["alltoall", "deepep"] = "alltoall"
-    """How tokens get to the devices of their experts: a word of the step `ep`."""
+    expert_bias: Literal["fused", "apart"] = "fused"
+    """How biases of experts' last products are added in 16 bits: with the product, or in Float32, by their own ops."""
+    dispatcher: Literal["alltoall", "deepep", "hybridep"] = "alltoall"
+    """How tokens get to the devices of their experts, where a run does not say: a word of the step `ep`, or `hybridep`,
+    which as `deepep` sends a token once to each node and forwards it there."""
     memory: HeldMemory = NO_OTHER_MEMORY
     """What it holds of a device's memory beside the program's tensors, and what its measured peak is of."""
     loss: Loss = "fused"
@@ -210,9 +213,13 @@ MEGATRON = framework(
             "megatron/core/fusions/fused_bias_swiglu.py, used by default: what it saves is its input",
             "megatron/core/distributed, the distributed optimizer: state of experts is sharded over the replicas of an "
             "expert, all other state over all replicas",
+            "megatron/core/transformer/moe/experts.py, `TEGroupedMLP._apply_bias`: biases of experts' last products, "
+            "times the weights of rows, are added in Float32, expert by expert; not where Transformer Engine fuses the "
+            "ops of experts, as recipes in 8 bits let it",
             "issue: that of Megatron-DeepSpeed, below",
         ),
         fused_gates=True,
+        expert_bias="apart",
         operators="core_attn",
         context="ring",
         vocabulary=128,

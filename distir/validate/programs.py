@@ -38,7 +38,7 @@ from distir.validate.frameworks import (
 from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
-from distir.validate.rewrites import with_exact_softmax, with_logits_again, with_metrics
+from distir.validate.rewrites import with_bias_apart, with_exact_softmax, with_logits_again, with_metrics
 from distir.validate.runs import MeasuredRun
 
 
@@ -64,6 +64,9 @@ USUAL_NODE: Final = 8
 
 EIGHT_BITS: Final = ("fp8", "mxfp8")
 """The precisions with products in 8-bit floats."""
+
+ALL_TO_ALL, FORWARDING = DISPATCHERS
+"""How the step `dtp` sends tokens to their experts."""
 
 ACTIVATIONS: Final[Mapping[str, Activation]] = {"swiglu": "silu", "gelu": "gelu_tanh", "relu2": "relu_squared"}
 """The activation of each word in the column `mlp`."""
@@ -98,6 +101,7 @@ def framework_of(run: MeasuredRun) -> Framework:
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
         loss="apart" if parallel and found.loss == "gathered" else found.loss,
         kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
+        dispatcher=run.dispatcher or found.dispatcher,
     )
 
 
@@ -219,7 +223,7 @@ class TrainingProgram:
     """A training step: the model, and the steps that make its program, as the command line writes them.
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
-    `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`.
+    `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`; `bias_apart`: see `with_bias_apart`.
     """
 
     model: Decoder
@@ -231,6 +235,7 @@ class TrainingProgram:
     kernels: tuple[str, ...]
     metrics: int = 0
     logits_again: bool = False
+    bias_apart: bool = False
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
@@ -347,6 +352,8 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
         module = overlapped(module, kinds).module
     if ASYNC_TP in of.overlap:
         module = in_bulk(module)
+    if of.bias_apart:
+        module = with_bias_apart(module)
     return module, whole
 
 
@@ -452,7 +459,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
         ranks, words = ranks // context, [*words, "cp_experts=true"]
     if run.dp % ranks:
         raise UnsupportedError(f"parts of the experts on {ranks} ranks, which do not divide {run.dp} replicas")
-    sent = [f"dispatcher={chosen.dispatcher}"] if ranks > 1 and chosen.dispatcher != DISPATCHERS[0] else []
+    once = ranks > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
+    sent = [f"dispatcher={FORWARDING}"] if once else []
     return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}", *sent]
 
 
@@ -482,6 +490,10 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
     if run.layers > MOST_LAYERS:
         raise UnsupportedError(f"{run.layers} layers, which are more than {MOST_LAYERS}")
+    stages = run.pp * (run.virtual or 1)  # the embedding and the output layer may have their own
+    if run.pp > run.layers or stages > run.layers + 2:
+        each = f" with {run.virtual} stages each" if stages != run.pp else ""
+        raise UnsupportedError(f"a pipeline of {run.pp} ranks{each}, for {run.layers} layers: some have no layer")
     if rows > MOST_MICROBATCHES:
         most = f"which are more than {MOST_MICROBATCHES}: the batch is in sequences"
         raise UnsupportedError(f"{rows} micro batches, {most}")
@@ -531,7 +543,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
     words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
-    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again)
+    apart = chosen.expert_bias == "apart" and bool(run.experts and run.bias) and run.precision not in EIGHT_BITS
+    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

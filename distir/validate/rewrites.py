@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
-from distir.ir import DTYPES, Apply, Arg, Attributes, Constant, Function, Module, Return, Statement
+from distir.ir import DTYPES, Apply, Arg, Attributes, Constant, Function, Module, Return, Statement, names, operands
 from distir.ir.builder import namer
 from distir.ir.roles import is_held
 from distir.transform.entry import entry_of
@@ -106,3 +107,65 @@ def _exact(function: Function) -> Function:
         else:
             body.append(statement)
     return replace(function, body=tuple(body))
+
+
+MOVES: Final = ("MPIAlltoall", "GroupAlltoall", "Permute", "Unpermute")
+"""The ops that bring rows to experts and their results back."""
+
+
+def with_bias_apart(module: Module) -> Module:
+    """The module that adds the biases of experts' last products in Float32, by kernels of their own.
+
+    As NVIDIA/Megatron-LM, core/transformer/moe/experts.py, `_apply_bias`, does: each bias times the weights of its rows
+    is written in Float32, added to the rows, the sums are copied into one tensor and cast to the rows' type. That is 28
+    bytes for each element, and here, too: what is copied there is cast apart from the sum here. Of the gradient, the
+    rows in Float32 are expressed, not those of the weights.
+    """
+    return Module(_with_bias_apart(function) for function in module)
+
+
+def _with_bias_apart(function: Function) -> Function:
+    ops = [s for s in function.body if isinstance(s, Apply)]
+    made = {name: s for s in ops for name in s.results}
+    used = {name: s for s in reversed(ops) for name in names(s.args)}
+    builder = namer(function)
+    body: list[Statement] = []
+    instead: dict[str, str] = {}
+
+    def put(op: str, *args: Arg, **attrs: Constant) -> str:
+        name = builder.fresh(f"{op.lower()}_of_bias")
+        body.append(Apply((name,), op, args, Attributes(attrs)))
+        return name
+
+    def widened(name: Arg) -> str:
+        """A copy in Float32, in memory: what follows is another kernel."""
+        wide = put("Cast", name, to=DTYPES["Float32"])
+        return put("After", wide, wide)
+
+    def is_made_by(name: Arg, ops: tuple[str, ...]) -> bool:
+        return isinstance(name, str) and name in made and made[name].op in ops
+
+    for statement in function.body:
+        statement = with_operands(statement, instead)
+        body.append(statement)
+        if not isinstance(statement, Apply) or len(statement.results) != 1:
+            continue
+        (result,) = statement.results
+        moved = result in used and used[result].op in MOVES
+        if statement.op == "Add" and is_made_by(statement.args[1], ("RaggedExpand",)) and moved:
+            body.pop()
+            product, bias = statement.args[0], made[str(statement.args[1])]
+            wide, each = put("Cast", bias.args[0], to=DTYPES["Float32"]), builder.fresh("weighed_bias")
+            body.append(replace(bias, results=(each,), args=(wide, *bias.args[1:])))
+            total = put("Add", widened(product), each)
+            body.append(Apply((result,), "CastLike", (put("After", total, total), product), Attributes({})))
+        elif statement.op == "RaggedSum" and is_made_by(statement.args[0], MOVES):
+            body.pop()
+            rows, *others = statement.args
+            wide, total = widened(rows), builder.fresh("sum_of_bias")
+            body.append(replace(statement, results=(total,), args=(wide, *others)))
+            body.append(Apply((result,), "CastLike", (total, rows), Attributes({})))
+            instead[str(rows)] = put("CastLike", wide, rows)
+    left = {name for s in body for name in names(operands(s))}
+    gone = (s for s in body if not (isinstance(s, Apply) and s.op == "RaggedExpand" and s.results[0] not in left))
+    return replace(function, body=tuple(gone))

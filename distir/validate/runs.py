@@ -41,6 +41,7 @@ class MeasuredRun:
     `recompute`: `none`, `selective`, `full`, or names of parts of layers, as in `modules:layernorm,moe_act`.
     `cuda_graphs`: whether steps are replayed as a whole, so that the host issues a graph and no ops.
     `overlap_experts`: whether tokens are sent to experts beside what layers of another microbatch compute.
+    `dispatcher`: what sends them: `alltoall`, `deepep`, `hybridep`.
     `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
     `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
     that ended out of memory and so has no measurements. `hardware`: the profile of a node, by name or path, in the
@@ -96,6 +97,7 @@ class MeasuredRun:
     async_tp: bool | None = None
     cuda_graphs: bool | None = None
     overlap_experts: bool | None = None
+    dispatcher: str = ""
     loss_parallel: bool | None = None
     optimizer: str = ""
     framework: str
@@ -135,6 +137,7 @@ WORDS = {
     "precision": ("fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"),
     "recompute": ("none", "selective", "full"),
     "attention": ("unfused", "fused", "flash1", "flash2", "flash"),
+    "dispatcher": ("alltoall", "deepep", "hybridep"),
     "schedule": ("1f1b", "interleaved", "gpipe", "looped-bfs", "zb-h1", "zb-v", "dualpipev"),
     "status": ("ok", "oom"),
 }

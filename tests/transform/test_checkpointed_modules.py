@@ -6,10 +6,11 @@ import pytest
 
 from distir.analysis import check
 from distir.diagnostics import ProgramError
-from distir.ir import Call
+from distir.ir import Apply, Call
 from distir.models import PUBLISHED, named
 from distir.models.catalogue import program
 from distir.transform import transform, verify
+from distir.transform.checkpoint.modules import RAGGED
 from distir.transform.steps import StepError
 from distir.transform.unfusing import decomposed
 
@@ -119,3 +120,11 @@ def test_parts_are_found_among_products_in_8_bits():
     before = saved(step)
     for modules, values in {"mla_up_proj": EVERY["mla_up_proj"], "moe_act": {"active", "inner.fp8"}}.items():
         assert values <= before - saved(transform(step, "checkpoint=selective", f"modules={modules}"))
+
+
+def test_activations_of_experts_with_biases_are_recomputed_from_saved_products():
+    step = transform(program(replace(PUBLISHED["gpt-oss-20b"], layers=2), 128, 1), "grad", "optimizer=sgd")
+    found = transform(step, "checkpoint=selective", "modules=moe_act")
+    assert {"inner"} <= saved(step) - saved(found)
+    products = [sum(s.op in RAGGED for f in m for s in f.body if isinstance(s, Apply)) for m in (step, found)]
+    assert products[0] == products[1]

@@ -24,7 +24,7 @@ from distir.validate.programs import (
     framework_of,
     recomputation_words,
 )
-from distir.validate.rewrites import with_logits_again, with_metrics
+from distir.validate.rewrites import with_bias_apart, with_logits_again, with_metrics
 from distir.validate.runs import parse_runs
 
 
@@ -224,6 +224,8 @@ def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, 
     one = replace(one, gpus=one.dp * one.tp * (one.cp or 1), global_batch=one.dp)
     sent = ["dispatcher=deepep"] if any(word.startswith("experts=") for word in words) else []
     assert expert_words(one, framework_of(one)) == [*words, "skew=1", *sent]
+    stated = [expert_words(one, framework_of(replace(one, dispatcher=word))) for word in ("alltoall", "hybridep")]
+    assert stated == [[*words, "skew=1"], [*words, "skew=1", *sent]]
     spread, alone = predict(one), predict(replace(one, ep=1, etp=one.tp))
     assert spread.note == alone.note == ""
     assert spread.peak_memory_bytes <= alone.peak_memory_bytes
@@ -263,6 +265,9 @@ def test_what_would_be_a_wrong_figure_is_refused():
     for parts in (1, 2):
         assert "experts cut over 2 ranks" in predict(replace(routed, dp=1, tp=4, ep=parts, etp=2)).note
     assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=1, etp=1)).note
+    assert "for 2 layers: some have no layer" in predict(run(layers=2, tp=1, pp=4, dp=1)).note
+    deep = replace(run(layers=4, tp=1, pp=2, dp=2, global_batch=16), virtual=4)
+    assert "2 ranks with 4 stages each, for 4 layers" in predict(deep).note
 
 
 def test_recomputation_by_operator_is_between_none_and_all():
@@ -362,6 +367,30 @@ def test_logits_that_are_computed_again_are_a_product_more_and_change_nothing(st
     assert verify(again, more).equal
     assert applied(more, "MatMul") > applied(plain, "MatMul")
     assert applied(more, "MPI") == applied(plain, "MPI")  # each shard computes its part, and needs no other
+
+
+@pytest.mark.parametrize("steps", [[], ["dtp=2,1,2", "microbatches=2", "experts=2"]])
+def test_biases_of_experts_that_are_added_apart_are_more_traffic_and_change_nothing(steps):
+    small = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "head_size": 4, "vocabulary": 32}
+    sizes = {**small, "experts": 4, "top_k": 2, "expert_ffn": 24}
+    module = transform(named("gpt-oss-20b", 4, 8, **sizes), "grad", "loss=cross_entropy", "precision=mixed", *steps)
+    apart = with_bias_apart(module)
+    inputs = random_inputs(apart, 0, {})
+    for one, other in zip(*([output.value for output in execute(m, inputs)] for m in (module, apart)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.02, atol=0.02)  # sums were rounded to 16 bits
+    plain, more = (transform(m, "fuse") for m in (module, apart))
+    layers = 2 * (2 if steps else 1)
+    assert applied(more, "CastLike") - applied(plain, "CastLike") >= layers
+    assert applied(more, "RaggedSum") == applied(plain, "RaggedSum")
+
+
+def test_biases_of_experts_are_apart_in_16_bits_where_the_framework_has_it_so():
+    routed = {"experts": 8, "top_k": 2, "expert_ffn": 512, "norm": "rmsnorm", "mlp": "swiglu"}
+    one = replace(run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), bias=True, **routed)
+    assert plan_of(one).step.bias_apart
+    assert not plan_of(replace(one, precision="fp8")).step.bias_apart
+    assert not plan_of(replace(one, bias=False)).step.bias_apart
+    assert not plan_of(replace(one, framework="torchtitan")).step.bias_apart
 
 
 def applied(module, op):

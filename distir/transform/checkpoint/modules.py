@@ -76,9 +76,16 @@ def shared(function: Function, state: State) -> set[str]:
 
 
 def activations(function: Function, state: State) -> set[str]:
-    """The activation functions of experts: the values between their products."""
+    """The activation functions of experts: the values between their products, which include experts' biases.
+
+    What is saved is a product with its bias, from which no product is computed again: core/transformer/moe/experts.py,
+    `linear_fc1` with `skip_bias_add=False`.
+    """
     products = [s for s in _applies(function) if s.op in RAGGED]
     made = {name for s in products for name in s.results}
+    biases = {name for s in _applies(function) if s.op == "RaggedExpand" for name in s.results}
+    sums = (s for s in _applies(function) if s.op == "Add" and not biases.isdisjoint(names(s.args)))
+    made |= {name for s in sums if not made.isdisjoint(names(s.args)) for name in s.results}
     taken = {name for s in products for name in names(s.args[:1])}
     after = _following(function, made, lambda s: isinstance(s, Apply) and s.op in (*RAGGED, "Unpermute"))
     return (after - made) & _leading_to(function, taken)
