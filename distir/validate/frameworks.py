@@ -58,7 +58,8 @@ class HeldMemory:
     output of attention is copied, so that its kernel and the layer behind it save one each. `weighed_experts`: whether
     what experts give is weighed between their products, so that it is not saved for the weights' gradients, as it is in
     the program. `eight_bit_weights`: whether weights that products take in 8 bits are held so alone, in each layout
-    that products take, and not in 16 bits beside. `fragmentation`: what the allocator takes of the device and does not
+    that products take, and not in 16 bits beside. `remainders`: whether, without products in 8 bits, of Float32 weights
+    only the 16 bits are held that the others lack. `fragmentation`: what the allocator takes of the device and does not
     use, as a share of tensors. `kept_logits`: of how many microbatches the logits are held, as the last layer gives
     them, beside those that the program has.
     """
@@ -71,6 +72,7 @@ class HeldMemory:
     copied_outputs: tuple[str, ...] = ()
     weighed_experts: bool = False
     eight_bit_weights: bool = False
+    remainders: bool = False
     fragmentation: float = 0.0
     kept_logits: int = 0
 
@@ -269,6 +271,9 @@ NEMO = framework(
             "`fp8_param_gather = True`, so that weights of products are in 8 bits alone; NVIDIA/TransformerEngine, "
             "pytorch/utils.py, `is_non_tn_fp8_gemm_supported`: before Blackwell products take them transposed, too; "
             "tensor/mxfp8_tensor.py: MXFP8 has them quantised along rows and along columns",
+            "NVIDIA/NeMo, scripts/performance/helpers.py, and NVIDIA-NeMo/Megatron-Bridge, scripts/performance/utils/"
+            "overrides.py: `use_precision_aware_optimizer = True` in bf16, with which Transformer Engine's Adam holds "
+            "what bf16 weights lack (NVIDIA/Megatron-LM, core/optimizer/__init__.py, `store_param_remainders`)",
             "NVIDIA-NeMo/Megatron-Bridge, recipes: none asks for deterministic kernels, so that cuDNN's attention runs "
             "on Blackwell, too, whose output is not copied",
         ),
@@ -285,7 +290,11 @@ NEMO = framework(
         loss="fused",
         gradients="bf16",
         memory=replace(
-            MEGATRONS_MEMORY, gradients=2, copied_outputs=("a100_40gb", "a100_80gb"), eight_bit_weights=True
+            MEGATRONS_MEMORY,
+            gradients=2,
+            copied_outputs=("a100_40gb", "a100_80gb"),
+            eight_bit_weights=True,
+            remainders=True,
         ),
         skew=1.0,
         waits_for_counts=True,

@@ -116,6 +116,9 @@ def _parts(
     made, of = [value for value in live if value.index is not None], simulation.module.functions
     if use.weighed_experts:
         activations -= sum(value.nbytes for value in made if value.name in _weighed(of[value.function]))
+    if use.remainders and not any(word.startswith("fp8=") for word in program.step.training):
+        masters = (v for v in live if v.role == ROLES["state"] and ".master" in v.name)
+        state -= sum(value.nbytes for value in masters) // 2
     is_mx = MX in program.step.training
     if use.eight_bit_weights:
         for copy, layouts in _quantised_weights(program, simulation, live):

@@ -127,13 +127,8 @@ CAUSES = """## What does not fit, and why
   says the release.
 - **GB300** trains Llama 3 8B a fifth faster than GB200 does, with the same layout (bridge_dense:13 and 17, 14 and 18),
   and multiplies here as that does, so that its runs are predicted too slow by about as much.
-- **MXFP8 with context parallelism** (bridge_dense:6, 10, 24, 33, 43) is predicted 26 to 74 % too slow. Gradients of
-  weights have scales of 32 tokens, and the parts of sequences that a device has are not put into such blocks: the
-  program gathers all tokens of a sequence for these products. With tensor parallelism alone, tokens are gathered for
-  them in 16 bits, and in Transformer Engine in 8: up to a fifth too slow (34, 44).
-- **Memory of Llama 3.1 405B on GB200, GB300 and B200 in 8 bits**: twelve runs with pipelines
-  (bridge_dense:6, 10, 16, 20, 24, 33, 34, 36, 43, 44, 45, 46) are predicted not to fit. Why is not
-  found.
+- **Llama 3.1 405B in MXFP8 on GB200** in the first release (bridge_dense:6) is predicted a fifth too fast. B200 takes
+  less time with the same layout (10), and is predicted 6 % too fast. No column says what differs.
 - **Products in bf16 on GB200 and GB300** are predicted too slow in training: Llama 3.1 405B and Nemotron 4 340B on
   GB200 by 30 %, DeepSeek-V3 and Qwen3 235B on GB300 by as much. In the table of measured products, those of more than
   half a millisecond run at half of the rate of shorter ones, as if the device was at a limit of its power; devices in
@@ -141,9 +136,8 @@ CAUSES = """## What does not fit, and why
 - **Collectives of GPT-3 175B's tensor parallelism** (dgxc) are in user buffers, as its configuration has it, and so are
   those of Llama 3.1 405B and Nemotron, which are predicted 12 to 18 % too slow otherwise. What products beside them
   lose to the multiprocessors that send is not in the program.
-- **Llama 3 70B on GB300 in MXFP8** is predicted to need 254 GB and more of 279, and not to fit (bridge_dense:28). One
-  layout without virtual stages (38) would idle for 27 % of a step, and takes less time than with five: the table seems
-  to leave them out.
+- **Llama 3 70B on GB300 in MXFP8** without virtual stages (bridge_dense:38) would idle for 27 % of a step, and not fit,
+  and takes less time than with five (28): the table seems to leave them out.
 - **Llama 2 13B of torchtitan without recomputation** (titan_dense:13) is predicted to need 97 GB of tensors on 80 GB,
   and ran: with a fused norm, which no column says, it would be 70 GB. What the allocator holds beyond them is freed
   before a run ends out of memory.
@@ -172,8 +166,8 @@ CAUSES = """## What does not fit, and why
 - Aleph Alpha's code issues an op in 8 µs; an eager collective is issued in 20 µs. These are guesses.
 - What no column says of a model is that of the published one of its sizes: ranks of latent attention, the norm of
   heads, the router. Latent attention of other models has the ranks that are Megatron Core's defaults.
-- B300 and GB300 multiply and attend as B200 and GB200 do: no measured ops are at hand. MXFP8 has scales of 4 bytes
-  here, so that weights in 8 bits take 9 % more memory than with scales of one.
+- B300 and GB300 multiply and attend as B200 and GB200 do: no measured ops are at hand. MXFP8's scales are moved
+  and sent as 4 bytes here, and are held as one.
 - Of a rack of 72 GPUs as many run as divide the GPUs of the run, such as 64.
 - What sources state of frameworks is as the files cite it. Opened were those of Aleph Alpha's scaling, llm-foundry,
   NeMo's performance scripts, NeMo-Framework-Launcher's configurations, Megatron-Bridge's of Qwen3 and Llama, and

@@ -105,7 +105,7 @@ def test_state_of_experts_alone_is_not_sharded_over_those_who_share_them():
     one = replace(run(framework="nemo", tp=1, dp=4), position="rope", experts=4, top_k=2, expert_ffn=512, ep=4)
     (found,) = parts(replace(one, sharding="zero1")).values()
     (whole,) = parts(replace(one, sharding="zero0")).values()
-    state = 12 * one.layers * 2 * one.hidden * 512  # each device has one expert of each layer
+    state = 10 * one.layers * 2 * one.hidden * 512  # each device has one expert of each layer
     assert found.optimizer - state == pytest.approx((whole.optimizer - state) / 4, rel=0.01)
 
 
@@ -141,7 +141,8 @@ def test_weights_of_products_in_8_bits_are_held_in_the_layouts_that_products_tak
     scales = products // 32 if precision == "mxfp8" else 0  # of the second layout, a byte each
     assert found.weights - plain.weights == (layouts - 2) * products + scales
     assert found.gradients == plain.gradients
-    assert found.optimizer == pytest.approx(plain.optimizer, abs=64 * 1024 * one.layers)  # histories of scales
+    histories = 64 * 1024 * one.layers
+    assert found.optimizer == pytest.approx(plain.optimizer * 12 / 10, abs=histories)  # 10 bytes an element in bf16
 
 
 def test_scales_of_mxfp8_take_a_byte():
