@@ -132,7 +132,8 @@ class DeviceKind:
     time by which it delays what is computed beside it, and `begin`: seconds by which it does so however long it takes,
     since it is begun there; `streams`: how many it runs beside that of compute, None for any
     number. `slowdown`: how many times as long as that it computes (see `Hardware.slowed`). `sustained_clock`: the clock
-    at the limit of its power, over that of the devices that figures by shape were measured on (see `sustained`).
+    at the limit of its power, over that of the devices that figures by shape were measured on, at theirs (see
+    `sustained`).
     """
 
     name: str

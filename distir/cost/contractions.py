@@ -100,10 +100,11 @@ class SplitsFrom:
 class ProductFigures:
     """Figures for products of one element type. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
 
-    `thin` holds for products of at most `thin_to` rows or columns. Two tables correct the form: `filling` by how many
-    numbers the result has and how many terms a sum, since these say how a kernel fills the device; `correction` by the
-    shorter side of the result, the longer one, and the terms. Several products in one kernel count as one whose longer
-    side is that of all.
+    `thin` holds for products of at most `thin_to` rows or columns. Three tables correct the form: `filling` by how many
+    numbers the result has and how many terms a sum, since these say how a kernel fills the device; `streaming` by how
+    many numbers the larger operand has and the shorter side of the result, since these say how often what is loaded is
+    used; `correction` by the shorter side of the result, the longer one, and the terms. Several products in one kernel
+    count as one whose longer side is that of all.
     """
 
     processors: int
@@ -119,6 +120,7 @@ class ProductFigures:
     thin_to: int = THIN_TO
     correction: Correction | None = None
     filling: Correction | None = None
+    streaming: Correction | None = None
     splits_from: SplitsFrom | None = None
     """None: all that gain by it."""
     steepness: float = 1.0
@@ -134,7 +136,7 @@ class ProductFigures:
     def at_least(self, flops: float) -> float:
         """A lower bound, in seconds, for products of this many FLOPs."""
         alone = flops / self.rate
-        least = math.prod(table.least for table in (self.correction, self.filling) if table is not None)
+        least = math.prod(table.least for table in self._corrections() if table is not None)
         return max(alone, (min(self.usual.launch, self.thin.launch) + alone) * least)
 
     def spent(self, product: MatrixProduct, size: int, nbytes: float) -> ContractionSeconds:
@@ -154,14 +156,18 @@ class ProductFigures:
                 if total < best:
                     best, arithmetic = total, max(compute, cache) + split
         found = ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
-        return found if self.correction is None and self.filling is None else self._corrected(found, product)
+        return self._corrected(found, product) if any(self._corrections()) else found
+
+    def _corrections(self) -> tuple[Correction | None, ...]:
+        return self.correction, self.filling, self.streaming
 
     def _corrected(self, form: ContractionSeconds, product: MatrixProduct) -> ContractionSeconds:
         """The form's time corrected by the tables; never below arithmetic and memory at their best."""
         alone = 2 * product.m * product.n * product.k * product.batch / self.rate
         short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
-        factor = 1.0 if self.correction is None else self.correction.factor(short, long, product.k)
-        factor *= 1.0 if self.filling is None else self.filling.factor(short * long, product.k)
+        sizes = (short, long, product.k), (short * long, product.k), (long * product.k, short)
+        pairs = zip(self._corrections(), sizes, strict=True)
+        factor = math.prod(table.factor(*own) for table, own in pairs if table is not None)
         return _multiplied(form, max(factor, max(alone, form.memory) / form.seconds))
 
     def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:

@@ -17,8 +17,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
                         group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
                         `left_out`: what of the chip's memory the figure `memory` leaves out for these
-`… .sustained`          optional: `clock`: that of a device at the limit of its power, where this is lower than that of
-                        the devices that figures by shape were measured on, over theirs: `0.9`
+`… .sustained`          optional: `clock`: that of a device at the limit of its power, where this is not that of the
+                        devices that figures by shape were measured on, over theirs: `0.9`
 `… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`, or, of a type that the device lacks, the one
                         that it computes in: `instead = "DTYPE"`; `Float32` and `other`, for all that are not
                         named, must be there. `achieved` is one rate, or a table from the op's size to the rate:
@@ -222,11 +222,15 @@ def _process(kind: DocumentTable, profile: _Profile) -> Process:
     return found
 
 
+HIGHEST_CLOCK = 2.0
+"""Of `sustained`. No limit of power halves a clock, so none that is lifted more than doubles it."""
+
+
 def _sustained_clock(kind: DocumentTable, profile: _Profile) -> float:
     section = kind.section("sustained")
     if section is None:
         return 1.0
-    clock = share_of(section, "clock", most=1)
+    clock = share_of(section, "clock", most=HIGHEST_CLOCK)
     if section.get("clock") in (None, 0):
         section.problem("clock", "expected a share above 0, such as `0.9`")
     profile.record(section, "clock", section.get("clock"), section)

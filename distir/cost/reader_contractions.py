@@ -5,8 +5,9 @@
                                 `"128x256" = { rate = "900TFLOP/s", overhead = "1us", tail = 0.5 }`; optionally
                                 `thin_to`, `steepness` and the table `correction`: lists `short`, `long`, `terms`, and
                                 `percent`, a number for each of `terms`, in a list for each of `long`, for each of
-                                `short`; and the table `filling` with `result`, `terms` and `percent`; and the table
-                                `splits_from` with `multiplications` and `terms`; or `like = "DTYPE"`
+                                `short`; and the tables `filling` with `result`, `terms` and `percent`, `streaming`
+                                with `operand`, `short` and `percent`, and `splits_from` with `multiplications` and
+                                `terms`; or `like = "DTYPE"`
 `[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
 `… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
                                 `overhead`, `overlap`, `throttle`, `heats_in`; optionally `backward`, a share of the
@@ -146,7 +147,11 @@ def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[T
     return tuple(found)
 
 
-PRODUCT_AXES = {"correction": ("short", "long", "terms"), "filling": ("result", "terms")}
+PRODUCT_AXES = {
+    "correction": ("short", "long", "terms"),
+    "filling": ("result", "terms"),
+    "streaming": ("operand", "short"),
+}
 """Of the corrections of products."""
 
 ATTENTION_AXES = ("heads", "queries", "group")

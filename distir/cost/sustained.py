@@ -2,7 +2,7 @@
 
 Profiles have what a kernel takes that runs by itself, for as long as it was measured. A device that is busy throughout
 is as hot as it gets, and its clock is lower; and lower yet where its limit is below that of the devices that were
-measured (`sustained_clock`).
+measured (`sustained_clock`), or higher where it is above theirs; but no device is faster for being hot.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ def sustained(
     `products`, `attention`: their rates over those of the profile, for other reasons. `dropout`: by what dropout
     multiplies the arithmetic of attention, forward and backward, where that is not as the profile has it.
     """
-    products, attention = products * kind.sustained_clock, attention * kind.sustained_clock
-    own = {name: _sustained(kind, name, products) for name in kind.products}
+    own = {name: _sustained(kind, name, products * _clock(kind, one)) for name, one in kind.products.items()}
     heads = {
-        name: tuple(_at(figures, attention, dropout) for figures in sizes) for name, sizes in kind.attention.items()
+        name: tuple(_at(figures, attention * _clock(kind, figures), dropout) for figures in sizes)
+        for name, sizes in kind.attention.items()
     }
     return replace(kind, products=own, attention=heads)
+
+
+def _clock(kind: DeviceKind, figures: ProductFigures | AttentionFigures) -> float:
+    """The clock at the limit of power, over that of the longest kernels that were measured; at most the cool one."""
+    return min(kind.sustained_clock, 1 + figures.throttle)
 
 
 def _sustained(kind: DeviceKind, dtype: str, rate: float) -> ProductFigures:

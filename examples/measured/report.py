@@ -101,8 +101,6 @@ CAUSES = """## What does not fit, and why
   15 %. Megatron Core adds the biases of experts, times the weight of each token, expert by expert, and copies what
   results (core/transformer/moe/experts.py); here it is one sum. With experts on 8 nodes of B200 and B300 (26.02) a step
   takes 1.6 to 1.8 times as long as with those of a node; the recipe names no dispatcher, and here it is DeepEP.
-- **GB200's and GB300's products in 16 bits** are too slow here: of DeepSeek-V3 and Qwen3 235B a step takes 9 to 29 %
-  longer than measured, and in 8 bits, by the same release, 5 % less.
 - **Steps that are replayed as graphs** (26.06 and 26.08) have one kernel for experts' products and gates in 8 bits;
   here they are several. Such steps are predicted up to a third too slow on GB300.
 - **Experts with tensor parallelism** (Qwen3 235B on H100) have products in 16 bits here, in 8 there, and their tokens
@@ -129,10 +127,9 @@ CAUSES = """## What does not fit, and why
   and multiplies here as that does, so that its runs are predicted too slow by about as much.
 - **Llama 3.1 405B in MXFP8 on GB200** in the first release (bridge_dense:6) is predicted a fifth too fast. B200 takes
   less time with the same layout (10), and is predicted 6 % too fast. No column says what differs.
-- **Products in bf16 on GB200 and GB300** are predicted too slow in training: Llama 3.1 405B and Nemotron 4 340B on
-  GB200 by 30 %, DeepSeek-V3 and Qwen3 235B on GB300 by as much. In the table of measured products, those of more than
-  half a millisecond run at half of the rate of shorter ones, as if the device was at a limit of its power; devices in
-  training are not slowed as much. In 8 bits, runs of the same models are predicted 10 % too fast to 2 % too slow.
+- **Products in bf16 on GB200 and GB300** run at half of the rate of shorter ones in the table of measured products from
+  half a millisecond on. B200, the same chip with a lower limit of power, slows by a fifth, so the devices of that table
+  met another limit. Runs are predicted with the clock of B200, times the cube root of the ratio of limits.
 - **Collectives of GPT-3 175B's tensor parallelism** (dgxc) are in user buffers, as its configuration has it, and so are
   those of Llama 3.1 405B and Nemotron, which are predicted 12 to 18 % too slow otherwise. What products beside them
   lose to the multiprocessors that send is not in the program.

@@ -8,7 +8,7 @@
 
 Prints the tables for a profile, and the errors on a fifth of the rows, by a hash of their shapes, that the fit has not
 seen. `--like` is a profile whose first device has the peak rates and the bandwidth; its figures by shape, if it has
-some, are where the fit starts. See docs/how-to/hardware.md.
+some, are where the fit starts, unless `--anew` is given. See docs/how-to/hardware.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ import numpy as np
 from fitting.attention import Attentions, fit_attention
 from fitting.experts import Experts, fit_experts
 from fitting.output import attention_toml, product_toml
-from fitting.products import Products, default_figures, fit_correction, fit_products, measured_as, spread, worth
+from fitting.products import (
+    Products,
+    default_figures,
+    fit_correction,
+    fit_products,
+    measured_as,
+    spread,
+    uncorrected,
+    worth,
+)
 from fitting.tables import Array, column, held_out, loaded, quantiles, read_rows, seconds_of
 
 from distir.cost import DeviceKind
@@ -84,7 +93,10 @@ def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Devic
         _checked(asked, table, known)
         return
     start = default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
-    start = start if known is None else replace(known, correction=None, filling=None)
+    if known is not None and asked.anew:  # what a table does not show stays
+        start = replace(start, thin_to=known.thin_to, splits_from=known.splits_from)
+    elif known is not None:
+        start = uncorrected(known)
     some = seen.part(np.random.default_rng(0).permutation(len(seen.m))[:ENOUGH])
     if asked.correct:
         found = measured_as(start, some, asked.cache * 1e6)
@@ -92,11 +104,10 @@ def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Devic
         found = worth(fit_products(some, start, peak, kind.peak_bandwidth, asked.cache * 1e6, asked.restarts), some)
     found = fit_correction(found, seen, asked.numbers, asked.slack)
     _report(asked, seen.measured, found.seconds(seen), table.part(unseen).measured, found.seconds(table.part(unseen)))
-    large = spread(table)
+    note, large = _note(table.part(unseen).measured, found.seconds(table.part(unseen))), spread(table)
     if large is not None:
-        print(f"# large products of the same sides differ among themselves: median {large[0]:.1%}, ", end="")
-        print(f"90 % below {large[1]:.1%} of {large[2]}")
-    cited += f'note = "{_note(table.part(unseen).measured, found.seconds(table.part(unseen)))}"\n'
+        note += f"; large products of the same sides differ among themselves by {large[0]:.1%} and {large[1]:.1%}"
+    cited += f'note = "{note}"\n'
     print(product_toml(kind.name, asked.dtype, found.figures, cited))
 
 
@@ -213,6 +224,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--stored", action="store_true", help="attention writes keys and values to a cache before")
     parser.add_argument("--slowest", action="store_true", help="of rows of one shape, only the slowest")
     parser.add_argument("--check", action="store_true", help="fit nothing: how far the profile's own figures are off")
+    parser.add_argument("--anew", action="store_true", help="the fit starts from no profile's figures")
     parser.add_argument("--correct", action="store_true", help="keep the profile's form, and fit its corrections anew")
     parser.add_argument("--numbers", type=int, default=600, help="the most numbers that corrections of products have")
     parser.add_argument(

@@ -68,7 +68,7 @@ def write(path, header, rows):
 
 def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, capsys):
     kind = load("dgx-h100").kinds[0]
-    figures = replace(kind.products["BFloat16"], correction=None, filling=None)
+    figures = replace(kind.products["BFloat16"], correction=None, filling=None, streaming=None)
     table, _ = products(fit, figures, 500)
     rows = zip(table.m, table.n, table.k, table.measured * 1e3, strict=True)
     path = write(tmp_path / "ops.csv", "m,n,k,latency_ms", rows)
@@ -88,7 +88,7 @@ def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, caps
 
 
 def test_the_correction_that_made_a_table_is_found(fit):
-    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None)
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None, streaming=None)
     # Thin products and those of short sums take less than the form says.
     made = Correction(((1, 16_384),) * 3, (((-0.2, -0.1), (0.0, 0.1)), ((-0.1, 0.2), (0.2, 0.3))))
     table, _ = products(fit, replace(form, correction=made), 1500)
@@ -101,7 +101,7 @@ def test_the_correction_that_made_a_table_is_found(fit):
 
 
 def test_a_correction_that_foretells_nothing_is_left_out(fit):
-    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None)
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None, streaming=None)
     table, _ = products(fit, form, 1500)
     noise = np.exp(np.random.default_rng(0).normal(0, 0.05, 1500))
     noisy = replace(table, measured=table.measured * noise)
@@ -114,7 +114,7 @@ def test_a_correction_that_foretells_nothing_is_left_out(fit):
 
 def test_corrections_keep_larger_products_from_taking_less_time(fit):
     """A table where products of short sums, of some size, take longer by accident: not so in what is fitted."""
-    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None)
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None, filling=None, streaming=None)
     table, _ = products(fit, form, 1500)
     slow = (table.m * table.n > 2**13) & (table.m * table.n < 2**16)
     odd = replace(table, measured=table.measured * np.where(slow, 2.0, 1.0))
@@ -237,7 +237,7 @@ def test_a_small_table_is_fitted(fit, capsys, monkeypatch):
 def test_all_tables_of_a_folder_are_fitted(fit, tmp_path, capsys):
     """As `distir calibrate --shapes` leaves some of them: a figure for each element type of each table."""
     kind = load("dgx-h100").kinds[0]
-    table, _ = products(fit, replace(kind.products["BFloat16"], correction=None, filling=None), 120)
+    table, _ = products(fit, replace(kind.products["BFloat16"], correction=None, filling=None, streaming=None), 120)
     rows = [
         (dtype, *map(int, row), 1, seconds)
         for dtype in ("BFloat16", "Float16")

@@ -68,7 +68,7 @@ def test_figures_are_listed_with_their_sources():
         ({"interference": -0.1}, "kinds.gpu.interference", "expected a share such as `0.05`, found `-0.1`"),
         ({"interference": 1.5}, "kinds.gpu.interference", "expected a share such as `0.05`, found `1.5`"),
         ({"interference": "a lot"}, "kinds.gpu.interference", "expected a share such as `0.05`, found `a lot`"),
-        ({"sustained": {"clock": 1.5}}, "kinds.gpu.sustained.clock", "expected a share such as `0.05`, found `1.5`"),
+        ({"sustained": {"clock": 2.5}}, "kinds.gpu.sustained.clock", "expected a share such as `0.05`, found `2.5`"),
         ({"sustained": {"clock": 0}}, "kinds.gpu.sustained.clock", "expected a share above 0"),
     ],
 )

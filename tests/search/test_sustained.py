@@ -1,12 +1,16 @@
 """Training keeps devices at the limit of their power: searches of training, and who asks for it, simulate that."""
 
 import json
+from dataclasses import replace
+from statistics import geometric_mean
 
 import pytest
 
 from distir import parse, simulate
 from distir.cost import load
+from distir.cost.sustained import sustained
 from distir.models import named
+from distir.ops.resources import MatrixProduct, Scores
 from distir.search import Plan, Subject
 from distir.search.economy import economy
 from distir.search.evaluate import evaluate
@@ -41,6 +45,33 @@ def test_a_lower_limit_of_power_slows_products_of_a_training_step_alone():
     busy = simulate(module, limited.sustained()).latency_s
     assert busy > simulate(module, limited).latency_s
     assert simulate(module, usual.sustained()).latency_s / busy == pytest.approx(clock, rel=0.03)
+
+
+def large(kind):
+    """Seconds of large products, one after the other: their geometric mean."""
+    figures = kind.products["BFloat16"]
+    return geometric_mean(figures.spent(MatrixProduct(n, n, n), 2, 6 * n * n).seconds for n in (4096, 8192, 16_384))
+
+
+@pytest.mark.parametrize(("rack", "limit"), [("gb200", 1200), ("gb300", 1400)])
+def test_a_higher_limit_of_power_lifts_long_products_by_the_cube_root(rack, limit):
+    """Of the same chip: B200 has 1,000 W. What their own table's devices fell to is another limit than theirs."""
+    lower, higher = (load(name).sustained().kinds[0] for name in ("b200", rack))
+    assert large(lower) / large(higher) == pytest.approx((limit / 1000) ** (1 / 3), rel=0.03)
+
+
+@pytest.mark.parametrize("rack", ["gb200", "gb300", "h100-96"])
+def test_no_device_is_faster_for_being_hot(rack):
+    stated = load(rack).kinds[0]
+    products = {name: replace(figures, throttle=0.0) for name, figures in stated.products.items()}
+    heads = {name: tuple(replace(one, throttle=0.0) for one in sizes) for name, sizes in stated.attention.items()}
+    cool = replace(stated, products=products, attention=heads)
+    for clock in (stated.sustained_clock, 2.0):
+        hot = sustained(replace(stated, sustained_clock=clock))
+        assert large(hot) >= large(cool) * (1 - 1e-6)
+        scores = Scores(heads=128, queries=8192, keys=8192, size=128, share=0.5)
+        there, here = (one.attention["BFloat16"][-1].spent(scores, 0).seconds for one in (cool, hot))
+        assert here >= there * (1 - 1e-5)
 
 
 def test_a_profile_without_figures_by_shape_stays_as_it_is():

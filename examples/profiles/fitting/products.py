@@ -11,6 +11,7 @@ from fitting.squares import minimise, restarted
 from fitting.tables import Array, quantiles
 
 from distir.cost.contractions import SPLITS, STEP, Pace, ProductFigures, Tile
+from distir.cost.reader_contractions import PRODUCT_AXES
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Products:
         names = ("m", "n", "k", "batch", "measured")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
-    def memory_traffic(self, cache: float) -> Array:
-        """Bytes that come from memory: what a cache of this size does not hold from the last run."""
+    def traffic(self, cache: float) -> tuple[Array, Array]:
+        """Bytes that come from memory, and those that a cache of this size holds from the last run."""
         left, right = self.m * self.k * self.batch * self.size, self.n * self.k * self.batch * self.size
         result = self.m * self.n * self.batch * max(self.size, 2)
 
@@ -44,7 +45,8 @@ class Products:
             return 1 - 1 / (1 + (held / cache) ** 6)
 
         near = missed(left + right + result)
-        return (left + result) * near + right * missed(left + self.turns * right + result)
+        cold = (left + result) * near + right * missed(left + self.turns * right + result)
+        return cold, left + right + result - cold
 
     def quantising(self, figures: Array) -> Array:
         """Seconds of quantising the left operand, where the measurement includes that. No part of a product."""
@@ -106,11 +108,10 @@ class Choices:
         best = np.minimum.reduceat(total + split, self.first)
         thin = self.thin[self.first]
         form = best + np.where(thin, f.thin.launch, f.usual.launch)
-        if f.correction is None and f.filling is None:
+        corrections = [getattr(f, name) for name in PRODUCT_AXES]
+        if not any(corrections):
             return form
-        factors = (
-            factor(sizes, own) for sizes, own in zip(sizes_of(self.table), (f.correction, f.filling), strict=True)
-        )
+        factors = (factor(sizes, own) for sizes, own in zip(sizes_of(self.table), corrections, strict=True))
         return np.maximum(form * np.prod(list(factors), 0), np.maximum(self.flops / f.rate, memory[self.first]))
 
 
@@ -128,7 +129,7 @@ SHARED = {
     "cache": (1.2, 4.0, 20.0),  # of the bandwidth's peak
     "sums": (0.5, 2.0, 20.0),  # of the bandwidth's peak
     "overlap": (1.1, 3.5, 10.0),
-    "throttle": (1e-3, 0.15, 1.0),
+    "throttle": (1e-3, 0.15, 2.0),
     "heats_in": (20e-6, 500e-6, 20e-3),
     "steepness": (1.0, 1.0, 12.0),
 }
@@ -157,24 +158,31 @@ def default_figures(processors: int, peak: float, bandwidth: float) -> ProductFi
     return ProductFigures(processors, usual=usual, thin=thin, tiles=tiles, **shared)
 
 
+WARM = (1.0, 2.5, 20.0)
+"""The bandwidth of what a cache holds from the last run, over that of memory: lowest, usual and highest."""
+
 QUANTISING = ((1e-8, 2e-6, 5e-6), (1e-11, 3e-9, 3e-8), (1e-11, 4.5e-9, 3e-8), (1e-12, 2e-10, 3e-9))
 
 
 @dataclass(frozen=True)
 class ProductFit:
-    """Figures, and what belongs to the measurement alone: the bytes that caches held, seconds of quantising."""
+    """Figures, and what belongs to the measurement alone: what caches held from the last run, seconds of quantising.
+
+    `cache`: the bytes that they held; `warm`: bytes/s of these.
+    """
 
     figures: ProductFigures
     cache: float
     quantising: tuple[float, ...]
+    warm: float = math.inf
 
     def seconds(self, table: Products) -> Array:
         """What the measurement should have taken."""
         return self._seconds(table, Choices(table, self.figures))
 
     def _seconds(self, table: Products, choices: Choices) -> Array:
-        found = choices.seconds(self.figures, table.memory_traffic(self.cache) / self.figures.memory)
-        return found + self.beside(table)
+        cold, warm = table.traffic(self.cache)
+        return choices.seconds(self.figures, cold / self.figures.memory + warm / self.warm) + self.beside(table)
 
     def beside(self, table: Products) -> Array:
         """Seconds of the measurement that are no part of the products."""
@@ -195,7 +203,7 @@ def fit_products(
         bounds.append((low * unit, value, high * unit))
     for tile in start.tiles:
         bounds += [(0.02 * peak, tile.rate, peak), (1e-8, tile.overhead, 1e-5), (1e-3, tile.tail, 1.0)]
-    bounds.append((0.1 * cache, 0.5 * cache, 1.2 * cache))
+    bounds += [(0.1 * cache, 0.5 * cache, 1.2 * cache), tuple(share * bandwidth for share in WARM)]
     if table.quantised:
         bounds += QUANTISING
     low, first, high = np.log(np.maximum(np.array(bounds), 1e-12)).T
@@ -205,8 +213,9 @@ def fit_products(
         shared = {name: next(values) for name in SHARED}
         usual, thin = (Pace(*(next(values) for _ in PACE)) for _ in range(2))
         tiles = tuple(Tile(t.rows, t.columns, next(values), next(values), next(values)) for t in start.tiles)
-        figures = replace(start, usual=usual, thin=thin, tiles=tiles, correction=None, filling=None, **shared)
-        return ProductFit(figures, next(values), tuple(values))
+        figures = replace(uncorrected(start), usual=usual, thin=thin, tiles=tiles, **shared)
+        cached, warm = next(values), next(values)
+        return ProductFit(figures, cached, tuple(values), warm)
 
     choices, measured = Choices(table, start), np.log(table.measured)
 
@@ -218,13 +227,14 @@ def fit_products(
 
 def measured_as(figures: ProductFigures, table: Products, cache: float) -> ProductFit:
     """These figures with what belongs to the measurement alone, as the table shows it."""
-    bounds = np.array([(0.1 * cache, 0.5 * cache, 1.2 * cache), *(QUANTISING if table.quantised else ())])
+    warm = tuple(share * figures.memory for share in WARM)
+    bounds = np.array([(0.1 * cache, 0.5 * cache, 1.2 * cache), warm, *(QUANTISING if table.quantised else ())])
     low, first, high = np.log(np.maximum(bounds, 1e-12)).T
     choices, measured = Choices(table, figures), np.log(table.measured)
 
     def made(at: Array) -> ProductFit:
-        cache, *quantising = np.exp(at).tolist()
-        return ProductFit(figures, cache, tuple(quantising))
+        cache, warm, *quantising = np.exp(at).tolist()
+        return ProductFit(figures, cache, tuple(quantising), warm)
 
     return made(minimise(lambda at: np.log(made(at)._seconds(table, choices)) - measured, first, low, high))
 
@@ -267,6 +277,7 @@ FINENESS = (
     ((7, 6, 4), (16, 8)),
     ((9, 8, 5), (20, 10)),
     ((10, 9, 6), (24, 12)),
+    ((10, 9, 6), (24, 12), (16, 12)),
 )
 """Sizes along each axis of the corrections, as in `PRODUCT_AXES`, the smallest tables first."""
 
@@ -277,7 +288,12 @@ PAIRS = 6000
 def sizes_of(table: Products) -> tuple[tuple[Array, ...], ...]:
     """The axes of the corrections, for each row."""
     short, long = np.minimum(table.m, table.n), np.maximum(table.m, table.n) * table.batch
-    return (short, long, table.k), (short * long, table.k)
+    return (short, long, table.k), (short * long, table.k), (long * table.k, short)
+
+
+def uncorrected(figures: ProductFigures) -> ProductFigures:
+    """The form alone."""
+    return replace(figures, correction=None, filling=None, streaming=None)
 
 
 def fit_correction(fit: ProductFit, table: Products, numbers: int = 600, slack: float = 0.0) -> ProductFit:
@@ -285,13 +301,13 @@ def fit_correction(fit: ProductFit, table: Products, numbers: int = 600, slack: 
 
     `slack`: the share by which a larger product may take less time.
     """
-    plain = replace(fit, figures=replace(fit.figures, correction=None, filling=None))
+    plain = replace(fit, figures=uncorrected(fit.figures))
     beside = fit.beside(table)
     rows = Shapes(sizes_of(table), plain.seconds(table) - beside)
     counts = [tables for tables in FINENESS if sum(map(math.prod, tables)) <= numbers]
     found = best_corrections(rows, table.measured, beside, counts, _in_order(plain.figures, table, slack))
-    correction, filling = (*(found or ()), None, None)[:2]
-    return replace(fit, figures=replace(plain.figures, correction=correction, filling=filling))
+    corrections = dict(zip(PRODUCT_AXES, found or (), strict=False))
+    return replace(fit, figures=replace(plain.figures, **corrections))
 
 
 def _in_order(figures: ProductFigures, table: Products, slack: float) -> tuple[Shapes, Shapes]:
