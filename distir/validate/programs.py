@@ -38,7 +38,13 @@ from distir.validate.frameworks import (
 from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
-from distir.validate.rewrites import with_bias_apart, with_exact_softmax, with_logits_again, with_metrics
+from distir.validate.rewrites import (
+    with_bias_apart,
+    with_exact_softmax,
+    with_logits_again,
+    with_metrics,
+    with_sorted_rows,
+)
 from distir.validate.runs import MeasuredRun
 
 
@@ -223,7 +229,8 @@ class TrainingProgram:
     """A training step: the model, and the steps that make its program, as the command line writes them.
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
-    `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`; `bias_apart`: see `with_bias_apart`.
+    `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`; `bias_apart`: see `with_bias_apart`;
+    `sorts_rows`: see `with_sorted_rows`.
     """
 
     model: Decoder
@@ -236,6 +243,7 @@ class TrainingProgram:
     metrics: int = 0
     logits_again: bool = False
     bias_apart: bool = False
+    sorts_rows: bool = False
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
@@ -354,6 +362,8 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
         module = in_bulk(module)
     if of.bias_apart:
         module = with_bias_apart(module)
+    if of.sorts_rows:
+        module = with_sorted_rows(module)
     return module, whole
 
 
@@ -544,7 +554,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
     apart = chosen.expert_bias == "apart" and bool(run.experts and run.bias) and run.precision not in EIGHT_BITS
-    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart)
+    some = chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL and (run.experts or 0) > (run.ep or 1) > 1
+    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart, some)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

@@ -6,7 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from distir.ir import DTYPES, Apply, Arg, Attributes, Constant, Function, Module, Return, Statement, names, operands
+from distir.ir import (
+    DTYPES,
+    Apply,
+    Arg,
+    Attributes,
+    Constant,
+    Function,
+    Literal,
+    Module,
+    Return,
+    Statement,
+    names,
+    operands,
+)
 from distir.ir.builder import namer
 from distir.ir.roles import is_held
 from distir.transform.entry import entry_of
@@ -118,8 +131,8 @@ def with_bias_apart(module: Module) -> Module:
 
     As NVIDIA/Megatron-LM, core/transformer/moe/experts.py, `_apply_bias`, does: each bias times the weights of its rows
     is written in Float32, added to the rows, the sums are copied into one tensor and cast to the rows' type. That is 28
-    bytes for each element, and here, too: what is copied there is cast apart from the sum here. Of the gradient, the
-    rows in Float32 are expressed, not those of the weights.
+    bytes for each element, and here, too: what is copied there is cast apart from the sum here. The gradient of a bias
+    is the sum of rows in Float32 times their weights, which rows have here already; that of weights is not expressed.
     """
     return Module(_with_bias_apart(function) for function in module)
 
@@ -163,9 +176,47 @@ def _with_bias_apart(function: Function) -> Function:
             body.pop()
             rows, *others = statement.args
             wide, total = widened(rows), builder.fresh("sum_of_bias")
-            body.append(replace(statement, results=(total,), args=(wide, *others)))
+            weighed = put("Mul", wide, Literal(1.0))
+            body.append(replace(statement, results=(total,), args=(put("After", weighed, weighed), *others)))
             body.append(Apply((result,), "CastLike", (total, rows), Attributes({})))
             instead[str(rows)] = put("CastLike", wide, rows)
     left = {name for s in body for name in names(operands(s))}
     gone = (s for s in body if not (isinstance(s, Apply) and s.op == "RaggedExpand" and s.results[0] not in left))
     return replace(function, body=tuple(gone))
+
+
+def with_sorted_rows(module: Module) -> Module:
+    """The module that copies rows behind an all-to-all that brings them to experts, and before the one back.
+
+    In a program of a representative, whose all-to-alls state the size of their group.
+
+    As NVIDIA/Megatron-LM, core/transformer/moe/token_dispatcher.py, `MoEAlltoAllTokenDispatcher`, does with several
+    experts on a device: rows come by device, and are sorted by expert (`sort_chunks_by_idxs`). Products of ours take
+    them as they come; here a copy of them has their order.
+    """
+    return Module(_with_sorted_rows(function) for function in module)
+
+
+def _with_sorted_rows(function: Function) -> Function:
+    counts = {s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
+    builder = namer(function)
+    body: list[Statement] = []
+
+    def copied(name: Arg, result: str) -> None:
+        made = builder.fresh("copy")
+        body.append(Apply((made,), "Mul", (name, Literal(1.0)), Attributes({})))
+        body.append(Apply((result,), "After", (made, made), Attributes({})))
+
+    for statement in function.body:
+        exchanges = isinstance(statement, Apply) and statement.op == "GroupAlltoall"
+        if not isinstance(statement, Apply) or not exchanges or statement.args[0] in counts:
+            body.append(statement)
+        elif statement.attrs.get("concat_axis") == 0:
+            (result,), come = statement.results, builder.fresh("come")
+            body.append(replace(statement, results=(come,)))
+            copied(come, result)
+        else:
+            going = builder.fresh("going")
+            copied(statement.args[0], going)
+            body.append(replace(statement, args=(going,)))
+    return replace(function, body=tuple(body))

@@ -90,21 +90,29 @@ CAUSES = """## What does not fit, and why
   no column says so.
 - **Mixtures of experts whose host is the limit.** With microbatches of one sequence a layer of Qwen3 30B takes 8.8 to
   9.4 ms on B200 and on H100 alike, where what devices compute takes a third of that on B200. What a product of an
-  expert takes the host in 8 bits, 46 µs, is chosen over 20 µs by two of these runs, on B200; those on H100
+  expert takes the host in 8 bits, 40 µs, is chosen over 30 and 46 µs by two of these runs, on B200; those on H100
   (megatron_bridge:191) and of DeepSeek-V3 on B200 and B300 are predicted with it. It includes what quantises rows, and
   what Python does for each expert. An earlier release, which drops tokens, takes half as long (25.09, not in the file).
-- **Qwen3 30B on 16 H100**, experts on two nodes (megatron_bridge:50, 101, 147), is predicted a third too fast: a layer
-  takes as long as in one node, with half of the experts on each device. Why is not found.
+  Recipes for Blackwell replay routers and what prepares the dispatch as graphs, those for H100 do not: a profile of the
+  host has 1.9 ms for these in a layer's forward pass (yanring/Megatron-MoE-ModelZoo, issue 7), and here they are three
+  ops. An op of torch takes the host of GB200 2.7 times as long as that of H100 (NVIDIA/TransformerEngine, issue 2053),
+  and here as long.
+- **Qwen3 30B on 16 H100**, experts on two nodes (megatron_bridge:50, 101, 147), is predicted a third too fast: a
+  layer takes as long as in one node, with half of the experts on each device. What the host does besides experts'
+  products, in routers that are no graph, would explain it; how long that takes there is not known.
 - **Two releases of Qwen3 30B and 235B** (megatron_bridge:228, 260; B300 in 26.02 and 26.02.01) take 1.6 to 1.8 times as
   long as the next ones with the same layout, or without virtual stages. No column says what differs.
-- **GPT-OSS 120B in 16 bits** is predicted 10 to 35 % too fast, most on nodes of 8 GPUs; in 8 bits, with graphs, within
-  15 %. Megatron Core adds the biases of experts, times the weight of each token, expert by expert, and copies what
-  results (core/transformer/moe/experts.py); here it is one sum. With experts on 8 nodes of B200 and B300 (26.02) a step
-  takes 1.6 to 1.8 times as long as with those of a node; the recipe names no dispatcher, and here it is DeepEP.
+- **GPT-OSS 120B in 16 bits** is predicted 4 % too fast on GB300, 19 % on GB200, and about 30 % on nodes of 8 GPUs; in 8
+  bits, with graphs, within 17 %. Models of other kinds are predicted too slow in 16 bits on GB300, so that a quarter of
+  its time is missing everywhere. Of Megatron Core's biases of experts (core/transformer/moe/experts.py) what is read
+  and written is expressed, but for the gradient of the weights of rows; that the host issues them expert by expert, 2
+  ops forward and 8 back, is not, nor is the cross entropy of Float32 logits that its recipe has. Products are not what
+  is missing: those of its experts were measured on an H200, in 16-bit floats, at 480 to 680 Tflop/s, 650 in one kernel.
 - **Steps that are replayed as graphs** (26.06 and 26.08) have one kernel for experts' products and gates in 8 bits;
   here they are several. Such steps are predicted up to a third too slow on GB300.
-- **Experts with tensor parallelism** (Qwen3 235B on H100) have products in 16 bits here, in 8 there, and their tokens
-  are not sent beside other computation, as the recipe has it.
+- **Experts with tensor parallelism** (Qwen3 235B on H100) have products in 16 bits here, in 8 there. Its recipe sends
+  tokens by NCCL's all-to-all, beside what another microbatch computes; here hardly any of that is hidden, and a step
+  takes 22 % longer than measured.
 - **DeepSeek-V3's layer for multi-token prediction** is not in our program. It is 4 % of the published FLOPs.
 - **GPT-3 175B in the first release of NVIDIA's tables** (dgxc:65 to 74, NeMo 24.05) takes 11 to 25 % longer than
   predicted, in the second one (NeMo 24.12) 4 to 6 %. The first one's steps are 5 to 15 % longer, with twice as many

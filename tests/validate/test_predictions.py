@@ -7,9 +7,10 @@ import pytest
 from run_samples import HEADER, row, text
 
 from distir import cost
-from distir.analysis import execute, random_inputs
+from distir.analysis import check, execute, random_inputs
 from distir.ir import Apply
 from distir.models import gpt2, named
+from distir.models.catalogue import program
 from distir.models.published import PUBLISHED
 from distir.ops.resources import Communication, MatrixProduct, Work
 from distir.transform import transform, verify
@@ -24,7 +25,7 @@ from distir.validate.programs import (
     framework_of,
     recomputation_words,
 )
-from distir.validate.rewrites import with_bias_apart, with_logits_again, with_metrics
+from distir.validate.rewrites import with_bias_apart, with_logits_again, with_metrics, with_sorted_rows
 from distir.validate.runs import parse_runs
 
 
@@ -382,6 +383,22 @@ def test_biases_of_experts_that_are_added_apart_are_more_traffic_and_change_noth
     layers = 2 * (2 if steps else 1)
     assert applied(more, "CastLike") - applied(plain, "CastLike") >= layers
     assert applied(more, "RaggedSum") == applied(plain, "RaggedSum")
+
+
+def test_rows_of_several_experts_are_sorted_behind_an_all_to_all():
+    routed = {"experts": 8, "top_k": 2, "expert_ffn": 512, "norm": "rmsnorm", "mlp": "swiglu", "ep": 4}
+    one = replace(run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), dispatcher="alltoall", **routed)
+    assert plan_of(one).step.sorts_rows
+    assert not plan_of(replace(one, dispatcher="hybridep")).step.sorts_rows
+    assert not plan_of(replace(one, experts=4)).step.sorts_rows  # one on each device
+    assert not plan_of(replace(one, framework="torchtitan")).step.sorts_rows
+    model = PUBLISHED["qwen3-30b-a3b"]
+    small = replace(model, layers=1, width=16, heads=4, kv_heads=2, head_size=4, experts=4, top_k=2, expert_ffn=24)
+    steps = ["grad", "optimizer=sgd", "ep=2", "representative=true"]
+    module = transform(program(replace(small, vocabulary=32), 8, 4), *steps)
+    found = with_sorted_rows(module)
+    assert not check(found).errors
+    assert applied(transform(found, "fuse"), "After") == 4  # there and back, of rows and of their gradients
 
 
 def test_biases_of_experts_are_apart_in_16_bits_where_the_framework_has_it_so():
