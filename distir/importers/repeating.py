@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from distir.importers.core import Imported, Weight
 from distir.ir import Arg, Call, Function, Param, Statement, names, operands, results
-from distir.transform.common_subexpressions import with_arguments
+from distir.transform.operands import with_operands
 
 WORTHWHILE = 3
 """So many layers must be left out of a stack for that to be worth it."""
@@ -200,7 +200,7 @@ def _moved(arg: Arg, before: Mapping[str, str], params: _Params, like: int, inde
 
 
 def _renamed(statement: Statement, renamed: Mapping[str, str]) -> Statement:
-    return with_arguments(statement, cast("Mapping[str, Arg]", renamed))
+    return with_operands(statement, cast("Mapping[str, Arg]", renamed))
 
 
 def _fresh(name: str, used: set[str]) -> str:

@@ -183,10 +183,13 @@ def match_operands(op: Op, args: Sequence[Value], bound: Attributes) -> Matched:
         try:
             return _match_signature(op, signature, args, bound)
         except Reject as rejection:
-            rejections.append(rejection)
+            rejections.append(rejection.with_traceback(None))  # which would hold this frame, and so all that call it
     devices = [r for r in rejections if r.code is device_codes.DEVICE_MISMATCH]  # all other checks passed
     specific = [r for r in rejections if r.code is not type_codes.RANK_MISMATCH]
-    raise (devices or specific or rejections)[0]
+    try:
+        raise (devices or specific or rejections)[0]
+    finally:
+        del rejections, devices, specific  # likewise
 
 
 def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound: Attributes) -> Matched:

@@ -93,15 +93,17 @@ class MemoryProfile:
         residents = _Residents(self, memory)
         if use > capacity:
             return None, residents.shown()
-        first_event = index = 0
+        first_event = 0
+        turns = iter(_turns(body)[memory])
         while True:
+            index = next(turns)
             step = body.steps[index]
             if isinstance(step, Body):
                 difference, rise = step.memory.get(memory, (0, 0))
                 if use + rise > capacity:
                     residents.enter(body, index)
                     first_event += body.first_events[index]
-                    body, index = step, 0
+                    body, turns = step, iter(_turns(step)[memory])
                     continue
                 use += difference
                 residents.pass_over(body, index, step)
@@ -110,7 +112,6 @@ class MemoryProfile:
                 if use + sum(size for place, size in step.temporary if place == memory) > capacity:
                     return first_event + body.first_events[index] if step.devices else None, residents.shown()
                 use -= residents.give(body, index)
-            index += 1
 
     def during(self, memory: int, event: int) -> list[Live]:
         """The values live in a memory while an event's op runs, largest first. Raises IndexError if it is no event."""
@@ -234,6 +235,29 @@ class _Residents:
                 event = first if events_of(body.steps[index]) else None
                 return Live(names_of_made(body, index)[storage], size, body.instance.function.name, index, event=event)
             body = callee
+
+
+def _turns(body: Body) -> dict[int, list[int]]:
+    """By memory: the statements that use it, in order. Found once of a body, for all memories."""
+    known = vars(body)
+    if "turns" in known:
+        return known["turns"]
+    place = [memory for memory, _ in body.sizes]
+    found: dict[int, list[int]] = {}
+    for index, step in enumerate(body.steps):
+        used: set[int] = set()
+        if isinstance(step, Body):
+            used.update(step.memory)
+            used.update([place[storage] for storage in body.arguments[index]])
+            used.update([place[ours] for _, ours in body.created[index]])
+        elif step is not None:
+            used.update([place[storage] for storage in (*body.taken[index], *body.given[index])])
+            used.update([place[new] for new, _ in body.moved.get(index, ())])
+            used.update([memory for memory, _ in step.temporary])
+        for memory in used:
+            found.setdefault(memory, []).append(index)
+    known["turns"] = found
+    return found
 
 
 def _makers(body: Body) -> dict[int, tuple[int, int]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from distir.ir import DISCARD, Apply, Arg, Call, Module, Return, Statement
+from distir.ir import DISCARD, Apply, Arg, Call, Module, Statement
 from distir.transform.dead_code import with_results
+from distir.transform.operands import with_operands
 from distir.transform.steps import always, step
 
 
@@ -24,7 +24,7 @@ def _distinct(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
     first: dict[object, int] = {}
     same: dict[str, Arg] = {}
     for statement in body:
-        statement = with_arguments(statement, same)
+        statement = with_operands(statement, same)
         if not isinstance(statement, (Apply, Call)):
             kept.append(statement)
             continue
@@ -51,25 +51,3 @@ def _merged(earlier: Statement, later: Apply | Call, same: dict[str, Arg]) -> St
     results = tuple(a or b for a, b in zip(earlier.results, later.results, strict=True))
     same.update({b: a for a, b in zip(results, later.results, strict=True) if b not in (DISCARD, a)})
     return with_results(earlier, results)
-
-
-def with_arguments(statement: Statement, renamed: Mapping[str, Arg]) -> Statement:
-    """The statement with its arguments replaced by `renamed`."""
-    if not renamed:
-        return statement
-    match statement:
-        case Apply() | Call() | Return():
-            return replace(statement, args=substituted(statement.args, renamed))
-        case _:
-            return statement
-
-
-def substituted(args: tuple[Arg, ...], renamed: Mapping[str, Arg]) -> tuple[Arg, ...]:
-    """Arguments replaced by `renamed`, in lists too."""
-
-    def one(arg: Arg) -> Arg:
-        if isinstance(arg, tuple):
-            return tuple(map(one, arg))
-        return renamed.get(arg, arg) if isinstance(arg, str) else arg
-
-    return tuple(map(one, args))

@@ -10,7 +10,7 @@ from distir.analysis import State, check
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Arg, Constant, Dense, Function, Literal, Module, Return, names, operands, results
 from distir.ops import dense
-from distir.transform.common_subexpressions import with_arguments
+from distir.transform.operands import with_operands
 from distir.transform.steps import step
 
 WRITTEN = 64
@@ -33,7 +33,7 @@ def _folded(function: Function, state: State) -> Function:
     constants = _constants(function, state)
     if not constants:
         return function
-    body = [s if isinstance(s, Return) else with_arguments(s, constants) for s in function.body]
+    body = [s if isinstance(s, Return) else with_operands(s, constants) for s in function.body]
     mentioned = {name for s in body for name in names(operands(s))}
     gone = constants.keys() - mentioned  # a returned value keeps its name
     kept = tuple(s for s in body if not results(s) or not gone.issuperset(filter(None, results(s))))

@@ -27,10 +27,9 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
-from distir.transform.common_subexpressions import substituted, with_arguments
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
-from distir.transform.operands import on_stream
+from distir.transform.operands import on_stream, substituted, with_operands
 from distir.transform.steps import StepError, step, tell
 
 
@@ -86,7 +85,7 @@ class _Inlining:
                 self.builder.fresh(name)
         instead: dict[str, Arg] = {}
         for statement in function.body:
-            finish(self._write(with_arguments(statement, instead), instead))
+            finish(self._write(with_operands(statement, instead), instead))
         return replace(function, body=tuple(self.body))
 
     def _write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
@@ -115,7 +114,7 @@ class _Inlining:
         for statement in callee.body:
             if isinstance(statement, (Return, Broken)):
                 continue
-            inner = with_arguments(statement, renamed)
+            inner = with_operands(statement, renamed)
             assert isinstance(inner, (Apply, Call))
             named = tuple(name and (given.get(name) or self.builder.fresh(name)) for name in inner.results)
             renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)

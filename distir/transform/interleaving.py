@@ -12,8 +12,8 @@ from itertools import chain, zip_longest
 
 from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, operands, results
 from distir.ir.builder import namer
-from distir.transform.common_subexpressions import with_arguments
 from distir.transform.inline import inlined_call
+from distir.transform.operands import with_operands
 
 
 def interleaved_calls(
@@ -34,13 +34,13 @@ def interleaved_calls(
     while index < len(function.body):
         run, before = _run(function.body, index, calls, moves)
         if not run:
-            body.append(with_arguments(function.body[index], instead))
+            body.append(with_operands(function.body[index], instead))
             index += 1
             continue
-        body += [with_arguments(statement, instead) for statement in before]
+        body += [with_operands(statement, instead) for statement in before]
         columns: list[list[Statement]] = []
         for call in run:
-            given = with_arguments(call, instead)
+            given = with_operands(call, instead)
             assert isinstance(given, Call)
             column, replaced = inlined_call(module, given, builder)
             columns.append(column)

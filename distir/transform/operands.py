@@ -18,16 +18,25 @@ def with_operands(statement: Statement, renamed: Mapping[str, Arg]) -> Statement
 
 
 def with_operands(statement: Statement, renamed: Mapping[str, Arg]) -> Statement:
-    """The statement with operands substituted, in lists too."""
-    if not renamed:
+    """The statement with operands substituted, in lists too; itself where none is."""
+    if not renamed or isinstance(statement, Broken):
         return statement
+    args = substituted(statement.args, renamed)
+    return statement if args == statement.args else replace(statement, args=args)
 
-    def of(arg: Arg) -> Arg:
-        if isinstance(arg, tuple):
-            return tuple(map(of, arg))
-        return renamed.get(arg, arg) if isinstance(arg, str) else arg
 
-    return statement if isinstance(statement, Broken) else replace(statement, args=tuple(map(of, statement.args)))
+def substituted(args: tuple[Arg, ...], renamed: Mapping[str, Arg]) -> tuple[Arg, ...]:
+    """Operands replaced by `renamed`, in lists too."""
+    return tuple(
+        [
+            renamed.get(arg, arg)
+            if isinstance(arg, str)
+            else substituted(arg, renamed)
+            if isinstance(arg, tuple)
+            else arg
+            for arg in args
+        ]
+    )
 
 
 S = TypeVar("S", bound=Statement)

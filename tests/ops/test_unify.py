@@ -1,4 +1,7 @@
+import gc
 import math
+import weakref
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -343,3 +346,29 @@ def test_what_concat_joins_scatter_cuts(sizes, count):
         found = infer("MPIScatter", whole, devices=devices, count=count)
         assert found == tuple(tensor(sum(sizes) // count, 2, device=d) for d in devices)
         assert math.prod(found[0].shape) * count == whole.elements
+
+
+class Held:
+    """A value that only the frame of a caller holds."""
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 32), (2, 4), (2, 2, 4, 16)])
+def test_rejected_signatures_hold_no_caller(shape):
+    """What callers hold is freed with them, whichever signature accepts the operands, or none: no collector is needed.
+
+    An exception that is held in a frame of its own traceback would hold all that calls it.
+    """
+    operand = TensorType(FLOAT32, shape, 1)
+    attrs = Attributes({"q_num_heads": 2, "kv_num_heads": 2} if len(shape) == 3 else {})
+
+    def caller():
+        held = Held()
+        with suppress(Reject):
+            infer_types(OPS["Attention"], [operand] * 3, attrs, 1)
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()

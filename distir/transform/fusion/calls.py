@@ -35,12 +35,12 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.dataflow import definitions, uses
 from distir.ops import type_of
-from distir.transform.common_subexpressions import with_arguments
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
 from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.groups import Grouping, placed_part
 from distir.transform.fusion.kernels import name_of
+from distir.transform.operands import with_operands
 from distir.transform.orphans import without_orphans
 
 MOVABLE = frozenset({"pointwise", "view", "move"})
@@ -212,7 +212,7 @@ def _renamed(
     written: list[Statement] = []
     for statement in statements:
         assert isinstance(statement, Apply)
-        moved = with_arguments(replace(statement, claims=()), instead)
+        moved = with_operands(replace(statement, claims=()), instead)
         made = tuple(
             name and ((named or {}).get(name) or builder.fresh((hints or {}).get(name, name)))
             for name in statement.results

@@ -63,17 +63,16 @@ class Partitioned:
     def key(self, helds: Sequence[Held | None]) -> tuple[Hashable, tuple[int, ...]]:
         """A cache key for rewriting a function, and the weights in the order of their first occurrence."""
         order: dict[int, int] = {}
+        return tuple([self._key(held, order) for held in helds]), tuple(order)
 
-        def of(held: Held | None) -> Hashable:
-            if held is None:
-                return None
-            if isinstance(held, tuple):
-                return tuple(map(of, held))
-            number = order.setdefault(held.weight, len(order))
-            group, partition = self.groups[held.weight], self.partitions[held.weight]
-            return number, held.rank, held.cast, partition, group.devices if isinstance(partition, Owner) else None
-
-        return tuple(map(of, helds)), tuple(order)
+    def _key(self, held: Held | None, order: dict[int, int]) -> Hashable:
+        if held is None:
+            return None
+        if isinstance(held, tuple):
+            return tuple([self._key(item, order) for item in held])
+        number = order.setdefault(held.weight, len(order))
+        group, partition = self.groups[held.weight], self.partitions[held.weight]
+        return number, held.rank, held.cast, partition, group.devices if isinstance(partition, Owner) else None
 
 
 def renumbered(held: Held | None, weights: Mapping[int, int]) -> Held | None:
