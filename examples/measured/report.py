@@ -134,8 +134,8 @@ CAUSES = """## What does not fit, and why
   (bridge_dense:6, 10, 16, 20, 24, 33, 34, 36, 43, 44, 45, 46) are predicted not to fit. Why is not
   found.
 - **Products in bf16 on GB200 and GB300** run at half of the rate of shorter ones in the table of measured products from
-  half a millisecond on. B200, the same chip with a lower limit of power, slows by a fifth, so the devices of that table
-  met another limit. Runs are predicted with the clock of B200, times the cube root of the ratio of limits.
+  half a millisecond on. B200, the same chip with a lower limit of power, slows by a quarter, so the devices of that
+  table met another limit. Runs are predicted with the clock of B200, times the cube root of the ratio of limits.
 - **GPT-3 175B in 16 bits** (dgxc) is predicted 9 % too fast, and was predicted 4 % too fast with collectives of tensor
   parallelism that wait. Its configuration has them in user buffers, as those of Llama 3.1 405B and Nemotron have, which
   are predicted within 4 % so, and 12 to 18 % too slow otherwise.
