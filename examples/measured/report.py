@@ -136,8 +136,8 @@ CAUSES = """## What does not fit, and why
 - **Llama 3.1 405B in MXFP8 on GB200** in the first release (bridge_dense:6) is predicted a fifth too fast. B200 takes
   less time with the same layout (10), and is predicted 6 % too fast. No column says what differs.
 - **Products in bf16 on GB200 and GB300** run at half of the rate of shorter ones in the table of measured products from
-  half a millisecond on. B200, the same chip with a lower limit of power, slows by a fifth, so the devices of that table
-  met another limit. Runs are predicted with the clock of B200, times the cube root of the ratio of limits.
+  half a millisecond on. B200, the same chip with a lower limit of power, slows by a quarter, so the devices of that
+  table met another limit. Runs are predicted with the clock of B200, times the cube root of the ratio of limits.
 - **Collectives of GPT-3 175B's tensor parallelism** (dgxc) are in user buffers, as its configuration has it, and so are
   those of Llama 3.1 405B and Nemotron, which are predicted 12 to 18 % too slow otherwise. What products beside them
   lose to the multiprocessors that send is not in the program.
