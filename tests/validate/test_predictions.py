@@ -392,6 +392,8 @@ def test_rows_of_several_experts_are_sorted_behind_an_all_to_all():
     assert not plan_of(replace(one, dispatcher="hybridep")).step.sorts_rows
     assert not plan_of(replace(one, experts=4)).step.sorts_rows  # one on each device
     assert not plan_of(replace(one, framework="torchtitan")).step.sorts_rows
+    shards = replace(one, tp=2, dp=2, etp=1, position="rope", sequence_parallel=True)
+    assert predict(shards).note == ""
     model = PUBLISHED["qwen3-30b-a3b"]
     small = replace(model, layers=1, width=16, heads=4, kv_heads=2, head_size=4, experts=4, top_k=2, expert_ffn=24)
     steps = ["grad", "optimizer=sgd", "ep=2", "representative=true"]
