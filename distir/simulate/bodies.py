@@ -319,7 +319,7 @@ class Builder:
         self.synchronisation.leave(called, created, body)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
-        if index in self.held:
+        if called.left or index in self.held:
             self._taken_over(index, body)
         return body
 

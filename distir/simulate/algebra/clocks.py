@@ -160,12 +160,13 @@ def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
             for device in step.devices:
                 last[device] = events
             events += 1
-    if len(devices) == 1:
-        return Summary(devices, busy[devices[0]], (), (), (), busy, communication, last, events, None)
-    found = _rows(steps, devices, inner)
+    touched = devices
     if inner:
         devices = tuple([device for device in devices if device not in inner])
         last = {device: number for device, number in last.items() if device not in inner}
+    if len(devices) == 1:  # one stream, which never waits for what it has made itself
+        return Summary(devices, busy[devices[0]], (), (), (), busy, communication, last, events, None)
+    found = _rows(steps, touched, inner)
     if found is None:
         whole = Steps(steps, dict(zip(devices, devices, strict=True)), inner)
         return Summary(
