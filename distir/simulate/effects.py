@@ -213,7 +213,8 @@ class Effects:
     def represented(self) -> Groups:
         """The groups that a device of the program may represent."""
         bodies = (function.body for function in self.domain.module)
-        stated = {represented(s.op, s.attrs) for body in bodies for s in body if isinstance(s, Apply)}
+        distinct = {(s.op, id(s.attrs)): s for body in bodies for s in body if isinstance(s, Apply)}
+        stated = {represented(s.op, s.attrs) for s in distinct.values()}
         return tuple(sorted(group for group in stated if group is not None))
 
     def shape(self, devices: Devices, groups: Groups) -> object:

@@ -355,3 +355,24 @@ def test_memory_that_a_call_leaves_pending_is_freed_once():
         }
     """)
     same(simulate(module, MACHINE), oracle(module, MACHINE))
+
+
+def test_one_body_serves_calls_that_differ_in_what_their_streams_have_waited_for():
+    """The second call finds that the copy stream has waited for `%g`. That it waits again changes nothing."""
+    module = parse("""
+        func @main(%x: Tensor[Float32, (256, 256), 1]) {
+          %g = Relu(%x)
+          %a = @sent(%g)
+          %b = @sent(%g)
+          return %g, %a, %b
+        }
+        func @sent(%x: Tensor[Float32, (256, 256), 1]) {
+          %y = Send[device = 2](%x) on copy
+          return %y
+        }
+    """)
+    found = simulate(module, MACHINE)
+    _, first, second, _ = found.body.steps
+    assert first is second
+    same(found, oracle(module, MACHINE))
+    assert found.timeline().starts == simulate(inlined(module), MACHINE).timeline().starts
