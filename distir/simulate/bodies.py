@@ -314,7 +314,8 @@ class Builder:
         """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""
         arguments, created = self.arguments[index], self.created[index]
         taken, dead = body.ended_outside(created)
-        for parameter in taken:
-            self.last[arguments[parameter]] = index
+        if index in self.held:
+            for parameter in taken:
+                self.last[arguments[parameter]] = index
         for at in dead:
             self.last[created[at][1]] = index

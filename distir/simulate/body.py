@@ -225,14 +225,9 @@ class Body:
         """By storage of a callee that gets ready by a clock of its own: ours."""
         step = self.steps[index]
         assert isinstance(step, Body)
-        return dict(zip((*step.edge.awaited, *step.edge.made), self._outside(index, step), strict=True))
-
-    def _outside(self, index: int, callee: Body) -> list[int]:
-        """Ours, in the order of the callee's edge."""
         ours, created = self.arguments[index], self.created[index]
-        found = [ours[s] for s in callee.edge.awaited]
-        if callee.edge.made:
-            found += [created[at][1] for at in callee.made_outside(created)]
+        found = {s: ours[s] for s in step.edge.awaited}
+        found.update([created[at] for at in step.made_outside(created)])
         return found
 
     def made_outside(self, created: Sequence[tuple[int, int]]) -> list[int]:
@@ -258,10 +253,8 @@ class Body:
         """By clock of a value that crosses the edge of a call: ours."""
         found = self._outer_clocks.get(index)
         if found is None:
-            outside = self.outside(index)
-            found = self._outer_clocks[index] = dict(
-                zip(map(ready, outside), map(ready, outside.values()), strict=True)
-            )
+            outside = self.outside(index).items()
+            found = self._outer_clocks[index] = {ready(own): ready(ours) for own, ours in outside}
         return found
 
     def inside(self, index: int, clocks: Clocks) -> Clocks:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
 from distir.ir.deep import Deep, finish
-from distir.simulate.algebra.clocks import Clock, Clocks, Summary, ends_on, renamed_clock, run_op
+from distir.simulate.algebra.clocks import Clock, Clocks, Summary, ends_on, renamed_clock, run, run_op
 from distir.simulate.algebra.lanes import is_host, waits_beside_issue
 from distir.simulate.body import Body
 
@@ -81,6 +81,11 @@ class _Run:
         """Move clocks on to where they are after a run that does the same, so much later. `summary`: the body's."""
         if len(summary.devices) == 1:
             clocks[names[summary.devices[0]]] += summary.ticks
+        if summary.steps is not None:  # which do not say by how much they delay what no op ends on, as hosts
+            inside = {own: clocks[names[own]] for own in summary.devices}
+            run((summary,), inside)
+            clocks.update([(names[own], moment) for own, moment in inside.items()])
+            return
         for own, _, _ in summary.ends:
             clocks[names[own]] = self.ends[own] + later
         for own, ticks in summary.shifts:

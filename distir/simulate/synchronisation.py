@@ -7,9 +7,10 @@ stream that waits for a value again does not wait, and a value whose clock nothi
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import compress, count
+from itertools import count
 
 from distir.simulate.body import CLOSED, Edge
 from distir.simulate.effects import DataFlow, Effect
@@ -59,6 +60,9 @@ class _Needed:
             tuple([storage for storage in found.made if storage in made]),
         )
 
+
+FEW = 4
+"""Up to so many storages are found one by one among the arguments of a call."""
 
 PLAIN = Synchronisation({}, CLOSED, ())
 """Of a function whose ops are synchronised by their devices alone."""
@@ -122,6 +126,8 @@ class _Walk:
         self.edge = edge
         self.crossing = found.crossing.union(edge.made)
         """The storages made here that ops of other streams wait for."""
+        self.in_order = sorted(self.crossing)
+        """The same, to find those that a call makes: their numbers follow each other."""
         self.ready: dict[int, Set[str]] = dict(zip(edge.awaited, map(frozenset, edge.behind), strict=True))
         """The storages that are ready by a clock of their own so far, and the streams that need not wait for it.
 
@@ -167,15 +173,21 @@ class _Walk:
         """Find which values get ready by clocks of their own as they come into a call, and which as they leave it."""
         ready, callee, arguments = self.ready, called.callee, called.arguments
         like = original(callee)
-        _, needed = self.calls.setdefault(id(like), (like, _Needed()))
-        for parameter in compress(count(), map(ready.__contains__, arguments)) if ready else ():
-            behind, users = ready[arguments[parameter]], callee.users_of_parameters.get(parameter, NO_STREAMS)
+        found = self.calls.get(id(like))
+        if found is None:
+            found = self.calls[id(like)] = like, _Needed()
+        needed = found[1]
+        given = ready.keys() & arguments
+        places = arguments.index if len(given) <= FEW else dict(zip(arguments, count())).__getitem__
+        for storage in given:
+            parameter, behind = places(storage), ready[storage]
+            users = callee.users_of_parameters.get(parameter, NO_STREAMS)
             if not users <= behind:
                 needed.await_(parameter, users & behind)
-                ready[arguments[parameter]] = behind | users
-        if self.crossing:
-            for theirs, ours in compress(
-                zip(callee.made, created, strict=True), map(self.crossing.__contains__, created)
-            ):
+                ready[storage] = behind | users
+        if created:
+            first, crossing = created[0], self.in_order
+            for ours in crossing[bisect_left(crossing, first) : bisect_right(crossing, created[-1])]:
+                theirs = callee.made[ours - first]
                 needed.made.add(theirs)
                 ready[ours] = callee.behind(theirs)
