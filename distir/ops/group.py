@@ -359,7 +359,7 @@ REPRESENTATIVE_OPS: Final = frozenset(
 
 def represented(op: str, attrs: Attributes) -> tuple[int, int] | None:
     """The size and the stride of the group whose representative a statement is of; None for other statements."""
-    if not attrs and op not in REPRESENTATIVE_OPS:
+    if op not in STATES_GROUP:
         return None  # as most are
     stride = attrs.get("stride", 1 if op in REPRESENTATIVE_OPS else 0)
     if not isinstance(stride, int) or not stride:
@@ -376,3 +376,6 @@ BY_DEVICE: Final = {GroupConstant.name: "values", GroupParts.name: "parts"}
 
 CUTS: Final = frozenset(("Split", "SplitView"))
 """Ops of which a representative has its own part, with `stride`."""
+
+STATES_GROUP: Final = REPRESENTATIVE_OPS | CUTS
+"""Ops that may state a group."""

@@ -158,8 +158,8 @@ def joined(calls: Body, instance: Instance) -> Body:
         calls.edge,
         blocks=calls,
     )
-    vars(body).update(events=calls.events, ops=calls.ops, summaries=calls.summaries, memory=calls.memory)
-    vars(body)["streamed"] = streamed
+    vars(body).update(events=calls.events, ops=calls.ops, memory=calls.memory, streamed=streamed)
+    vars(body).update(summaries=calls.summaries, unbound=calls.unbound)
     return body
 
 

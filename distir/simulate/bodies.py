@@ -1,25 +1,26 @@
 """Builds the bodies of functions from their storages, each distinct call's once.
 
-A body is determined by the storages of its instance, the fate of its parameters' memory, the results that the caller
-uses, and the values with ready times of their own (`Edge`).
+A body is determined by the storages of its instance, how these are synchronised, the fate of its parameters' memory,
+and the results that the caller uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from enum import Enum
-from itertools import compress, count
+from itertools import compress
 
 from distir.analysis import Instance
 from distir.diagnostics.codes import simulation as codes
 from distir.ir.deep import Deep, finish
 from distir.ir.roles import is_donated
 from distir.ops import Reject
-from distir.simulate.body import CLOSED, Body, Edge
-from distir.simulate.effects import DataFlow, Effect
+from distir.simulate.body import Body
+from distir.simulate.effects import Effect
 from distir.simulate.leaves import NO_STORAGE, Leaves
 from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned, own_of
+from distir.simulate.synchronisation import PLAIN, Synchronisation, original, synchronised
 
 
 class Fate(Enum):
@@ -38,17 +39,9 @@ FATES = (Fate.KEPT, Fate.FREED)
 NOTHING: Leaves = ()
 
 
-Key = tuple[int, tuple[Fate, ...], tuple[bool, ...], Edge]
-"""The cache key of a body: storages by identity, the fate of its parameters' memory, the results used, and the values
-with separate ready times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A body, and by calling statement the fates of the callee's parameters and which results are used."""
-
-    body: Body
-    calls: Mapping[int, tuple[tuple[Fate, ...], tuple[bool, ...]]]
+Key = tuple[int, tuple[Fate, ...], tuple[bool, ...], Synchronisation]
+"""The cache key of a body: storages by identity, the fate of its parameters' memory, the results used, and how its ops
+are synchronised."""
 
 
 @dataclass(slots=True)
@@ -59,8 +52,8 @@ class Bodies:
     sized: bool = field(default=True, kw_only=True)
     """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
     known: dict[Key, Body] = field(default_factory=dict["Key", Body])
-    built: dict[tuple[object, ...], Built] = field(default_factory=dict["tuple[object, ...]", "Built"], kw_only=True)
-    """By what their use of memory depends on, which is all of a key but the values with separate ready times."""
+    synchronised: dict[int, Synchronisation] = field(default_factory=dict[int, Synchronisation], kw_only=True)
+    """By identity of storages; without those that are plain."""
     unequal: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]], kw_only=True)
     """Pairs of sizes: were they equal, a result would be donated memory that it is not."""
 
@@ -75,6 +68,7 @@ class Bodies:
             message = f"`@{name}` is a kernel: it is simulated where a function calls it"
             raise Unplanned(name, None, Reject(codes.KERNEL_ALONE, message, help="simulate a function that calls it"))
         found = self.storages.of(instance)
+        self.synchronised = synchronised(found, self.synchronised)
         returned = set(found.returned)
         donated = {s for p in instance.function.params if is_donated(p) for s in found.places[p.name]}
 
@@ -83,54 +77,29 @@ class Bodies:
 
         return finish(self._of(found, tuple(map(fate, range(found.parameters))), (True,) * len(found.returned)))
 
-    def _of(
-        self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge = CLOSED
-    ) -> Deep[Body]:
-        key = (id(found), fates, wanted, edge)  # the storage map keeps `found`, so its id stays its own
+    def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
+        how = self.synchronised.get(id(original(found)), PLAIN)
+        key = (id(found), fates, wanted, how)  # the storage map keeps `found`, so its id stays its own
         known = self.known.get(key)
         if known is not None:
             return known
         if found.replica is None:
-            known = self.known[key] = yield from self.build(found, fates, wanted, edge)
+            known = self.known[key] = yield from self.build(found, fates, wanted, how)
         else:
-            original, there = found.replica
-            origin = yield self._of(original, fates, wanted, edge)
+            before, there = found.replica
+            origin = yield self._of(before, fates, wanted)
             known = self.known[key] = origin.relocated(there, found.instance)
         return known
 
-    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
+    def build(
+        self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], how: Synchronisation
+    ) -> Deep[Body]:
         """The body for one kind of call; `wanted` says which results are."""
-        built = self.built.get((id(found), fates, wanted))
-        if built is not None:
-            return (yield from self._synchronised(found, built, edge))
-        builder = Builder(self, found, fates, wanted, edge)
-        body = yield from builder.build()
-        self.built[id(found), fates, wanted] = Built(body, builder.calls)
-        return body
+        return (yield from Builder(self, found, fates, wanted, how).build())
 
-    def _synchronised(self, found: Storages, built: Built, edge: Edge) -> Deep[Body]:
-        """The body that differs from one with the same use of memory in what waits for which value alone."""
-        like, synchronisation = built.body, Synchronisation(found, edge)
-        steps: list[Effect | Body | None] = []
-        for index, statement in enumerate(found.statements):
-            step: Effect | Body | None
-            if isinstance(statement, Called):
-                created = like.created[index]
-                step = yield from self.called(
-                    statement, *built.calls[index], synchronisation.entering(index, statement, created)
-                )
-                synchronisation.leave(statement, created, step)
-            else:
-                step = statement
-                synchronisation.op(index, statement)
-            steps.append(step)
-        body = replace(like, steps=steps, flow=synchronisation.flow, edge=synchronisation.edge)
-        vars(body).update({name: vars(like)[name] for name in ("events", "ops", "memory") if name in vars(like)})
-        return body
-
-    def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
+    def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
         """The body of a call."""
-        body = yield self._of(called.callee, fates, wanted, edge)
+        body = yield self._of(called.callee, fates, wanted)
         if self.sized:
             _ = body.summary  # now, callees first, as all that is found of bodies
         return body
@@ -140,7 +109,7 @@ class Builder:
     """Builds one body, statement by statement."""
 
     def __init__(
-        self, bodies: Bodies, found: Storages, fates: Sequence[Fate], wanted: Sequence[bool], edge: Edge
+        self, bodies: Bodies, found: Storages, fates: Sequence[Fate], wanted: Sequence[bool], how: Synchronisation
     ) -> None:
         self.bodies = bodies
         self.found = found
@@ -162,8 +131,7 @@ class Builder:
         self.moved: dict[int, tuple[tuple[int, int], ...]] = {}
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
-        self.calls: dict[int, tuple[tuple[Fate, ...], tuple[bool, ...]]] = {}
-        self.synchronisation = Synchronisation(found, edge)
+        self.synchronisation = how
 
     def build(self) -> Deep[Body]:
         """The body, statement by statement."""
@@ -186,7 +154,6 @@ class Builder:
         if statement is None:
             return None, NOTHING, NOTHING
         created = self.found.created[index]
-        self.synchronisation.op(index, statement)
         takes = own_of(statement, created)
         gives = self._last_used(index)
         if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
@@ -310,16 +277,12 @@ class Builder:
         if not self.live_out.isdisjoint(called.results):
             wanted = tuple([w or s in self.live_out for w, s in zip(wanted, called.results, strict=True)])
         created = self._created(index)
-        self.calls[index] = fates, wanted
         self.arguments[index] = called.arguments
         self.created[index] = created
-        body = yield from self.bodies.called(
-            called, fates, wanted, self.synchronisation.entering(index, called, created)
-        )
-        self.synchronisation.leave(called, created, body)
+        body = yield from self.bodies.called(called, fates, wanted)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
-        if index in self.held:
+        if called.left or index in self.held:
             self._taken_over(index, body)
         return body
 
@@ -331,93 +294,28 @@ class Builder:
 
     def _fates(self, index: int, arguments: Leaves) -> tuple[Fate, ...]:
         """The fates of the arguments of a call, of which there are many."""
-        ends = [*map(index.__eq__, map(self.last.__getitem__, arguments))]  # used here, and then no more
-        if self.used is not self.last:
-            for storage in self.held.get(index, ()):
-                if storage in arguments:
-                    ends[arguments.index(storage)] = self._is_free(storage, index)
+        last = self.last
+        early = [(s, last[s]) for s in self.held.get(index, ()) if self._is_free(s, index)]
+        for storage, _ in early:  # pending ops use them later: those wait for what the callee does
+            last[storage] = index
+        ends = [*map(index.__eq__, map(last.__getitem__, arguments))]  # used here, and then no more
+        for storage, until in early:
+            last[storage] = until
         dead = {*compress(arguments, ends)}
         if dead.isdisjoint(self.live_out) and dead.isdisjoint(self.kept) and dead.isdisjoint(self.pinned):
             return tuple(map(FATES.__getitem__, ends))
         alive = self.live_out | self.kept
         return tuple(
-            Fate.KEPT if not last or s in alive else Fate.PINNED if s in self.pinned else Fate.FREED
-            for last, s in zip(ends, arguments, strict=True)
+            Fate.KEPT if not ended or s in alive else Fate.PINNED if s in self.pinned else Fate.FREED
+            for ended, s in zip(ends, arguments, strict=True)
         )
 
     def _taken_over(self, index: int, body: Body) -> None:
         """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""
         arguments, created = self.arguments[index], self.created[index]
         taken, dead = body.ended_outside(created)
-        for parameter in taken:
-            self.last[arguments[parameter]] = index
+        if index in self.held:
+            for parameter in taken:
+                self.last[arguments[parameter]] = index
         for at in dead:
             self.last[created[at][1]] = index
-
-
-class Synchronisation:
-    """Which ops of one instance wait for which values of other streams, found statement by statement."""
-
-    def __init__(self, found: Storages, edge: Edge) -> None:
-        self.found = found
-        self._edge = edge
-        self.crossing = found.crossing.union(edge.made) if edge.made else found.crossing
-        """The storages made here that ops of other streams wait for."""
-        self.ready: dict[int, Set[str]] = dict(zip(edge.awaited, map(frozenset, edge.behind), strict=True))
-        """The storages that are ready by a clock of their own so far, and the streams that need not wait for it.
-
-        Those are the one that has made the value, and those on which an op that uses it has waited.
-        """
-        self.flow: dict[int, DataFlow] = {}
-
-    @property
-    def edge(self) -> Edge:
-        """The edge without those values that get ready as devices do."""
-        made = self._edge.made
-        return self._edge._replace(made=tuple([s for s in made if s in self.ready])) if made else self._edge
-
-    def op(self, index: int, effect: Effect | None) -> None:
-        """Find what an op waits for beside its devices, and who waits for it."""
-        ready, operands, created = self.ready, self.found.operands[index], self.found.created[index]
-        if effect is None or not effect.devices:
-            return
-        if index not in self.found.streams and ready.keys().isdisjoint(operands) and self.crossing.isdisjoint(created):
-            return
-        stream = self.found.streams.get(index, "")
-        waits = tuple([s for s in dict.fromkeys(operands) if s in ready and stream not in ready[s]])
-        for storage in waits:
-            ready[storage] = ready[storage] | {stream}
-        # Of a view, what is there already is not made.
-        made = tuple([s for s in created if s in self.crossing and s not in ready and s not in operands])
-        for storage in made:
-            ready[storage] = frozenset((stream,))
-        if stream or waits or made:
-            self.flow[index] = DataFlow(stream, waits, made)
-
-    def entering(self, index: int, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
-        """How values that get ready by clocks of their own come into a call, and leave it."""
-        ready, crossing, arguments, callee = self.ready, self.crossing, called.arguments, called.callee
-        awaited: dict[int, tuple[str, ...]] = {}
-        for parameter in compress(count(), map(ready.__contains__, arguments)) if ready else ():
-            storage, users = arguments[parameter], callee.parameter_users
-            behind = ready[storage]
-            for stream in users:
-                if stream not in behind and parameter in users[stream]:
-                    streams = {stream for stream, used in users.items() if parameter in used}
-                    awaited[parameter] = tuple(sorted(streams & behind))
-                    ready[storage] = behind | streams
-                    break
-        named = callee.made_on_streams
-        if named:  # whether or not others use them here: so more calls are alike, and one body serves them
-            made = tuple([theirs for theirs, ours in created if ours in crossing or theirs in named])
-        else:
-            made = tuple(
-                [theirs for theirs, _ in compress(created, map(crossing.__contains__, self.found.created[index]))]
-            )
-        return Edge(tuple(awaited), tuple(awaited.values()), made) if awaited or made else CLOSED
-
-    def leave(self, called: Called, created: Sequence[tuple[int, int]], body: Body) -> None:
-        """A call has returned, and made values that get ready by clocks of their own."""
-        if body.edge.made:
-            behind = called.callee.behind
-            self.ready.update([(created[at][1], behind(created[at][0])) for at in body.made_outside(created)])

@@ -145,6 +145,19 @@ class Body:
     @cached_property
     def moves(self) -> list[Step | None]:
         """By statement: its effect on clocks; None if it has none."""
+        found = self.unbound_moves
+        if not self.streamed:
+            return found
+        found = found[:]
+        for index in self.arguments:
+            step = self.steps[index]
+            if isinstance(step, Body) and step.edge != CLOSED and step.events:
+                found[index] = rebind(step.summary, self.outer_clocks(index))
+        return found
+
+    @cached_property
+    def unbound_moves(self) -> list[Step | None]:
+        """The same, but of calls as their callees number values."""
         found = self._alone(self.steps)
         known: dict[tuple[int, str], Summary] = {}  # few are distinct, but for the values that they wait for
         for index, flow in self.flow.items():
@@ -153,10 +166,6 @@ class Body:
             if key not in known:
                 known[key] = cast("Summary", cast("Effect", step).move(flow.stream))
             found[index] = synchronised(known[key], flow.awaited, flow.made)
-        for index in self.arguments:
-            step = self.steps[index]
-            if isinstance(step, Body) and step.edge != CLOSED and step.events:
-                found[index] = rebind(step.summary, self.outer_clocks(index))
         return found
 
     def _alone(self, steps: Sequence[Effect | Body | None]) -> list[Step | None]:
@@ -172,9 +181,13 @@ class Body:
     @cached_property
     def summaries(self) -> list[Step]:
         """The same of the steps that occupy devices."""
-        if self.flow or self.streamed:
-            return [move for move in self.moves if move is not None]
-        return [move for move in self._alone(self.timed) if move is not None]
+        return [move for move in self.moves if move is not None] if self.streamed else self.unbound
+
+    @cached_property
+    def unbound(self) -> list[Step]:
+        """The same, but of calls as their callees number values."""
+        moves = self.unbound_moves if self.streamed else self._alone(self.timed)
+        return [move for move in moves if move is not None]
 
     @cached_property
     def summary(self) -> Summary:
@@ -212,19 +225,20 @@ class Body:
         """By storage of a callee that gets ready by a clock of its own: ours."""
         step = self.steps[index]
         assert isinstance(step, Body)
-        ours, edge = self.arguments[index], step.edge
-        found = {s: ours[s] for s in edge.awaited}
-        if edge.made:
-            created = self.created[index]
-            found.update([created[at] for at in step.made_outside(created)])
+        ours, created = self.arguments[index], self.created[index]
+        found = {s: ours[s] for s in step.edge.awaited}
+        found.update([created[at] for at in step.made_outside(created)])
         return found
 
     def made_outside(self, created: Sequence[tuple[int, int]]) -> list[int]:
         """Of what a call of this body creates, the places of what gets ready by clocks of its own."""
-        if self._made_outside is None:  # the same for each call
+        found = self._made_outside  # the same for each call, and on other devices
+        if found is None and self.origin is not None:
+            found = self._made_outside = self.origin[0].made_outside(created)
+        elif found is None:
             made = frozenset(self.edge.made)
-            self._made_outside = [at for at, (theirs, _) in enumerate(created) if theirs in made]
-        return self._made_outside
+            found = self._made_outside = [at for at, (theirs, _) in enumerate(created) if theirs in made]
+        return found
 
     def ended_outside(self, created: Sequence[tuple[int, int]]) -> tuple[Collection[int], list[int]]:
         """The parameters whose memory a call frees or passes on, and the places in what it creates of what is dead."""

@@ -18,7 +18,7 @@ from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, Arg, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
 from distir.ops.devices import Devices, canonical_devices, devices_of, known_work
-from distir.ops.group import represented
+from distir.ops.group import STATES_GROUP, represented
 from distir.simulate.algebra.clocks import Step
 from distir.simulate.algebra.lanes import BLOCKING, occupation
 from distir.simulate.leaves import Leaves
@@ -213,7 +213,8 @@ class Effects:
     def represented(self) -> Groups:
         """The groups that a device of the program may represent."""
         bodies = (function.body for function in self.domain.module)
-        stated = {represented(s.op, s.attrs) for body in bodies for s in body if isinstance(s, Apply)}
+        stating = [s for body in bodies for s in body if isinstance(s, Apply) and s.op in STATES_GROUP]
+        stated = {represented(s.op, s.attrs) for s in stating}
         return tuple(sorted(group for group in stated if group is not None))
 
     def shape(self, devices: Devices, groups: Groups) -> object:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
 from distir.ir.deep import Deep, finish
-from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, ends_on, renamed_clock, run, run_op
+from distir.simulate.algebra.clocks import Clock, Clocks, Summary, ends_on, renamed_clock, run, run_op
 from distir.simulate.algebra.lanes import is_host, waits_beside_issue
 from distir.simulate.body import Body
 
@@ -57,7 +57,7 @@ def intervals_of(
     body: Body, streams: Collection[Clock], hosts: bool = False
 ) -> tuple[Mapping[Clock, StreamIntervals], Clocks]:
     """When these streams are occupied, with `hosts` when they wait for one too; and where all clocks end."""
-    found = finish(_Runs(frozenset(streams), hosts).run(body, dict.fromkeys(body.clocks, 0), set()))
+    found = finish(_Runs(frozenset(streams), hosts).run(body, dict.fromkeys(streams, 0), set()))
     return {stream: found.streams.get(stream) or StreamIntervals() for stream in streams}, found.ends
 
 
@@ -76,6 +76,20 @@ class _Run:
     streams: Mapping[Clock, StreamIntervals]
     ends: Clocks
     """Where the clocks end."""
+
+    def leave(self, summary: Summary, names: Mapping[Clock, Clock], clocks: Clocks, later: int) -> None:
+        """Move clocks on to where they are after a run that does the same, so much later. `summary`: the body's."""
+        if len(summary.devices) == 1:
+            clocks[names[summary.devices[0]]] += summary.ticks
+        if summary.steps is not None:  # which do not say by how much they delay what no op ends on, as hosts
+            inside = {own: clocks[names[own]] for own in summary.devices}
+            run((summary,), inside)
+            clocks.update([(names[own], moment) for own, moment in inside.items()])
+            return
+        for own, _, _ in summary.ends:
+            clocks[names[own]] = self.ends[own] + later
+        for own, ticks in summary.shifts:
+            clocks[names[own]] += ticks
 
 
 @dataclass(slots=True)
@@ -110,13 +124,12 @@ class _Runs:
             self.origins[id(body)] = origin, names
         return self.origins[id(body)]
 
-    def like(self, body: Body, names: Mapping[Clock, Clock], clocks: Clocks) -> Deep[tuple[_Run, int]]:
-        """A run of a body that does the same as from these clocks, so much earlier or later.
+    def like(self, body: Body, names: Mapping[Clock, Clock], clocks: Clocks) -> tuple[_Run, int] | None:
+        """A known run of a body that does the same as from these clocks, so much earlier or later.
 
         `names`: by clock of the body the one that it is there.
         """
-        known = self.known[id(body)]
-        for exact, runs in known.items():
+        for exact, runs in self.known[id(body)].items():
             first = clocks[names[exact[0]]]
             for found in runs.get(tuple([clocks[names[own]] - first for own in exact]), ()):
                 later = first - found.start
@@ -125,10 +138,14 @@ class _Runs:
                         break
                 else:
                     return found, later
+        return None
+
+    def first(self, body: Body, names: Mapping[Clock, Clock], clocks: Clocks) -> Deep[tuple[_Run, int]]:
+        """The run of a body from these clocks, for others that do the same."""
         inside = {own: clocks[clock] for own, clock in names.items()}
         found = yield self.run(body, inside, set(inside))
         differences = tuple([inside[own] - found.start for own in found.exact])
-        known.setdefault(found.exact, {}).setdefault(differences, []).append(found)
+        self.known[id(body)].setdefault(found.exact, {}).setdefault(differences, []).append(found)
         return found, inside[found.exact[0]] - found.start
 
     def run(self, body: Body, start: Mapping[Clock, int], given: set[Clock]) -> Deep[_Run]:
@@ -142,31 +159,16 @@ class _Runs:
         def narrow(clock: Clock, margin: int) -> None:
             margins[clock] = min(margins.get(clock, margin), margin)
 
-        for index, (step, move) in enumerate(zip(body.steps, body.moves, strict=True)):
+        for index, (step, move) in enumerate(zip(body.steps, body.unbound_moves, strict=True)):
             if step is None or move is None:
                 continue
-            if not isinstance(step, Body):
-                since = None
-                if self.hosts:
-                    bounding = self.bounding.get(id(move))
-                    if bounding is None:
-                        bounding = self.bounding[id(move)] = waits_beside_issue(move)
-                    since = max([clocks[clock] for clock in bounding])
-                before = _awaited(move, clocks, given) if given else ()
-                begin = run_op(move, clocks)
-                for clock, moment in before:
-                    only_issues = is_host(clock) and clock not in ends_on(move)
-                    narrow(clock, (begin if since is None or only_issues else since) - moment)
-                end, communicates = begin + step.ticks, step.communicates
-                for stream in move.busy if isinstance(move, Summary) else move.devices:
-                    if stream in wanted:
-                        streams[stream].add(begin, end, communicates, since)
-            else:
+            if isinstance(step, Body):
                 outer = body.outer_clocks(index)
                 origin, names = self.origin(step)
                 if outer:
-                    names = {own: outer.get(clock, clock) for own, clock in names.items()}
-                found, later = yield self.like(origin, names, clocks)
+                    names = {**names, **outer}  # on whichever devices, a callee's values are numbered alike
+                known = self.like(origin, names, clocks)
+                found, later = known or (yield self.first(origin, names, clocks))
                 if given:
                     for own in found.exact:
                         if names[own] in given:
@@ -174,18 +176,41 @@ class _Runs:
                     for own, bound in found.bounds:
                         if names[own] in given:
                             narrow(names[own], bound + later - clocks[names[own]])
+                    given.difference_update([names[own] for own in ends_on(origin.summary)])
                 for stream, done in found.streams.items():
                     streams[names[stream]].repeat(done, later)
-                run((move,), clocks)
-            if given:
-                given.difference_update(ends_on(move))
+                found.leave(origin.summary, names, clocks, later)
+            elif isinstance(move, Summary):
+                row = move.rows[0]
+                begin = max([clocks[clock] + ticks for clock, ticks in row])
+                since = None
+                if self.hosts:
+                    bounding = self.bounding.get(id(move))
+                    if bounding is None:
+                        bounding = self.bounding[id(move)] = waits_beside_issue(move)
+                    since = max([clocks[clock] for clock in bounding])
+                if given:
+                    allowed = begin if since is None else since
+                    for clock, ticks in row:
+                        if clock in given:
+                            only_issues = is_host(clock) and clock not in move.last
+                            narrow(clock, (begin if only_issues else allowed) - clocks[clock] - ticks)
+                    given.difference_update(move.last)
+                run_op(move, clocks)
+                for stream in move.busy:
+                    if stream in wanted:
+                        streams[stream].add(begin, begin + move.ticks, bool(move.communication), since)
+            else:
+                group = move.devices
+                begin = clocks[group[0]] if len(group) == 1 else max([clocks[device] for device in group])
+                end, communicates = begin + move.ticks, step.communicates
+                for device in group:
+                    if device in given:
+                        narrow(device, begin - clocks[device])
+                        given.discard(device)
+                    clocks[device] = end
+                    if device in wanted:
+                        streams[device].add(begin, end, communicates)
         exact = tuple([clock for clock, margin in margins.items() if not margin])
         bounds = tuple([(clock, start[clock] + margin) for clock, margin in margins.items() if margin])
         return _Run(start[exact[0]] if exact else 0, exact, bounds, streams, clocks)
-
-
-def _awaited(op: Step, clocks: Mapping[Clock, int], some: Set[Clock]) -> list[tuple[Clock, int]]:
-    """Those of some clocks that an op waits for, and until when."""
-    if not isinstance(op, Summary):
-        return [(device, clocks[device]) for device in op.devices if device in some]
-    return [(clock, clocks[clock] + ticks) for clock, ticks in op.rows[0] if clock in some]

@@ -20,13 +20,14 @@ from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
 from distir.simulate.blocks import Block, BlockedFunction, instance_of, joined, outlined
 from distir.simulate.bodies import Bodies, Fate
-from distir.simulate.body import Body, Edge
+from distir.simulate.body import Body
 from distir.simulate.effects import Effects
 from distir.simulate.held import NOTHING_GIVEN, Given
 from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
 from distir.simulate.storage import Sizes, StorageMap, Storages, Unplanned, go_on
 from distir.simulate.streams import check_streams
+from distir.simulate.synchronisation import PLAIN, Synchronisation, original
 
 __all__ = ["RevisionPlan", "go_on", "replan"]
 
@@ -167,8 +168,10 @@ class CutBodies(Bodies):
 
     cut: BlockedModule = field(kw_only=True)
 
-    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
-        body = yield from Bodies.build(self, found, fates, wanted, edge)
+    def build(
+        self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], how: Synchronisation
+    ) -> Deep[Body]:
+        body = yield from Bodies.build(self, found, fates, wanted, how)
         written = self.cut.written.get(id(found.instance))
         return body if written is None else joined(body, written)
 
@@ -211,7 +214,7 @@ def replan(
             known = earlier.storages.effects.known
             effects.known = known if len(known) <= EFFECTS_KEPT else {}
             storages.known, bodies.known = dict(earlier.storages.known), dict(earlier.bodies.known)
-            storages.alike, bodies.built = dict(earlier.storages.alike), dict(earlier.bodies.built)
+            storages.alike, bodies.synchronised = dict(earlier.storages.alike), earlier.bodies.synchronised
         try:
             body = bodies.entry(instance)
         except Unplanned as unplanned:
@@ -236,8 +239,8 @@ def _let_go(storages: CutStorages, bodies: CutBodies, entry: Storages) -> None:
                 waiting.append(callee)
     storages.known = {key: found for key, found in storages.known.items() if id(found) in used}
     storages.alike = {kin: like for kin, like in storages.alike.items() if id(like[0]) in used}
-    bodies.known = {key: body for key, body in bodies.known.items() if key[0] in used}
-    bodies.built = {key: built for key, built in bodies.built.items() if key[0] in used}
+    how = {key: bodies.synchronised.get(id(original(found)), PLAIN) for key, found in used.items()}
+    bodies.known = {key: body for key, body in bodies.known.items() if how.get(key[0]) is key[-1]}
     storages.cut.keep({id(found.instance) for found in used.values()})
 
 

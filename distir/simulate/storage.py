@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress, count, zip_longest
+from itertools import chain, compress, count, zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -90,6 +90,8 @@ class Storages:
         vars(found).update({name: getattr(self, name) for name in same})
         if "crossing" in vars(self):
             vars(found).update({name: getattr(self, name) for name in BY_STREAM})
+        if self.held.pendings:
+            vars(found)["left_pending"] = self.left_pending
         return found
 
     @cached_property
@@ -158,31 +160,24 @@ class Storages:
                 if stream:
                     found[stream].update(take(arguments))
         if self.makers:
-            found[""] = self._computed(frozenset[int]().union(*self.makers.values()))
+            found[""] = self._computed.intersection(frozenset[int]().union(*self.makers.values()))
         for storages in found.values():
             storages.discard(NO_STORAGE)
         return dict(found)
 
-    def _computed(self, some: frozenset[int]) -> set[int]:
-        """Those of some storages that ops on the compute stream use which occupy a device, in calls too."""
-        found: set[int] = set()
-        rest = set(some)
-        for index, statement in enumerate(self.statements):
+    @cached_property
+    def _computed(self) -> set[int]:
+        """The storages that ops on the compute stream use which occupy a device, in calls too.
+
+        Of those made here only what a named stream makes.
+        """
+        used: list[Leaves] = []
+        for index, (statement, operands) in enumerate(zip(self.statements, self.operands, strict=True)):
             if isinstance(statement, Called):
-                arguments = statement.arguments
-                hits = rest.intersection(arguments)
-                if hits:
-                    computed = statement.callee.parameter_users[""]
-                    if len(computed) < len(arguments):
-                        hits.intersection_update([arguments[parameter] for parameter in computed])
+                used.append(statement.callee.parameters_computed(statement.arguments))
             elif statement is not None and statement.devices and index not in self.streams:
-                hits = rest.intersection(self.operands[index])
-            else:
-                continue
-            if hits:
-                found |= hits
-                rest -= hits
-        return found
+                used.append(operands)
+        return {*range(self.parameters)}.union(*self.makers.values()).intersection(chain.from_iterable(used))
 
     @cached_property
     def streamed_calls(self) -> list[tuple[Storages, Leaves, Leaves]]:
@@ -196,15 +191,30 @@ class Storages:
     def parameter_users(self) -> dict[str, Set[int]]:
         """By stream: the parameters' storages that ops on it use which occupy a device, in calls too."""
         parameters = frozenset(range(self.parameters))
-        found: dict[str, Set[int]] = {"": self._computed(parameters)}
+        found: dict[str, Set[int]] = {"": parameters & self._computed}
         if self.streamed:
             found.update([(stream, parameters & used) for stream, used in self.users.items() if stream])
+        return found
+
+    @cached_property
+    def users_of_parameters(self) -> dict[int, Set[str]]:
+        """By storage of the parameters: the streams on which ops use it and occupy a device, in calls too."""
+        found: dict[int, Set[str]] = dict.fromkeys(self.parameter_users[""], COMPUTES)
+        for stream, used in self.parameter_users.items():
+            for parameter in used if stream else ():
+                found[parameter] = found.get(parameter, NO_STREAMS) | {stream}
         return found
 
     @cached_property
     def parameters_used(self) -> list[tuple[str, Take]]:
         """By stream: from the storages of a call's arguments, those of the parameters that ops on it use."""
         return [(stream, taking(sorted(storages))) for stream, storages in self.parameter_users.items()]
+
+    @cached_property
+    def parameters_computed(self) -> Take:
+        """From the storages of a call's arguments, those of the parameters that ops on the compute stream use."""
+        computed = self.parameter_users[""]
+        return tuple if len(computed) == self.parameters else taking(sorted(computed))
 
     @cached_property
     def results_used(self) -> list[tuple[str, Take]]:
@@ -217,14 +227,21 @@ class Storages:
         return [(stream, self._taking_results(storages)) for stream, storages in self.makers.items()]
 
     @cached_property
-    def made_on_streams(self) -> frozenset[int]:
+    def made_on_streams(self) -> Leaves:
         """The storages made here, or in a call, and returned, that ops on named streams make."""
         if not self.streamed:
-            return NOTHING
-        return frozenset[int]().union(*self.makers.values()).intersection(self.made)
+            return ()
+        named = frozenset[int]().union(*self.makers.values())
+        return tuple([storage for storage in self.made if storage in named])
 
     def _taking_results(self, storages: Set[int]) -> Take:
-        return taking([number for number, storage in enumerate(self.made) if storage in storages])
+        places = self._places_made
+        return taking(sorted([places[storage] for storage in places.keys() & storages]))
+
+    @cached_property
+    def _places_made(self) -> dict[int, int]:
+        """By storage of the results: its place among them."""
+        return dict(zip(self.made, count()))
 
     @cached_property
     def crossing(self) -> frozenset[int]:
@@ -304,12 +321,17 @@ class Storages:
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
 
 
-BY_STREAM = "makers", "users", "parameter_users", "parameters_used", "results_used", "results_made", "crossing"
+BY_STREAM = (
+    *("makers", "users", "parameter_users", "users_of_parameters", "parameters_used", "parameters_computed"),
+    *("results_used", "results_made", "made_on_streams", "crossing"),
+)
 """What is found of storages where statements name streams."""
 
 NOTHING = frozenset[int]()
 
-COMPUTES = frozenset(("",))
+NO_STREAMS: Set[str] = frozenset()
+
+COMPUTES: Set[str] = frozenset(("",))
 """The compute stream alone."""
 
 Take = Callable[[Leaves], Leaves]
@@ -425,7 +447,7 @@ class StorageMap:
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         if self.has_streams:
-            _ = known.crossing, [callee.parameters_used for callee in known.callees.values()]  # likewise
+            _ = known.crossing, [callee.parameters_computed for callee in known.callees.values()]  # likewise
         return known
 
     @cached_property
@@ -508,17 +530,19 @@ class StorageMap:
         new = callee.made
         created = tuple(range(len(found.sizes), len(found.sizes) + len(new)))
         found.sizes += callee.made_sizes
-        seen = (*arguments, *created, NO_STORAGE)
         if callee.viewed:
+            seen = (*arguments, *created, NO_STORAGE)
             found.viewed.update([seen[at] for at in callee.viewed_outside])
         left: tuple[tuple[int, int], ...] = ()
         if callee.held.pendings:
             left = tuple(zip(callee.left, range(len(found.sizes), len(found.sizes) + len(callee.left)), strict=True))
             found.sizes += [callee.sizes[theirs] for theirs in callee.left]
-            found.held.called(len(found.statements), callee.left_pending, numbers, (*seen, *[ours for _, ours in left]))
-        if new == returned:
-            return Called(callee, arguments, created, left), created
-        return Called(callee, arguments, callee.take_results(seen), left), created
+            after, ours = callee.left_pending, ()
+            if after.left or after.depends:
+                ours = (*arguments, *created, NO_STORAGE, *[ours for _, ours in left])
+            found.held.called(len(found.statements), after, numbers, ours)
+        results = created if new == returned else callee.take_results((*arguments, *created, NO_STORAGE))
+        return Called(callee, arguments, results, left), created
 
 
 def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:

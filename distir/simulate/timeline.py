@@ -149,7 +149,7 @@ class Timeline:
     @cached_property
     def _totals(self) -> tuple[Clocks, Clocks]:
         with paused_collection():
-            return totals(self.body.summaries)
+            return totals(self.body.unbound)
 
     @property
     def _busy(self) -> Clocks:
@@ -184,7 +184,7 @@ class Timeline:
     @cached_property
     def has_hosts(self) -> bool:
         """Whether hosts take time to issue ops."""
-        return any(map(is_host, self.body.clocks))
+        return any(map(is_host, frozenset[Clock]().union(*[move.devices for move in self.body.unbound])))
 
     @cached_property
     def clocks(self) -> dict[int, float]:

@@ -238,6 +238,61 @@ def _draw_op(rng, drawn, devices):
     drawn.add(Apply(names, name, args, Attributes(attrs)), names)
 
 
+def random_rounds(rng: random.Random, first_device: int = 1) -> Module:
+    """Rounds that add gradients to sums, as those of a pipeline do: each starts from what the one before it has left.
+
+    A round calls layers, and hands some of the sums back; others it uses itself, or nobody does. In the end replicas
+    may exchange sums, and weights are updated.
+    """
+    devices = range(first_device, first_device + rng.choice([1, 1, 2]))
+    homes = {f"s{i}": rng.choice(devices) for i in range(rng.choice([1, 2, 3]))}
+    carried = ["x", *homes]
+
+    layer: list[Apply | Call] = []
+    for name, home in homes.items():
+        x = "x"
+        if home != devices[0]:
+            x = f"x_{name}"
+            layer.append(Apply((x,), "Send", ("x",), Attributes({"device": home})))
+        layer.append(Apply((f"g_{name}",), rng.choice(["Relu", "Neg", "Identity"]), (x,)))
+        layer.append(Apply((f"next_{name}",), "Add", (name, f"g_{name}")))
+    layer.insert(rng.randrange(len(layer) + 1), Apply(("next_x",), "MatMul", ("x", "x")))
+    functions = [_function_of("layer", carried, layer, [f"next_{name}" for name in carried])]
+
+    now = dict(zip(carried, carried, strict=True))
+    body: list[Apply | Call] = []
+
+    def call(callee, carries):
+        arguments, results = tuple(now.values()), {name: f"{name}_{len(body)}" for name in carries}
+        body.append(Call(tuple(results.values()), callee, arguments))
+        now.update(results)
+
+    for _ in range(rng.choice([1, 1, 2])):
+        call("layer", carried)
+    left = [name for name in carried if rng.random() < 0.5]
+    body += [Apply((f"{name}_used",), "Neg", (now[name],)) for name in carried if rng.random() < 0.3]
+    functions.append(_function_of("round", carried, body, [now[name] for name in left]))
+
+    now, body = dict(zip(carried, carried, strict=True)), []
+    for _ in range(rng.choice([2, 3, 4])):
+        call(*rng.choice([("round", left), ("round", left), ("layer", carried)]))
+        if rng.random() < 0.3:  # the next microbatch
+            now["x"] = "x"
+    for name in homes:
+        if rng.random() < 0.6:
+            body.append(Apply((f"{name}_reduced",), "Neg", (now[name],)))  # see `with_representatives`
+            now[name] = f"{name}_reduced"
+        body.append(Apply((f"{name}_updated",), "SGD", (name, now[name])))
+    params = [Param(name, tensor(4, homes.get(name, devices[0]))) for name in carried]
+    updated = tuple(f"{name}_updated" for name in homes)
+    return Module([*functions, Function("main", tuple(params), (*body, Return(updated)))])
+
+
+def _function_of(name, params, body, returned):
+    """A function that says nothing of its parameters' types."""
+    return Function(name, tuple(Param(param, UNKNOWN) for param in params), (*body, Return(tuple(returned))))
+
+
 def with_kernels(module: Module) -> Module:
     """The module with every function that may be one, written out, as a kernel."""
     for function in list(module):
@@ -249,16 +304,17 @@ def with_kernels(module: Module) -> Module:
 
 
 def with_streams(rng: random.Random, module: Module, often: float = 0.5, names=("side", "third")) -> Module:
-    """The module with some ops, and some calls of kernels, on streams of their own."""
+    """The module with some ops, and some calls of kernels, on streams of their own; in some functions none or all."""
 
-    def drawn(statement):
+    def drawn(statement, often):
         kernel = isinstance(statement, Call) and module.functions[statement.function].kernel
         if not (isinstance(statement, Apply) or kernel) or rng.random() > often:
             return statement
         return replace(statement, stream=rng.choice(names))
 
     def streamed(function):
-        return function if function.kernel else replace(function, body=tuple(map(drawn, function.body)))
+        share = rng.choice([0, often, often, often, often, 1])
+        return function if function.kernel else replace(function, body=tuple(drawn(s, share) for s in function.body))
 
     return Module(map(streamed, module))
 

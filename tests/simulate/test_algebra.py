@@ -1,5 +1,7 @@
 """The laws of blocks: how a program is cut into them changes nothing, neither clocks nor memory, to the last bit."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
 
 import pytest
@@ -11,7 +13,7 @@ from distir.cost import Cost
 from distir.ops import Work
 from distir.ops.resources import Communication
 from distir.simulate.algebra import clocks, usage
-from distir.simulate.algebra.clocks import compose, power, rename, retreat, run, totals
+from distir.simulate.algebra.clocks import compose, lane, power, ready, rename, renamed_clock, retreat, run, totals
 from distir.simulate.effects import Effect, to_seconds, to_ticks
 
 
@@ -216,3 +218,13 @@ def test_a_summary_of_few_ops_is_the_ops():
     assert len(pair.inline) == 1
     many = compose([effect((1, 2), 1.0), effect((1,), 2.0)] * 10)
     assert many.inline is None
+
+
+def test_a_clock_is_one_object():
+    """Wherever it comes from: dictionaries of clocks compare by identity."""
+    for made in (lambda: lane("host", 3), lambda: lane("stream", 3, "copy"), lambda: ready(3)):
+        assert pickle.loads(pickle.dumps(made())) is made()
+        assert renamed_clock(renamed_clock(made(), {3: 4}), {4: 3}) is made()
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda number: ready(10_000 + number // 8), range(800)))
+    assert len(set(map(id, found))) == 100

@@ -18,25 +18,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Literal, NamedTuple, Protocol
 
 
 class Lane(NamedTuple):
     """A clock that is no compute stream: another stream of a device, its host, or when a value is ready.
 
-    `number`: the device, or the storage that the value is in.
+    `number`: the device, or the storage that the value is in. Made by `lane` alone, one object for each, so that they
+    are compared by identity: dictionaries find one in half the time that a tuple takes.
     """
 
     kind: Literal["host", "ready", "stream"]
     number: int
     stream: str = ""
 
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
-@lru_cache(maxsize=1 << 16)
+    def __reduce__(self) -> tuple[object, ...]:
+        return lane, tuple(self)
+
+
+_LANES: dict[tuple[str, int, str], Lane] = {}
+
+
+def lane(kind: Literal["host", "ready", "stream"], number: int, stream: str = "") -> Lane:
+    """A clock, always the same object, in all threads."""
+    found = _LANES.get((kind, number, stream))
+    return found if found is not None else _LANES.setdefault((kind, number, stream), Lane(kind, number, stream))
+
+
+@cache
 def ready(storage: int) -> Lane:
     """When the value in a storage is there."""
-    return Lane("ready", storage)
+    return lane("ready", storage)
 
 
 Clock = int | Lane
@@ -146,7 +162,7 @@ HOPELESS = 4
 
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
-    """The composition of steps on clocks; `inner`: clocks that are set before they are read, and not returned."""
+    """The composition of steps on clocks; `inner`: clocks that nobody waits for before they are set, nor afterwards."""
     devices = _in_order({device for step in _distinct(steps) for device in step.devices})
     busy, communication = totals(steps)
     last: dict[Clock, int] = {}
@@ -160,12 +176,13 @@ def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
             for device in step.devices:
                 last[device] = events
             events += 1
-    if len(devices) == 1:
-        return Summary(devices, busy[devices[0]], (), (), (), busy, communication, last, events, None)
-    found = _rows(steps, devices, inner)
+    touched = devices
     if inner:
         devices = tuple([device for device in devices if device not in inner])
         last = {device: number for device, number in last.items() if device not in inner}
+    if len(devices) == 1:  # one stream, which never waits for what it has made itself
+        return Summary(devices, busy[devices[0]], (), (), (), busy, communication, last, events, None)
+    found = _rows(steps, touched, inner)
     if found is None:
         whole = Steps(steps, dict(zip(devices, devices, strict=True)), inner)
         return Summary(
@@ -236,13 +253,15 @@ def renamed_clock(clock: Clock, devices: Mapping[int, int]) -> Clock:
     """The clock of another device in the place of a device's; that of a device without one in its place is the same."""
     if isinstance(clock, int):
         return devices.get(clock, clock)
-    return clock if clock.kind == "ready" else clock._replace(number=devices.get(clock.number, clock.number))
+    if clock.kind == "ready":
+        return clock
+    return lane(clock.kind, devices.get(clock.number, clock.number), clock.stream)
 
 
 def _there(clock: Clock, devices: Mapping[int, int]) -> Clock:
     if isinstance(clock, int):
         return devices[clock]
-    return clock if clock.kind == "ready" else clock._replace(number=devices[clock.number])
+    return clock if clock.kind == "ready" else lane(clock.kind, devices[clock.number], clock.stream)
 
 
 def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
@@ -430,6 +449,7 @@ def _rows(
     call, each with a clock: rows are as long as there are values.
     """
     own: dict[Clock, Delays] = {device: {device: 0} for device in devices}
+    own.update([(clock, {}) for clock in inner])
     clocks: dict[Clock, tuple[Delays, int]] = {device: (row, 0) for device, row in own.items()}
     if len(devices) > FEW:
         cost = _cost(steps)

@@ -14,22 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import repeat
 
-from distir.simulate.algebra.clocks import Clock, Lane, Step, Summary, ready
+from distir.simulate.algebra.clocks import Clock, Lane, Step, Summary, lane, ready
 
 BLOCKING = -1
 """In place of the ticks that issuing takes: the host waits until the op has ended."""
 
 
-@lru_cache(maxsize=1 << 12)
 def host(device: int) -> Lane:
     """The host of a device: when it has issued what came so far."""
-    return Lane("host", device)
+    return lane("host", device)
 
 
 def stream(device: int, name: str) -> Clock:
     """A stream of a device; "" is the compute stream."""
-    return Lane("stream", device, name) if name else device
+    return lane("stream", device, name) if name else device
 
 
 def is_host(clock: Clock) -> bool:
@@ -83,12 +83,12 @@ def synchronised(op: Summary, awaited: tuple[int, ...], made: tuple[int, ...]) -
     return Summary(
         (*op.devices, *waits, *makes),
         op.ticks,
-        ((*op.rows[0], *[(lane, 0) for lane in waits]),),
-        (*op.ends, *[(lane, 0, op.ticks) for lane in makes]),
+        ((*op.rows[0], *zip(waits, repeat(0))),),
+        (*op.ends, *zip(makes, repeat(0), repeat(op.ticks))),
         op.shifts,
         op.busy,
         op.communication,
-        {**op.last, **dict.fromkeys(makes, 0)},
+        op.last | dict.fromkeys(makes, 0) if makes else op.last,
         1,
         None,
     )
