@@ -1,12 +1,14 @@
 """The comparison of simulated and measured times, without measuring."""
 
+import json
+import subprocess
 import sys
 
 import pytest
 from cost_samples import small_profile, toml
 
 from distir.analysis import check
-from distir.cost import parse
+from distir.cost import load, parse
 
 FOLDER = __file__.rsplit("/tests/", 1)[0] + "/examples/accuracy"
 
@@ -68,3 +70,35 @@ def test_measured_times_are_kept_and_reported(accuracy, tmp_path):
     comparison.draw(compared, tmp_path / "accuracy.svg")
     assert "Spearman" not in (tmp_path / "measured.csv").read_text()
     assert (tmp_path / "accuracy.svg").read_text().startswith("<?xml")
+
+
+def test_a_gpu_has_programs_of_its_own(accuracy, tmp_path):
+    comparison, configurations = accuracy
+    found = configurations.drawn_on_gpu()
+    shapes = {(c.workload, c.layers, c.width, c.batch, c.tokens) for c in found}
+    assert len(found) >= 40
+    assert len(shapes) == len(found)
+    chosen = [c for c in found if c.workload in ("qwen3-4b training", "mlp training")]
+    rows = [comparison.Measured(c, 9, 1e-2 * (n + 1), 0.1, 10**9) for n, c in enumerate(chosen)]
+    for row in rows:
+        module = row.configuration.program()
+        assert not check(module).errors
+        assert {p.type.dtype.name for p in module.functions["main"].params if "param" in p.roles} == {"BFloat16"}
+    comparison.write(tmp_path / "measured.csv", rows)
+    assert comparison.read(tmp_path / "measured.csv") == rows
+    report = comparison.report(comparison.compare(rows, {1: load("h200")}), {})
+    assert f"Peak memory of {len(rows)}: median error" in report
+    assert "| layers of models, training | 2 |" in report
+
+
+def test_programs_are_timed_one_after_the_other(accuracy, tmp_path):
+    _, configurations = accuracy
+    import accuracy as script
+
+    chosen = [c for c in configurations.drawn_on_gpu() if c.workload == "mlp training"][:2]
+    folders = script.write_programs(chosen, tmp_path)
+    command = [sys.executable, f"{FOLDER}/together.py", *map(str, folders)]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [line["folder"] for line in found] == [folder.name for folder in folders]
+    assert all(line["seconds"] and min(line["seconds"]) > 0 and "error" not in line for line in found)
