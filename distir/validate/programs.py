@@ -554,7 +554,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
     apart = chosen.expert_bias == "apart" and bool(run.experts and run.bias) and run.precision not in EIGHT_BITS
-    # With shards, or parts of sequences, exchanges of counts are not told from those of rows: these stay as they come.
+    # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
     several = run.tp == context == 1 and (run.experts or 0) > (run.ep or 1) > 1
     some = chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL and several
     step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart, some)

@@ -162,7 +162,7 @@ HOPELESS = 4
 
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
-    """The composition of steps on clocks; `inner`: clocks that nobody waits for before they are set, nor afterwards."""
+    """The composition of steps on clocks; `inner`: clocks that nothing waits for before they are set, nor after."""
     devices = _in_order({device for step in _distinct(steps) for device in step.devices})
     busy, communication = totals(steps)
     last: dict[Clock, int] = {}
