@@ -102,8 +102,8 @@ CAUSES = """## What does not fit, and why
   products, in routers that are no graph, would explain it; how long that takes there is not known.
 - **Two releases of Qwen3 30B and 235B** (megatron_bridge:228, 260; B300 in 26.02 and 26.02.01) take 1.6 to 1.8 times as
   long as the next ones with the same layout, or without virtual stages. No column says what differs.
-- **GPT-OSS 120B in 16 bits** is predicted 17 to 43 % too fast on all GPUs; in 8 bits, with graphs, 8 % on GB300 and
-  20 % on GB200. On H100 5.5 to 6.1 ms are missing of the 19 ms that a layer and a microbatch take, as long as 130 ops take
+- **GPT-OSS 120B in 16 bits** is predicted 17 to 43 % too fast on all GPUs; in 8 bits, with graphs, 8 % on GB300 and 20
+  % on GB200. On H100 5.5 to 6.1 ms are missing of the 19 ms that a layer and a microbatch take, as long as 130 ops take
   the host. Of Megatron Core's biases of experts (core/transformer/moe/experts.py) what is read and written is
   expressed, but for the gradient of the weights of rows; that the host issues them expert by expert, 2 ops forward and
   8 back, is not, nor is the cross entropy of Float32 logits that its recipe has. With two experts on a device (GB200,
