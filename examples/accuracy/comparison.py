@@ -120,14 +120,14 @@ def report(rows: Sequence[Row], hardware: dict[int, Hardware]) -> str:
         lines += [f"- {machine.title}; {machine.sources['calibration']}"]
     lines += ["", "| configurations | number | Spearman's r | median error | worst error | measured within the band |"]
     lines += ["|---|---|---|---|---|---|"]
-    groups = {"all": rows}
+    groups: dict[str, list[Row]] = {"all": list(rows)}
     for row in rows:
         c = row.measured.configuration
-        groups.setdefault(f"{c.ranks} rank{'s' * (c.ranks - 1)}", []).append(row)  # pyright: ignore
+        groups.setdefault(f"{c.ranks} rank{'s' * (c.ranks - 1)}", []).append(row)
         kind = c.workload if not c.on_gpu else f"{'layers of models' if not c.width else 'small'}, {c.phase}"
-        groups.setdefault(kind, []).append(row)  # pyright: ignore
+        groups.setdefault(kind, []).append(row)
         if c.strategy.endswith("overlap"):
-            groups.setdefault("overlap", []).append(row)  # pyright: ignore
+            groups.setdefault("overlap", []).append(row)
     for name, own in groups.items():
         errors = [abs(row.error) for row in own]
         r = spearman([row.simulated_s for row in own], [row.measured.seconds for row in own])

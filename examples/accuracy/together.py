@@ -31,26 +31,24 @@ def main():
             program = runtime.LoweredProgram(folder).prepare(0, device)
             entry = next(iter(program.manifest["entries"]))
             values = program.inputs(entry, {})
-            found["peak_memory_bytes"] = peak(program, entry, values, device)
+            found["peak_memory_bytes"] = peak(run, program, entry, values, device)
             options = SimpleNamespace(cuda_graphs=False, warmup=2, repeat=3)
             slowest = max(run.measured(program, entry, values, device, options))
             options.repeat = max(FEWEST, min(MOST, round(ROUND_S / slowest)))
             found["seconds"] = run.measured(program, entry, values, device, options)
             del program, values
-        except Exception as error:
+        except Exception as error:  # in its line: the others run
             found["error"] = " ".join(str(error).split())
         print(json.dumps(found), flush=True)
         if device.type == "cuda":
             torch.cuda.empty_cache()
 
 
-def peak(program, entry, values, device):
+def peak(run, program, entry, values, device):
     """Bytes at most, without the copies of what the program overwrites; none on CPUs, whose allocator does not say."""
     if device.type != "cuda":
         return None
-    before = torch.cuda.memory_allocated()
-    given = program.copies(entry, values)
-    copied = torch.cuda.memory_allocated() - before
+    given, copied = run.given_and_bytes(program, entry, values, device)
     torch.cuda.reset_peak_memory_stats()
     program.call(entry, given)
     torch.cuda.synchronize()
