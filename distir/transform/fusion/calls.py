@@ -309,13 +309,12 @@ class _Ends(_Variants):
         """The elementwise kernels and single ops that may leave a function, which has no other use of their results."""
         function = self.instances[name].function
         returned = {arg for arg in function.returned if isinstance(arg, str)}
-        makers = {n: i for i, s in enumerate(function.body) for n in results(s) if n in returned}
+        makers = [i for i, s in enumerate(function.body) if isinstance(s, Apply) and not returned.isdisjoint(s.results)]
         used, last = self.uses[name], len(function.body) - 1
         seen = set[int]()
-        for index in makers.values():
+        for index in makers:
             statement = function.body[index]
-            only_returned = all(used.get(name, [last]) == [last] for name in results(statement))
-            if index in seen or not isinstance(statement, Apply) or not only_returned:
+            if index in seen or any(used.get(name, [last]) != [last] for name in results(statement)):
                 continue
             grouping = self._grouping(name)
             group = grouping.owner.get(index)
@@ -325,7 +324,7 @@ class _Ends(_Variants):
             taken, given = grouping.outside(members)
             kinds = {None if part is None else part[0].kind for part in parts}
             ends = all(used.get(n) == [last] for n in given) and returned.issuperset(given)
-            ends &= all(function.returned.count(n) == 1 for n in given)
+            ends = ends and all(function.returned.count(n) == 1 for n in given)
             if kinds <= MOVABLE and "pointwise" in kinds and ends and not function.kernel:
                 yield _End(members, tuple(taken), tuple(given))
 
