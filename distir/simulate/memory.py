@@ -6,7 +6,7 @@ Computed only on request; peaks alone come from `Body.memory`, which costs one v
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from distir.ir import Function, results
@@ -226,15 +226,26 @@ class _Residents:
             name = self.profile.entry_names[storage]
             entry = self.profile.timeline.body.instance.function
             return Live(name, size, entry.name, None, roles.get(name, ""))
-        size = body.sizes[storage][1]
-        while True:
-            index, storage = _makers(body)[storage]
-            first += body.first_events[index]
-            callee = body.steps[index]
-            if not isinstance(callee, Body):
-                event = first if events_of(body.steps[index]) else None
-                return Live(names_of_made(body, index)[storage], size, body.instance.function.name, index, event=event)
-            body = callee
+        origin = _origin_of(body, storage)
+        event = None if origin.event is None else first + origin.event
+        return Live(origin.name, body.sizes[storage][1], origin.function, origin.index, event=event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """The op that made a storage: its result's name, its function, its number there.
+
+    `event`: the number of its event among those of the body that the storage is known in; None if it is none.
+    """
+
+    name: str
+    function: str
+    index: int
+    event: int | None
+
+    def behind(self, events: int) -> _Origin:
+        """The same in a body with so many events before the call."""
+        return self if self.event is None else replace(self, event=events + self.event)
 
 
 def _turns(body: Body) -> dict[int, list[int]]:
@@ -262,8 +273,7 @@ def _turns(body: Body) -> dict[int, list[int]]:
 
 def _makers(body: Body) -> dict[int, tuple[int, int]]:
     """By storage that is not a parameter's: the statement that made it, and its number there. Found once of a body."""
-    while body.origin is not None:  # they do not depend on devices
-        body = body.origin[0]
+    body = _first_of(body)  # they do not depend on devices
     known = vars(body)
     if "makers" in known:
         return known["makers"]
@@ -279,6 +289,36 @@ def _makers(body: Body) -> dict[int, tuple[int, int]]:
                 found[new] = found[old] if old >= len(body.parameters) else (index, new)
     known["makers"] = found
     return found
+
+
+def _origin_of(body: Body, storage: int) -> _Origin:
+    """The origin of a storage that is not a parameter's. Found once of a body, and in calls of it."""
+    passed: list[tuple[dict[int, _Origin], int, int]] = []
+    """By body on the way to the op: its known origins, the storage, and how many events come before the call."""
+    while True:
+        body = _first_of(body)
+        known: dict[int, _Origin] = vars(body).setdefault("origins", {})
+        if storage in known:
+            found = known[storage]
+            break
+        index, there = _makers(body)[storage]
+        step, before = body.steps[index], body.first_events[index]
+        if not isinstance(step, Body):
+            name, event = names_of_made(body, index)[there], before if events_of(step) else None
+            found = known[storage] = _Origin(name, body.instance.function.name, index, event)
+            break
+        passed.append((known, storage, before))
+        body, storage = step, there
+    for known, storage, before in reversed(passed):
+        found = known[storage] = found.behind(before)
+    return found
+
+
+def _first_of(body: Body) -> Body:
+    """The body that this one follows from, on other devices."""
+    while body.origin is not None:
+        body = body.origin[0]
+    return body
 
 
 def names_of_made(body: Body, index: int) -> dict[int, str]:

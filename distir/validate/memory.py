@@ -89,18 +89,27 @@ def parts_by_device(program: RunProgram, simulation: Simulation) -> dict[int, Me
                 bytes_ = leaf.elements * leaf.dtype.bytes if leaf.dtype is not None else 0
                 state += bytes_ if "state" in param.roles else 0
     each = state / max(1, elements.total())
+    names = _weights_of_layers(simulation)
     found: dict[int, MemoryParts] = {}
     for device in simulation.memory_uses:
         is_last = device == max(simulation.memory_uses)
         tied, kept = (program.tied, program.kept) if is_last else (0, 0)
-        found[device] = _parts(program, simulation, device, elements[device] + tied, round(tied * each), kept)
+        found[device] = _parts(program, simulation, device, names, elements[device] + tied, round(tied * each), kept)
     return found
 
 
 def _parts(
-    program: RunProgram, simulation: Simulation, device: int, elements: int, more_state: int, kept: int
+    program: RunProgram,
+    simulation: Simulation,
+    device: int,
+    names: tuple[str, ...],
+    elements: int,
+    more_state: int,
+    kept: int,
 ) -> MemoryParts:
-    """The parts of a device. `elements`: of its weights; `more_state`: of weights that it has a copy of; `kept`: bytes.
+    """The parts of a device. `names`: see `_weights_of_layers`; `elements`: of its weights.
+
+    `more_state`: of weights that it has a copy of; `kept`: bytes.
 
     What is `kept` is there at the peak beside the program's tensors.
     """
@@ -108,7 +117,6 @@ def _parts(
     peak, _, live = simulation.memory().peak(simulation.memory_of(device))
     weights = sum(value.nbytes for value in live if value.role == ROLES["param"])
     state = sum(value.nbytes for value in live if value.role == ROLES["state"])
-    names = _weights_of_layers(simulation)
     gradients = sum(value.nbytes for value in live if not value.role and _is_gradient(value, names))
     activations = peak - weights - state - gradients + kept
     if program.gpu in use.copied_outputs:
