@@ -30,9 +30,10 @@ class _Kept(Generic[T]):
     def __call__(self, function: Function) -> T:
         """What is found of a function, now or earlier."""
         with self._lock:
-            if function in self._known:
-                self._known.move_to_end(function)
-                return self._known[function]
+            known = self._known.pop(function, None)
+            if known is not None:
+                self._known[function] = known  # under this one: equal functions are compared once, not at each call
+                return known
         found = self._find(function)
         with self._lock:
             if function not in self._known:

@@ -20,3 +20,13 @@ def test_chains_are_kept_of_so_many_statements_and_of_the_last_function_always(m
     found = dataflow.uses(long)
     assert dataflow.uses(long) is found
     assert dataflow.uses(one) is not first
+
+
+def test_equal_functions_are_compared_once(monkeypatch):
+    dataflow.uses(function("e", 3))
+    other = function("e", 3)
+    dataflow.uses(other)
+    compared, equal = [], Apply.__eq__
+    monkeypatch.setattr(Apply, "__eq__", lambda a, b: compared.append(a) or equal(a, b))
+    dataflow.uses(other)
+    assert not compared

@@ -316,6 +316,9 @@ class _Ends(_Variants):
             statement = function.body[index]
             if index in seen or any(used.get(name, [last]) != [last] for name in results(statement)):
                 continue
+            part = placed_part(statement, self.domain, self.instances[name].state)
+            if part is None or part[0].kind not in MOVABLE:
+                continue
             grouping = self._grouping(name)
             group = grouping.owner.get(index)
             members = tuple(sorted(group.members)) if group is not None else (index,)
