@@ -48,7 +48,10 @@ def is_forward(model: str) -> bool:
 
 
 def in_fp8(scaling: str, on: SearchedOn) -> str:
-    """The step that has products in 8-bit floats. Raises Refused where the hardware has none."""
+    """The step that has products in 8-bit floats. Raises Refused where the hardware has none.
+
+    With `tensor`, each example has scales of its own, so that the step is the same for microbatches of any size.
+    """
     from pathlib import Path
 
     from distir.config import find
@@ -60,7 +63,7 @@ def in_fp8(scaling: str, on: SearchedOn) -> str:
     machine = simulating.machine(on.hardware, find(Path()), on.nodes).hardware
     if any(kind.rates[DTYPES["Float8E4M3FN"]].instead for kind in machine.kinds.distinct):
         raise Refused(f"`--fp8`: `{machine.name}` has no arithmetic of 8-bit floats", "`dgx-h100` has, and later ones")
-    return f"fp8={scaling}"
+    return "fp8=tensor micro_batch=1" if scaling == "tensor" else f"fp8={scaling}"
 
 
 def subject_on(model: SearchedModel, on: SearchedOn, bind: Any, batch_given: bool) -> Subject:

@@ -88,9 +88,14 @@ def import_hf(source: str, weights: bool = True, shape: Shape | None = None, *, 
             model = maker(config, dtype=dtype).eval()
         except Exception as error:  # each family makes its modules in its own way
             kind = type(config).__name__
-            raise ImportRefused(f"transformers makes no model of this {kind}: {_reason(error)}") from error
+            message = f"transformers makes no model of this {kind}: {_reason(error)}"
+            raise ImportRefused(message, _to_state(config)) from error
         inputs, remarks = _inputs(torch, model, config, shape)
-    found = import_torch(model, (), weights, kwargs=inputs, dynamic_batch=True, outline=outline)
+    try:
+        found = import_torch(model, (), weights, kwargs=inputs, dynamic_batch=True, outline=outline)
+    except ImportRefused as refused:
+        hint = _to_state(config) if "NoneType" in str(refused) else None
+        raise ImportRefused(refused.message, hint or refused.help) from refused
     return Imported(found, found.weights.entries, (*remarks, *found.notes))
 
 
@@ -121,7 +126,25 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
     except Exception as error:  # each family checks its settings in its own way
         raise ImportRefused(f"transformers takes no such configuration: {_reason(error)}") from error
     config.use_cache = False
+    text = config.get_text_config()
+    # What these mean without a value is the same in all families, though not each of them fills it in.
+    if getattr(text, "num_key_value_heads", 0) is None:
+        text.num_key_value_heads = text.num_attention_heads
+    if getattr(text, "head_dim", 0) is None:
+        text.head_dim = text.hidden_size // text.num_attention_heads
     return config
+
+
+def _to_state(config: Any) -> str | None:
+    """What may help where a model needs a number that its configuration leaves open: those that it leaves open."""
+    text = config.get_text_config()
+    kinds: dict[str, Any] = {}
+    for family in reversed(type(text).__mro__):
+        kinds |= vars(family).get("__annotations__", {})
+    numbers = (name for name, kind in kinds.items() if "int" in str(kind) and not name.endswith("token_id"))
+    unset = sorted(name for name in numbers if getattr(text, name, 0) is None)
+    listed = ", ".join(f"`{name}`" for name in unset)
+    return f"state what the model needs of {listed}, which have no value, as `--set {unset[0]}=2`" if unset else None
 
 
 def _default(family: Any) -> Any:

@@ -93,6 +93,9 @@ def _costs(subject: Subject, latency: float, batch_size: int | None, devices: in
 
 
 def _reason(error: Exception) -> str:
-    """The first message, on one line."""
-    text = error.diagnostics[0].message if isinstance(error, ProgramError) and error.diagnostics else str(error)
-    return " ".join(text.split())
+    """The first message, with why and what to do where a call only says that it fails; on one line."""
+    if not isinstance(error, ProgramError) or not error.diagnostics:
+        return " ".join(str(error).split())
+    found = error.diagnostics[0]
+    said = [found.message, *(note.message for note in found.notes[:1] if note.site is None)]
+    return " ".join(": ".join(said).split()) + (f"; {found.help}" if found.help and len(said) > 1 else "")

@@ -6,6 +6,7 @@ Runs before `grad`: the gradient rules of the new ops quantise incoming gradient
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, State
@@ -21,6 +22,7 @@ from distir.ir import (
     Attributes,
     Call,
     Constant,
+    Dim,
     Function,
     Module,
     Param,
@@ -29,6 +31,7 @@ from distir.ir import (
     Statement,
     TensorType,
     Type,
+    dims,
     operands,
     results,
     types,
@@ -43,6 +46,7 @@ from distir.transform.entry import entry_of
 from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
 from distir.transform.pipeline import count_of
+from distir.transform.pipeline.batch import batch_axes
 from distir.transform.sharding.batch import Places, tokens
 from distir.transform.sharding.classes import Place
 from distir.transform.steps import StepError, step
@@ -113,8 +117,10 @@ def fp8(
     left = (1, size) if size else ()
     right = (size, 1) if value == "mx" else (size, size) if size else ()
     entry, analysis = entry_of(module), checked(module)
-    groups = count_of(module, 1, micro_batch) if micro_batch else 1
-    batch: Mapping[str, Places] = tokens(analysis, entry) if groups > 1 else {}
+    if micro_batch != 1:  # one example fits into a batch of any size
+        micro_batch *= count_of(module, 1, micro_batch) > 1
+    batch: Mapping[str, Places] = tokens(analysis, entry) if micro_batch else {}
+    examples = _batch_size(entry) if micro_batch else None
     weights = _weights(analysis, entry)
     found = {name: [*_products(module.functions[name], own, experts)] for name, (own, _) in weights.items()}
     if any(found[name] for name in found if name != entry.name):
@@ -136,7 +142,10 @@ def fp8(
         if function.name in weights:
             own, state = weights[function.name]
             own_batch = batch.get(function.name, {})
-            lefts = {i: _of_examples(function, i, state, own_batch, groups) or left for i in found[function.name]}
+            lefts = {
+                i: _of_examples(function, i, state, own_batch, micro_batch, examples) or left
+                for i in found[function.name]
+            }
             changes = _Changes(state, lefts, right, own, whole)
             whole.made[function.name] = changes.made(function)
     return Module(whole.made[f.name].function if f.name in whole.made else f for f in module)
@@ -178,8 +187,18 @@ def _products(function: Function, weights: set[str], experts: bool) -> Iterator[
             yield index
 
 
-def _of_examples(function: Function, index: int, state: State, batch: Container[Place], groups: int) -> tuple[int, ...]:
-    """The block of an activation operand if each group of examples (`micro_batch`) has its own scale.
+def _batch_size(entry: Function) -> Dim:
+    """The examples in the batch of the first parameter that has one."""
+    for name, axis in batch_axes(entry).items():
+        given = next(p.type for p in entry.params if p.name == name)
+        return given.shape[axis] if isinstance(given, TensorType) and given.shape is not None else None
+    return None
+
+
+def _of_examples(
+    function: Function, index: int, state: State, batch: Container[Place], micro_batch: int, examples: Dim
+) -> tuple[int, ...]:
+    """The block of an activation operand if each `micro_batch` of the `examples` has its own scale.
 
     Empty if the operand does not depend on the batch. Raises ProgramError if examples of a group are not contiguous.
     """
@@ -190,15 +209,17 @@ def _of_examples(function: Function, index: int, state: State, batch: Container[
     found = type_of(state[x])
     shape = found.shape if isinstance(found, TensorType) else None
     axes = [axis for axis in range(len(shape or ())) if (x, (), axis) in batch]
-    if groups == 1 or shape is None or not axes:
+    if not micro_batch or shape is None or not axes:
         return ()
     (axis, *_), size = axes, shape[axes[0]]
-    if axis or not isinstance(size, int) or size % groups:
-        message = f"`%{x}` is `{found}`, in which the examples of a microbatch are not the first rows"
-        site = Site(function.name, index, Part("arg", 0))
-        hint = "let the batch be the first dimension, or choose `fp8=block` or `fp8=delayed`"
-        raise ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, site, message, (), hint)])
-    return (size // groups, *[0] * (len(shape) - 1))
+    with suppress(dims.DimensionError):
+        rows = dims.divide(dims.multiply(size, micro_batch), examples)
+        if not axis and isinstance(rows, int):
+            return (rows, *[0] * (len(shape) - 1))
+    message = f"`%{x}` is `{found}`, in which the examples of a microbatch are not the first rows"
+    site = Site(function.name, index, Part("arg", 0))
+    hint = "let the batch be the first dimension, or choose `fp8=block` or `fp8=delayed`"
+    raise ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, site, message, (), hint)])
 
 
 def _is_dense(statement: Apply, weights: set[str]) -> bool:

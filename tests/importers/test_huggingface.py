@@ -474,6 +474,24 @@ def test_inputs_of_which_no_example_is_known():
         import_hf("glm4v_moe_vision", False, Shape(sequence=8))
 
 
+TINY = {"vocab_size": 96, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96}
+
+
+def test_a_setting_without_a_value_means_what_it_does_in_other_families():
+    """The default configuration of Nemotron leaves the number of key heads open, which its model does not take."""
+    program = import_hf("nemotron", False, Shape(sequence=8, layers=1, settings=TINY))
+    assert ops(program, "Attention")
+    heads = import_hf("nemotron", False, Shape(sequence=8, layers=1, settings={**TINY, "num_key_value_heads": 4}))
+    assert program.functions == heads.functions
+
+
+def test_settings_that_have_no_value_are_named_where_one_is_needed():
+    experts = {"n_routed_experts": 4, "moe_intermediate_size": 32, "first_k_dense_replace": 0, "kv_lora_rank": 16}
+    with pytest.raises(ImportRefused, match="state what the model needs of .*`num_experts_per_tok`") as refused:
+        import_hf("deepseek_v2", False, Shape(sequence=8, layers=1, settings={**TINY, **experts}))
+    assert "`--set n_group=2`" in refused.value.help
+
+
 def test_seventy_billion_parameters_without_memory():
     settings = {"hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64, "num_key_value_heads": 8}
     settings["vocab_size"] = 128256

@@ -124,3 +124,21 @@ def test_what_is_asked_for_is_what_is_searched(distir):
     found = distir("search", *WORDS, *words, "--fp8", "block")
     assert found.code == 0, found.err
     assert "fp8=block grad" in json.loads(found.out)["model"]
+
+
+def test_scales_of_tensors_go_with_microbatches_of_any_size(distir):
+    import json
+
+    words = ("--batch-size", "8", "--dp", "1", "--tp", "1", "--pp", "1,2", "--accumulate", "2", "--json")
+    found = distir("search", *WORDS, *words, "--cp", "1,2", "--fp8", "tensor", "--apply", "grad precision=mixed")
+    assert found.code == 0, found.err
+    rows = json.loads(found.out)["rows"]
+    assert {(row["P"], row["CP"], row["K"]) for row in rows} >= {(1, 2, 2), (2, 1, 2), (2, 1, 4)}
+    assert all(row["latency_s"] for row in rows)
+
+
+def test_why_a_layer_is_no_call_of_a_microbatch_is_in_its_row(distir):
+    words = ("--batch-size", "8", "--dp", "1", "--tp", "1", "--pp", "2", "--apply", "fp8=tensor grad precision=mixed")
+    found = distir("search", *WORDS, *words)
+    assert "`QuantizeFloat8` cannot be computed by microbatches" in found.out
+    assert "`fp8=tensor micro_batch=N`" in found.out

@@ -327,6 +327,14 @@ def test_microbatches_of_their_own_scales_are_those_of_a_sequence_and_of_experts
         assert verify(step, transform(step, *chain.split())).equal, chain
 
 
+def test_examples_of_their_own_scales_are_those_of_a_batch_of_any_size():
+    words = ("fp8=tensor", "micro_batch=1", "grad", "precision=mixed")
+    step = transform(named("mpt-7b", dtype="Float32", **{**MPT, "batch": None}), *words)
+    assert verify(step, transform(step, "dtp=2,2,2", "microbatches=2"), bind={"B": 8}).equal
+    with pytest.raises(ProgramError, match="expected a batch whose size is known"):
+        transform(named("mpt-7b", **{**MPT, "batch": None}), "fp8=tensor", "micro_batch=2")
+
+
 def test_replicas_of_their_own_scales_exchange_nothing_for_them():
     step = transform(gpt(), "fp8=tensor", "micro_batch=2", "grad")
     for chain in (["dp=4"], ["accumulate=2", "dp=2"]):

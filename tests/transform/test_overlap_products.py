@@ -99,6 +99,22 @@ def test_as_many_chunks_as_are_stated(chunks):
     assert len({s.results[0] for s in gathers}) in (chunks, 2 * chunks, chunks + 1)
 
 
+@pytest.mark.parametrize("steps", [("tp=2",), ("tp=2", "sequence=true")], ids=" ".join)
+@pytest.mark.parametrize("batch", [1, 3, 4])
+def test_chunks_of_a_batch_without_a_size_are_right_for_all_sizes(batch, steps):
+    model = program(resized("llama3-8b", PUBLISHED["llama3-8b"], {**SMALL, **DECODERS["llama3-8b"]}), 8, None, "Float32")
+    step = transform(model, "grad", "optimizer=sgd")
+    made, said = overlapped(transform(step, *steps), "chunks=2", f"bind=B={batch}")
+    assert "in chunks" in said[0]
+    for size in (2, 3) if batch % 2 else (4, 8):
+        assert verify(step, made, bind={"B": size}).equal
+
+
+def test_a_batch_without_a_size_is_to_be_bound():
+    with pytest.raises(ProgramError, match="the dimension `B` has no size; `bind=B=…` states one"):
+        overlapped(transform(distir.models.mlp(4, 32), "grad", "tp=2"))
+
+
 def test_chunks_that_nothing_divides_into_are_said():
     _, said = overlapped(split("llama3-8b", "tp=2", "sequence=true"), "chunks=7")
     assert "in chunks" not in said[0]

@@ -415,16 +415,18 @@ class _Writer(Rewriting):
 
 
 def _apart(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of a chunk, with its blocks as a separate dimension."""
+    """The shape of a chunk, with its blocks as a separate dimension. Raises NoRule if their size is unknown."""
     (block, *_), count = state.blocks, len(state.blocks)
-    assert isinstance(block, int)
+    if not isinstance(block, int):
+        raise NoRule
     return _stated(shape, state.axis, (count, block // chunks))
 
 
 def _together(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of a chunk."""
+    """The shape of a chunk. Raises NoRule if the size of its blocks is unknown."""
     (block, *_), count = state.blocks, len(state.blocks)
-    assert isinstance(block, int)
+    if not isinstance(block, int):
+        raise NoRule
     return _stated(shape, state.axis, (count * (block // chunks),))
 
 

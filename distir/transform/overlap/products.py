@@ -14,16 +14,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from distir.analysis import Instance, check
+from distir.analysis import Instance, State, check
 from distir.cost import Hardware, load, show_seconds
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Call, Function, Module, names, types
+from distir.diagnostics.codes.simulation import UNBOUND
+from distir.ir import Apply, Call, Function, Module, Statement, TensorType, names, types
 from distir.ir.calls import reachable
 from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.overlap.cutting import GATHERS, cut_at, group_size, issued_early, sites, written
+from distir.transform.overlap.cutting import GATHERS, Cut, cut_at, group_size, issued_early, sites, written
 from distir.transform.overlap.gradients import gradient_sums
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.weights import held_weights
@@ -48,8 +49,10 @@ def products(module: Module, machine: Machine, *, chunks: int = 0) -> Overlapped
     try:
         given = found.reached(arguments(entry, machine.bind))
     except (ProgramError, BindError) as error:
-        why = error.diagnostics[0].message if isinstance(error, ProgramError) else str(error)
-        raise Inapplicable(f"what it gains is not known: {why}") from None
+        first = error.diagnostics[0] if isinstance(error, ProgramError) else None
+        why = str(error) if first is None else first.message
+        bound = "; `bind=B=…` states one" if first is not None and first.code is UNBOUND else ""
+        raise Inapplicable(f"what it gains is not known: {why}{bound}") from None
     if not given:
         raise Inapplicable("no collective gathers an operand of a product, or sums one; apply `tp` first")
     for name, instances in given.items():
@@ -79,6 +82,14 @@ def in_bulk(module: Module) -> Module:
     return Module(functions)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """The arguments of a call: with the sizes that are bound, for what is gained, and as the program has them."""
+
+    bound: tuple[Value, ...]
+    general: tuple[Value, ...]
+
+
 @dataclass
 class _Overlapping:
     """A program in progress: the number of collectives `moved` onto the stream, and of those `cut` into chunks."""
@@ -91,22 +102,24 @@ class _Overlapping:
     cut: int = 0
     left: list[str] = field(default_factory=list[str])
 
-    def reached(self, args: Sequence[Value]) -> dict[str, list[tuple[Value, ...]]]:
-        """By function with a collective next to products: the arguments of calls that differ in more than devices."""
+    def reached(self, args: Sequence[Value]) -> dict[str, list[_Reached]]:
+        """By function with a collective next to products: the calls that differ in more than devices."""
         domain = check(self.module, late=True).domain
-        found: dict[str, list[tuple[Value, ...]]] = {}
+        found: dict[str, list[_Reached]] = {}
         seen: set[tuple[str, object]] = set()
-        waiting = [domain.entered(self.entry, tuple(args))]
-        for instance in waiting:  # grows while it is walked
+        general = domain.entered(self.entry, tuple(p.type for p in self.entry.params))
+        waiting = [(domain.entered(self.entry, tuple(args)), general)]
+        for instance, general in waiting:  # grows while it is walked
             if any(True for _ in self.sites(instance.function)):
-                found.setdefault(instance.function.name, []).append(instance.args)
+                found.setdefault(instance.function.name, []).append(_Reached(instance.args, general.args))
             for statement in instance.function.body:
                 if isinstance(statement, Call):
                     vs = instance.state(statement.args)
                     key = statement.function, tuple(map(_on_no_device, vs))
                     if key not in seen:
                         seen.add(key)
-                        waiting.append(domain.instance(statement.function, vs))
+                        inner = domain.instance(statement.function, general.state(statement.args))
+                        waiting.append((domain.instance(statement.function, vs), inner))
         return found
 
     def sites(self, function: Function) -> Iterator[int]:
@@ -129,13 +142,13 @@ class _Overlapping:
             found[name] = frozenset(_first(function, index) for index in places)
         return found
 
-    def improve(self, name: str, instances: Sequence[tuple[Value, ...]]) -> None:
+    def improve(self, name: str, instances: Sequence[_Reached]) -> None:
         """Move the collectives of one function onto the stream, cut where that is faster; skip those without a gain."""
         function = self.module.functions[name]
         places = [*self.sites(function)]
         before = self.seconds(function, instances)
         body = tuple(_streamed(s) if i in places else s for i, s in enumerate(function.body))
-        values = check(_alone(self.module, function), late=True).domain.instance(name, instances[0]).state
+        values = check(_alone(self.module, function), late=True).domain.instance(name, instances[0].bound).state
         best = issued_early(values, replace(function, body=body), STREAM)
         least = self.seconds(best, instances)
         if least > before:
@@ -154,7 +167,7 @@ class _Overlapping:
             self.moved, self.cut = self.moved + moved, self.cut + cut
 
     def in_chunks(
-        self, function: Function, result: str, instances: Sequence[tuple[Value, ...]], least: float
+        self, function: Function, result: str, instances: Sequence[_Reached], least: float
     ) -> tuple[Function | None, float, str]:
         """The function with a collective in the best number of chunks, and its time; or a reason not to cut it."""
         at = next(i for i, s in enumerate(function.body) if isinstance(s, Apply) and result in s.results)
@@ -166,32 +179,40 @@ class _Overlapping:
             if made is not None:
                 tried[count] = self.seconds(made, instances), made
         if not tried:
-            return None, least, f"it cannot be divided into {self.chunks} chunks" if self.chunks > 1 else ""
+            sizes = " for all sizes of the program" if any(each.bound != each.general for each in instances) else ""
+            return None, least, f"it cannot be divided into {self.chunks} chunks{sizes}" if self.chunks > 1 else ""
         count, (seconds, made) = min(tried.items(), key=lambda each: each[1][0])
         if seconds < least:
             return made, seconds, ""
         more = "as long" if seconds == least else f"{show_seconds(seconds - least)} more"
         return None, least, f"in {count} chunks `@{function.name}` takes {more}"
 
-    def cut_into(
-        self, function: Function, at: int, count: int, instances: Sequence[tuple[Value, ...]]
-    ) -> Function | None:
+    def cut_into(self, function: Function, at: int, count: int, instances: Sequence[_Reached]) -> Function | None:
         """The function with a collective cut, if that is possible in the same way for all its calls."""
         domain = check(_alone(self.module, function), late=True).domain
         found: set[Function | None] = set()
-        for args in instances:
-            rho = domain.instance(function.name, args).state
-            cut = cut_at(rho, function, at, count)
+        for each in instances:
+            bound, rho = (domain.instance(function.name, args).state for args in (each.bound, each.general))
+            cut = cut_at(bound, function, at, count)
+            if cut is not None and each.bound != each.general and not _is_symbolic(rho, function.body[at], cut):
+                cut = cut_at(rho, function, at, count)  # decided as the program has it, so right for all sizes
             found.add(None if cut is None else written(domain, rho, function, cut, STREAM))
         return found.pop() if len(found) == 1 else None
 
-    def seconds(self, function: Function, instances: Sequence[tuple[Value, ...]]) -> float:
+    def seconds(self, function: Function, instances: Sequence[_Reached]) -> float:
         """The total time of one call of each kind of a function."""
         assert self.hardware is not None
         module = _alone(self.module, function)
         domain = check(module, late=True).domain
-        ran: Sequence[Instance] = [domain.instance(function.name, args) for args in instances]
+        ran: Sequence[Instance] = [domain.instance(function.name, each.bound) for each in instances]
         return sum(plan(module, domain, instance, self.hardware).latency_s for instance in ran)
+
+
+def _is_symbolic(rho: State, site: Statement, cut: Cut) -> bool:
+    """Whether a collective is cut along a dimension whose size the program leaves open."""
+    assert isinstance(site, Apply)
+    found = type_of(rho[site.results[0]])
+    return isinstance(found, TensorType) and not isinstance((found.shape or ())[cut.state.axis], int)
 
 
 def _first(function: Function, place: int) -> str:
