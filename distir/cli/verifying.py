@@ -73,6 +73,8 @@ def verified(
         raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
     found_out = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
     tell(found_out, "both programs give the same results", "the programs give different results")
+    if found.not_widened is not None:
+        output.complain("warning", f"not compared in Float64, so rounding may hide a difference: {found.not_widened}")
     return 0 if found.equal else 1
 
 

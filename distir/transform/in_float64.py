@@ -132,7 +132,7 @@ def _arg(arg: Arg) -> Arg:
     if isinstance(arg, tuple):
         return _args(arg)
     if isinstance(arg, Literal) and not isinstance(arg.value, (str, DType, External)):
-        is_float = dense(arg.value).dtype is FLOAT32  # the default element type of literals
+        is_float = dense(arg.value).dtype in WIDENED  # plain numbers are Float32
         return (
             Literal(_constant(arg.value if isinstance(arg.value, Dense) else dense(arg.value, FLOAT64)))
             if is_float

@@ -100,6 +100,8 @@ class Verification:
     """What comparing two programs found."""
 
     results: tuple[Compared, ...]
+    not_widened: str | None = None
+    """Why the programs could not be compared in Float64, where rounding hides nothing; None if they were."""
 
     @property
     def equal(self) -> bool:
@@ -137,9 +139,14 @@ def verify(
     if float_types(original) == float_types(transformed) == {FLOAT32}:
         try:
             return runs.in_float64().compared(tolerance)
-        except (ProgramError, TooLargeError):
-            pass  # an op gives Float32 whatever it is given, or there is no place for numbers twice as wide
+        except (ProgramError, TooLargeError) as error:
+            return replace(runs.compared(tolerance), not_widened=_why(error))
     return runs.compared(tolerance)
+
+
+def _why(error: ProgramError | TooLargeError) -> str:
+    """Why a program does not run in Float64: an op gives Float32 whatever it is given, or memory is too small."""
+    return error.diagnostics[0].message if isinstance(error, ProgramError) else str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +184,7 @@ class _Runs:
         relative = _tolerances(self.original, entry, expected) if tolerance is None else [tolerance] * len(expected)
         values = [(e.value, f.value) for e, f in zip(expected, found, strict=True)]
         exact = self.exact() if tolerance is None else None
-        unrounded = [None] * len(expected) if exact is None else [output.value for output in exact.values]
+        unrounded = [output.value for output in exact.values] if isinstance(exact, _Exact) else [None] * len(expected)
         rows = [_compared(e.name, *values[i], relative[i], exact=unrounded[i]) for i, e in enumerate(expected)]
         doubtful = [i for i, row in enumerate(rows) if not row.equal and row.max_abs_error < math.inf]
         if doubtful:
@@ -187,22 +194,22 @@ class _Runs:
             for i in doubtful:
                 row = rows[i].name, *values[i], relative[i], [other[i].value for other in others], unrounded[i]
                 rows[i] = _compared(*row)
-        differing = () if exact is None else exact.rows
+        differing = exact.rows if isinstance(exact, _Exact) else ()
         for i, row in enumerate(differing):
             if not row.equal and rows[i].equal:
                 rows[i] = replace(row, difference=f"in Float64, {row.difference}")
-        return Verification(tuple(rows))
+        return Verification(tuple(rows), exact if isinstance(exact, str) else None)
 
-    def exact(self) -> _Exact | None:
-        """What both programs compute without rounding; None where that is nothing else, or cannot be computed."""
+    def exact(self) -> _Exact | str | None:
+        """What both programs compute without rounding, or why it is not computed; None where it is nothing else."""
         floats = float_types(self.original)
         if not floats & WIDENED or floats <= {FLOAT32, FLOAT64}:
             return None
         wide = self.in_float64()
         try:
             return _Exact(wide.compared(None).results, wide.expected(wide.inputs))
-        except (ProgramError, TooLargeError):
-            return None
+        except (ProgramError, TooLargeError) as error:
+            return _why(error)
 
     def expected(self, inputs: Mapping[str, Any]) -> tuple[Output, ...]:
         return execute(self.original, inputs, entry_of(self.original).name, self.load, self.max_bytes)

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from dtp_samples import llama
+from expert_programs import decoder
 from sharding_samples import small_gpt2
 from training_samples import WEIGHTS, batches, first_values, gradients, model, torch_loss, torch_trained, trained
 
@@ -83,6 +84,24 @@ def test_the_norm_is_that_of_the_whole_model(name, words):
         pytest.skip("it has fewer layers")
     after = transform(step, *words.split())
     found = verify(step, after)
+    assert found.equal, [r for r in found.results if not r.equal]
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize("partition", ["owner", "split"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "cp=2 zigzag=false dp=2 zero=1",  # experts are whole on devices that share sequences, and summed over others
+        "dp=2 cp=2 zigzag=false cp_experts=true zero=2",
+        "dtp=2,2,1 context=2 zigzag=false zero=3",
+        "dtp=1,2,1 context=2 zigzag=false cp_experts=true zero=2",
+        "dtp=2,1,1 context=2 zigzag=false experts=2 zero=2",
+    ],
+)
+def test_weights_whose_replicas_differ(words, partition):
+    step = transform(decoder(batch=4), "grad", optimizer="momentum", loss="cross_entropy", lr=10.0, clip=0.001)
+    found = verify(step, transform(step, *words.split(), f"partition={partition}"))
     assert found.equal, [r for r in found.results if not r.equal]
 
 

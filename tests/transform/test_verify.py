@@ -134,6 +134,36 @@ def test_narrow_numbers_have_more_tolerance():
     assert found.results[0].tolerance > verify(parsed(SEQUENTIAL), parsed(SEQUENTIAL)).results[0].tolerance
 
 
+NARROW = """
+func @main(%x: Tensor[BFloat16, (4, 3), 1] {batch = 0}) {
+  %y = Mul(%x, dense<BFloat16, 3.0>)
+  %z = Sub(%y, dense<BFloat16, 1.0>)
+  return %z
+}
+"""
+
+
+def test_narrow_programs_with_typed_literals_are_compared_in_float64():
+    wrong = parsed(NARROW.replace("dense<BFloat16, 3.0>", "dense<BFloat16, 3.015625>"))
+    found = verify(parsed(NARROW), wrong)
+    assert found.not_widened is None
+    assert [r.difference is not None and r.difference.startswith("in Float64, ") for r in found.results] == [True]
+
+
+def test_it_is_said_if_programs_cannot_be_compared_in_float64():
+    program = parsed("""
+        func @main(%x: Tensor[BFloat16, (4, 3), 1], %s: Tensor[BFloat16, (3,), 1], %c: Tensor[Float32, (4, 1), 1]) {
+          %y, %mean = LayerNormalization(%x, %s)
+          %z = Add(%mean, %c)
+          return %y, %z
+        }
+    """)
+    found = verify(program, program)
+    assert found.equal
+    assert found.not_widened is not None
+    assert "expected Float" in found.not_widened
+
+
 def test_steps_behind_the_gradient_are_compared_with_the_training_step():
     module = parsed(MLP)
     words = ["fold", "grad", "optimizer=adam", "inline", "cse"]

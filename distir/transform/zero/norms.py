@@ -2,12 +2,13 @@
 
 If gradients are partitioned, each replica has only a partial sum of squares. Partial sums, also over the shards of a
 replica, are added locally, and reduced over the replicas when the norm is used: so one scalar is communicated. A
-gradient that all replicas hold counts once, on the first of them.
+gradient that all replicas hold counts once, on the first of them. Where weights have different replicas, as those of
+experts do where devices share a sequence, a scalar is reduced over each set of replicas, and their sums are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.ir import Apply, Attributes, Statement, names, operands
@@ -44,6 +45,8 @@ class _Norms:
     """By key of terms: the name of each replica's term, empty if it has none."""
     totals: dict[Hashable, dict[int, str]] = field(default_factory=dict[Hashable, "dict[int, str]"])
     """By key of terms: the name of their sum on each replica."""
+    mixed: dict[str, Apply] = field(default_factory=dict[str, Apply])
+    """By result: a sum of terms of different replicas, to be written where it is used, when all have their terms."""
 
     def add(self, name: str, term: _Term) -> None:
         self.terms[name] = term
@@ -63,6 +66,24 @@ class _Norms:
         term = self.terms[name]
         named = self.siblings[term.key]
         return len(named) == len(term.replicas.devices) and all(named.values())
+
+    def add_sum(self, result: str, args: Sequence[str], mine: Sequence[str]) -> None:
+        """A sum of addends of which `mine` are terms over the same replicas: it is a term, too."""
+        first = self.terms[mine[0]]
+        kept = [a for a in args if (self.terms[a].there if a in self.terms else first.rank == 0)]
+        what = tuple(self.terms[name].what for name in mine)
+        self.add(result, _Term(what, first.rank, first.replicas, bool(kept)))
+        if kept:
+            self.body.append(Apply((result,), "Sum", tuple([self.of_first(a, first) for a in kept])))
+
+    def write(self, statement: Statement) -> None:
+        """Write a statement that needs the sums over the replicas of the terms that it uses."""
+        args = list(names(operands(statement)))
+        for name in args:
+            if name in self.mixed:
+                self.write(self.mixed.pop(name))
+        totals = {name: self.total(name) for name in args if name in self.terms}
+        self.body.append(with_operands(statement, totals) if totals else statement)
 
     def total(self, name: str) -> str:
         """The sum over the replicas, in place of a term; written where the first replica uses it."""
@@ -96,10 +117,29 @@ def with_norms(
             there = not isinstance(partition, Owner) or rank == partition.rank
             gradients[name] = _Term(number, rank, group.replicas, there)
     found = _Norms(namer)
-    for statement in body:
+    for statement in _all_replicas_at_once(body, gradients):
         _statement(found, gradients, statement)
     used = {name for statement in found.body for name in names(operands(statement))}
     return [s for s in found.body if not (isinstance(s, Apply) and s.op == NORM and s.results[0] not in used)]
+
+
+def _all_replicas_at_once(body: Sequence[Statement], gradients: Mapping[str, _Term]) -> Iterator[Statement]:
+    """The statements, with the sums of squares of all replicas before what uses one of them, the innermost first."""
+    depths: dict[str, int] = {}
+    waiting: list[tuple[int, Statement]] = []
+    for statement in body:
+        args = list(names(operands(statement)))
+        depth = max((depths[name] for name in args if name in depths), default=0)
+        is_norm = isinstance(statement, Apply) and statement.op == NORM and args[0] in gradients
+        if isinstance(statement, Apply) and (is_norm or (depth and statement.op in ("Sum", *SUMS))):
+            depths |= dict.fromkeys(statement.results, depth + 1)
+        if depth and isinstance(statement, Apply) and statement.op in ("Sum", *SUMS):
+            waiting.append((depth, statement))
+            continue
+        if depth:
+            yield from (late for _, late in sorted(waiting, key=lambda each: each[0]))
+            waiting.clear()
+        yield statement
 
 
 def _statement(found: _Norms, gradients: dict[str, _Term], statement: Statement) -> None:
@@ -111,12 +151,17 @@ def _statement(found: _Norms, gradients: dict[str, _Term], statement: Statement)
         if own.there:
             found.body.append(statement)
     elif isinstance(statement, Apply) and statement.op == "Sum" and mine:
-        first = found.terms[mine[0]]
-        kept = [a for a in args if (found.terms[a].there if a in found.terms else first.rank == 0)]
-        what = tuple(found.terms[name].what for name in mine)
-        found.add(statement.results[0], _Term(what, first.rank, first.replicas, bool(kept)))
-        if kept:
-            found.body.append(replace(statement, args=tuple([found.of_first(a, first) for a in kept])))
+        (result,) = statement.results
+        by_replicas: dict[ReplicaGroup, list[str]] = {}
+        for name in mine:
+            by_replicas.setdefault(found.terms[name].replicas, []).append(name)
+        if len(by_replicas) == 1:
+            found.add_sum(result, args, mine)
+            return
+        parts = [found.namer.fresh(f"{result}_part") for _ in by_replicas]
+        for part, group in zip(parts, by_replicas.values(), strict=True):
+            found.add_sum(part, group, group)
+        found.mixed[result] = replace(statement, args=(*parts, *[name for name in args if name not in mine]))
     elif isinstance(statement, Apply) and statement.op in SUMS and mine == args and all(map(found.is_everywhere, args)):
         what = tuple(found.terms[name].what for name in args)
         for result, arg in zip(statement.results, args, strict=True):
@@ -124,5 +169,4 @@ def _statement(found: _Norms, gradients: dict[str, _Term], statement: Statement)
             found.add(result, _Term((SUMS, what), term.rank, term.replicas, there=True))
         found.body.append(statement)
     else:
-        totals = {name: found.total(name) for name in mine}
-        found.body.append(with_operands(statement, totals) if totals else statement)
+        found.write(statement)
