@@ -35,7 +35,15 @@ from distir.validate.frameworks import (
     Framework,
     HeldMemory,
 )
-from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
+from distir.validate.machines import (
+    BEFORE_HOPPER,
+    GPUS,
+    NODE_OF_A_GRAPH,
+    POWER_LIMITED,
+    Conditions,
+    machine,
+    whole_nodes,
+)
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
 from distir.validate.rewrites import (
@@ -425,7 +433,7 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
     `gated`: whether feed-forward layers have gates.
     """
     what, _, layers = chosen.recompute.partition(":")
-    if what == "selective" and chosen.attention not in ("unfused", "fused") and chosen.operators == "core_attn":
+    if what == "selective" and chosen.operators == "core_attn":
         what, layers = "modules", chosen.operators
     parts = layers.split(",") if what == "modules" else []
     fuses_gates = gated and chosen.fused_gates and chosen.kernels == "fused"
@@ -435,7 +443,7 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
         return ["checkpoint=selective", f"modules={','.join(parts)}"]
     if what == "none":
         return []
-    found = chosen.operators if what == "selective" and chosen.operators else what
+    found = chosen.operators or what if what == "selective" else what
     return [f"checkpoint={found}", *([f"layers={layers}"] if layers else [])]
 
 
@@ -463,7 +471,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     if shards != run.tp:
         if shards > 1 or ranks % run.tp:
             every = f"where all else is over {run.tp}"
-            raise UnsupportedError(f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed")
+            cut = f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed"
+            raise UnsupportedError(f"{cut}; say `etp` {run.tp}, or `etp` 1 with an `ep` that {run.tp} divides")
         ranks, words = ranks // run.tp, ["etp=1"]
     if context > 1 and ranks % context == 0 and (run.experts or 0) % (2 * (run.ep or 1)) == 0:
         ranks, words = ranks // context, [*words, "cp_experts=true"]
@@ -492,8 +501,13 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         raise UnsupportedError("computation in 32-bit floats cannot be expressed")
     if run.precision == "nvfp4":
         raise UnsupportedError("products in 4-bit floats: no profile states their rates")
-    if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused") and not chosen.operators:
-        raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
+    in_memory = chosen.attention in ("unfused", "fused")
+    if chosen.recompute == "selective" and not in_memory and not chosen.operators:
+        known = f"with `{chosen.attention}` attention `{run.framework}` has no selective recomputation"
+        raise UnsupportedError(f"{known}: name the parts in `recompute`, as in `modules:core_attn`")
+    if context > 1 and in_memory:
+        kept = f"parts of a sequence on {context} ranks, with `{chosen.attention}` attention, keep scores in memory"
+        raise UnsupportedError(f"{kept}: say `flash` in `attention`, or `cp` 1")
     rows, left = divmod(run.global_batch, run.dp * micro_batch)
     if left or not rows:
         each = f"micro batches of {micro_batch} on {run.dp} replicas"
@@ -509,11 +523,11 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         raise UnsupportedError(f"{rows} micro batches, {most}")
     named = run.hardware or run.gpu
     hardware = machine(named, run.gpus, _per_device(run), conditions or conditions_of(run), run.gpus_per_node)
-    profile = machine(named, run.pp, None, Conditions()).name if named in GPUS else named
+    profile = whole_nodes(GPUS[named], run.pp).name if named in GPUS else named
     padded = chosen.vocabulary * run.tp
     vocabulary = -(-run.vocab // padded) * padded
     model = decoder_of(run, vocabulary) if described is None else replace(described, vocabulary=vocabulary)
-    written = ["Attention"] if chosen.attention in ("unfused", "fused") else []
+    written = ["Attention"] if in_memory else []
     # Megatron's softmax kernel takes 16-bit scores: the peaks of its tests have no other copy.
     written += [SOFTMAX] if chosen.attention == "unfused" and chosen.kernels == "eager" else []
     if not chosen.fused_norm and run.norm == "rmsnorm":

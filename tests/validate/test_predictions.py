@@ -79,6 +79,7 @@ def test_what_no_column_says_is_of_the_published_model():
         {"precision": "mxfp8", "gpu": "b300"},
         {"precision": "mxfp8", "gpu": "gb300", "gpus_per_node": 4},
         {"recompute": "selective", "attention": "flash"},
+        {"recompute": "selective", "attention": "fused"},
     ],
 )
 @pytest.mark.parametrize("framework", ["megatron", "nemo"])
@@ -88,10 +89,19 @@ def test_further_kinds_of_runs_are_predicted(framework, given):
     assert found.step_time_s > 0
 
 
-def test_selective_recomputation_is_of_attention_with_megatron():
-    kept, again = (predict(run(attention="flash", recompute=how)) for how in ("none", "selective"))
+@pytest.mark.parametrize("attention", ["flash", "fused"])
+def test_selective_recomputation_is_of_attention_with_megatron(attention):
+    kept, again = (predict(run(attention=attention, recompute=how)) for how in ("none", "selective"))
     assert again.step_time_s > kept.step_time_s
     assert again.peak_memory_bytes <= kept.peak_memory_bytes
+
+
+@pytest.mark.parametrize("ranks", [10, 12])
+def test_stages_may_be_of_more_ranks_than_a_node_has(ranks):
+    """Also where whole nodes do not divide them."""
+    found = predict(run(layers=ranks, gpus=ranks, dp=1, tp=1, pp=ranks, global_batch=ranks))
+    assert found.note == ""
+    assert found.step_time_s > 0
 
 
 def test_as_many_gpus_of_each_rack_run_as_divide_them():
@@ -157,10 +167,21 @@ def test_more_work_takes_longer_and_recomputation_needs_less_memory():
         ({"micro_batch": ""}, "the micro batch is not stated"),
         ({"precision": "nvfp4"}, "products in 4-bit floats: no profile states their rates"),
         ({"micro_batch": 3}, "micro batches of 3 on 2 replicas do not divide the batch of 8"),
+        (
+            {"attention": "flash", "recompute": "selective", "framework": "paxml"},
+            "with `flash` attention `paxml` has no selective recomputation: name the parts in `recompute`, as in "
+            "`modules:core_attn`",
+        ),
     ],
 )
 def test_what_cannot_be_expressed_says_why(given, reason):
     assert predict(run(**given)) == Prediction("r:1", note=reason)
+
+
+def test_parts_of_a_sequence_need_attention_that_keeps_no_scores():
+    note = predict(replace(run(attention="fused"), gpus=8, cp=2)).note
+    kept = "parts of a sequence on 2 ranks, with `fused` attention, keep scores in memory"
+    assert note == f"{kept}: say `flash` in `attention`, or `cp` 1"
 
 
 def test_runs_of_one_layout_on_several_gpus_are_one_program():
@@ -238,6 +259,8 @@ def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, 
         ("nemo", "none", ["checkpoint=selective", "modules=gates"]),
         ("nemo", "full", ["checkpoint=full"]),
         ("nemo", "modules:core_attn", ["checkpoint=selective", "modules=core_attn,gates"]),
+        ("nemo", "selective", ["checkpoint=selective", "modules=core_attn,gates"]),
+        ("aleph", "selective", ["checkpoint=selective"]),
         ("paxml", "", ["checkpoint=selective", "modules=layernorm,context,mlp"]),
         ("torchtitan", "selective", ["checkpoint=products"]),
         ("aleph", "none", []),
