@@ -104,6 +104,12 @@ def test_stages_may_be_of_more_ranks_than_a_node_has(ranks):
     assert found.step_time_s > 0
 
 
+def test_a_tied_embedding_that_stages_are_sent_at_the_start_is_not_awaited_later():
+    """With weights that are gathered ahead of their layers; in 16-bit floats it is whole on its device."""
+    one = run(framework="nemo", layers=2, gpus=4, dp=2, tp=1, pp=2)
+    assert predict(replace(one, sharding="zero3", precision="fp16")).note == ""
+
+
 def test_as_many_gpus_of_each_rack_run_as_divide_them():
     """64 of 72, so that groups of equals are within racks; and a node's bandwidth is that of the GPUs it has."""
     found = machine("gb200", 256, None, Conditions())
