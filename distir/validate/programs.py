@@ -121,7 +121,9 @@ def framework_of(run: MeasuredRun) -> Framework:
 
 def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
     """What is communicated beside computation: kinds of the step `overlap`."""
-    kinds = tuple(kind for kind in found.overlap if kind != ASYNC_TP)
+    sharded = _sharding(run, found).startswith(("zero3", "hsdp"))
+    every = found.overlap + (found.overlap_of_sharded if sharded else ())
+    kinds = tuple(kind for kind in dict.fromkeys(every) if kind != ASYNC_TP)
     wanted = ASYNC_TP in found.overlap if run.async_tp is None else run.async_tp
     return (*kinds, ASYNC_TP) if wanted and run.tp > 1 else kinds
 

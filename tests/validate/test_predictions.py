@@ -452,6 +452,11 @@ def test_tensor_parallelism_overlaps_where_the_framework_or_the_run_says_so(fram
     assert "products" not in plan_of(run(**given, dp=4, tp=1)).step.overlap
 
 
+def test_megatron_overlaps_where_weights_are_sharded():
+    plain, sharded = (framework_of(run(framework="megatron", sharding=how)).overlap for how in ("zero1", "zero3"))
+    assert (plain, sharded) == ((), ("gradients", "weights"))
+
+
 def test_a_run_that_says_that_tensor_parallelism_overlaps_takes_less_time():
     sizes = {
         "framework": "torchtitan",
