@@ -225,8 +225,8 @@ MEGATRON = framework(
             "megatron/core/transformer/moe/token_dispatcher.py, `MoEAlltoAllTokenDispatcher`: rows are sorted by "
             "expert behind the all-to-all, and back before the other one; probabilities travel with them (not "
             "expressed)",
-            "megatron/core/distributed/fsdp, `MegatronFSDP`: with `optim_grads_params` it sets `overlap_param_gather` and "
-            "`overlap_grad_reduce`, which are off otherwise",
+            "megatron/core/distributed/fsdp, `MegatronFSDP`: with `optim_grads_params` it sets `overlap_param_gather` "
+            "and `overlap_grad_reduce`, which are off otherwise",
             "issue: that of Megatron-DeepSpeed, below",
         ),
         overlap_of_sharded=("gradients", "weights"),
