@@ -106,7 +106,7 @@ def framework_of(run: MeasuredRun) -> Framework:
     dropout = found.gpt_dropout if of_gpt else found.dropout
     return replace(
         found,
-        dropout=dropout if run.dropout is None else run.dropout,
+        dropout=dropout if run.dropout is None else float(run.dropout),
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
@@ -464,7 +464,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
 
     Neighbours do, as in Megatron Core (core/parallel_state.py): shards first, where they do not cut experts, then those
     that share sequences, if there are experts for both parts of a sequence that each has, then replicas. Shards are one
-    axis: experts cut over some of them would need two, along which all else is cut at once, with one collective.
+    axis: experts cut over some of them would need two, along which all else is cut at once, with one collective. So are
+    those that share sequences.
     """
     ranks, context, shards = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
     if ranks == 1 and shards == run.tp:
@@ -476,6 +477,10 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
             cut = f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed"
             raise UnsupportedError(f"{cut}; say `etp` {run.tp}, or `etp` 1 with an `ep` that {run.tp} divides")
         ranks, words = ranks // run.tp, ["etp=1"]
+    if ranks > 1 and ranks % context:
+        some = f"parts of the experts on {ranks} ranks, some of {context} that share a sequence"
+        whole = (run.ep or 1) // ranks * context
+        raise UnsupportedError(f"{some}: cannot be expressed; an `ep` that {whole} divides can")
     if context > 1 and ranks % context == 0 and (run.experts or 0) % (2 * (run.ep or 1)) == 0:
         ranks, words = ranks // context, [*words, "cp_experts=true"]
     if run.dp % ranks:
