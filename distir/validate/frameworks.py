@@ -138,6 +138,8 @@ class Framework:
     micro_batch: int | None = None
     """The micro-batch size if a run states none."""
     overlap: tuple[str, ...] = ()
+    overlap_of_sharded: tuple[str, ...] = ()
+    """What else is, where weights are sharded, as with ZeRO-3."""
     issue: float = 0.0
     issue_of_communication: float | None = None
     """Seconds in which it issues a collective or a transfer; None: as long as another op."""
@@ -223,8 +225,11 @@ MEGATRON = framework(
             "megatron/core/transformer/moe/token_dispatcher.py, `MoEAlltoAllTokenDispatcher`: rows are sorted by "
             "expert behind the all-to-all, and back before the other one; probabilities travel with them (not "
             "expressed)",
+            "megatron/core/distributed/fsdp, `MegatronFSDP`: with `optim_grads_params` it sets `overlap_param_gather` "
+            "and `overlap_grad_reduce`, which are off otherwise",
             "issue: that of Megatron-DeepSpeed, below",
         ),
+        overlap_of_sharded=("gradients", "weights"),
         fused_gates=True,
         expert_bias="apart",
         sorts_rows=True,

@@ -100,6 +100,11 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions, per
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))
 
 
+def whole_nodes(profile: str, gpus: int) -> Hardware:
+    """The fewest whole nodes that have so many GPUs: a machine that has a name. Raises HardwareError."""
+    return cost.load(profile, math.ceil(gpus / len(cost.load(profile).kinds)))
+
+
 def _used_of_each(gpus: int, node: int) -> int:
     """How many GPUs of each node run: equally many where that leaves few idle, as 64 of the 72 in a rack."""
     if gpus <= node:

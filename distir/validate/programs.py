@@ -35,7 +35,15 @@ from distir.validate.frameworks import (
     Framework,
     HeldMemory,
 )
-from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
+from distir.validate.machines import (
+    BEFORE_HOPPER,
+    GPUS,
+    NODE_OF_A_GRAPH,
+    POWER_LIMITED,
+    Conditions,
+    machine,
+    whole_nodes,
+)
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
 from distir.validate.rewrites import (
@@ -98,7 +106,7 @@ def framework_of(run: MeasuredRun) -> Framework:
     dropout = found.gpt_dropout if of_gpt else found.dropout
     return replace(
         found,
-        dropout=dropout if run.dropout is None else run.dropout,
+        dropout=dropout if run.dropout is None else float(run.dropout),
         attention=found.flash if run.attention == "flash" else run.attention or found.attention,
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
@@ -113,7 +121,9 @@ def framework_of(run: MeasuredRun) -> Framework:
 
 def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
     """What is communicated beside computation: kinds of the step `overlap`."""
-    kinds = tuple(kind for kind in found.overlap if kind != ASYNC_TP)
+    sharded = _sharding(run, found).startswith(("zero3", "hsdp"))
+    every = found.overlap + (found.overlap_of_sharded if sharded else ())
+    kinds = tuple(kind for kind in dict.fromkeys(every) if kind != ASYNC_TP)
     wanted = ASYNC_TP in found.overlap if run.async_tp is None else run.async_tp
     return (*kinds, ASYNC_TP) if wanted and run.tp > 1 else kinds
 
@@ -425,7 +435,7 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
     `gated`: whether feed-forward layers have gates.
     """
     what, _, layers = chosen.recompute.partition(":")
-    if what == "selective" and chosen.attention not in ("unfused", "fused") and chosen.operators == "core_attn":
+    if what == "selective" and chosen.operators == "core_attn":
         what, layers = "modules", chosen.operators
     parts = layers.split(",") if what == "modules" else []
     fuses_gates = gated and chosen.fused_gates and chosen.kernels == "fused"
@@ -435,7 +445,7 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
         return ["checkpoint=selective", f"modules={','.join(parts)}"]
     if what == "none":
         return []
-    found = chosen.operators if what == "selective" and chosen.operators else what
+    found = chosen.operators or what if what == "selective" else what
     return [f"checkpoint={found}", *([f"layers={layers}"] if layers else [])]
 
 
@@ -454,7 +464,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
 
     Neighbours do, as in Megatron Core (core/parallel_state.py): shards first, where they do not cut experts, then those
     that share sequences, if there are experts for both parts of a sequence that each has, then replicas. Shards are one
-    axis: experts cut over some of them would need two, along which all else is cut at once, with one collective.
+    axis: experts cut over some of them would need two, along which all else is cut at once, with one collective. So are
+    those that share sequences.
     """
     ranks, context, shards = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
     if ranks == 1 and shards == run.tp:
@@ -463,8 +474,13 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     if shards != run.tp:
         if shards > 1 or ranks % run.tp:
             every = f"where all else is over {run.tp}"
-            raise UnsupportedError(f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed")
+            cut = f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed"
+            raise UnsupportedError(f"{cut}; say `etp` {run.tp}, or `etp` 1 with an `ep` that {run.tp} divides")
         ranks, words = ranks // run.tp, ["etp=1"]
+    if ranks > 1 and ranks % context:
+        some = f"parts of the experts on {ranks} ranks, some of {context} that share a sequence"
+        whole = (run.ep or 1) // ranks * context
+        raise UnsupportedError(f"{some}: cannot be expressed; an `ep` that {whole} divides can")
     if context > 1 and ranks % context == 0 and (run.experts or 0) % (2 * (run.ep or 1)) == 0:
         ranks, words = ranks // context, [*words, "cp_experts=true"]
     if run.dp % ranks:
@@ -492,8 +508,13 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         raise UnsupportedError("computation in 32-bit floats cannot be expressed")
     if run.precision == "nvfp4":
         raise UnsupportedError("products in 4-bit floats: no profile states their rates")
-    if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused") and not chosen.operators:
-        raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
+    in_memory = chosen.attention in ("unfused", "fused")
+    if chosen.recompute == "selective" and not in_memory and not chosen.operators:
+        known = f"with `{chosen.attention}` attention `{run.framework}` has no selective recomputation"
+        raise UnsupportedError(f"{known}: name the parts in `recompute`, as in `modules:core_attn`")
+    if context > 1 and in_memory:
+        kept = f"parts of a sequence on {context} ranks, with `{chosen.attention}` attention, keep scores in memory"
+        raise UnsupportedError(f"{kept}: say `flash` in `attention`, or `cp` 1")
     rows, left = divmod(run.global_batch, run.dp * micro_batch)
     if left or not rows:
         each = f"micro batches of {micro_batch} on {run.dp} replicas"
@@ -509,11 +530,11 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         raise UnsupportedError(f"{rows} micro batches, {most}")
     named = run.hardware or run.gpu
     hardware = machine(named, run.gpus, _per_device(run), conditions or conditions_of(run), run.gpus_per_node)
-    profile = machine(named, run.pp, None, Conditions()).name if named in GPUS else named
+    profile = whole_nodes(GPUS[named], run.pp).name if named in GPUS else named
     padded = chosen.vocabulary * run.tp
     vocabulary = -(-run.vocab // padded) * padded
     model = decoder_of(run, vocabulary) if described is None else replace(described, vocabulary=vocabulary)
-    written = ["Attention"] if chosen.attention in ("unfused", "fused") else []
+    written = ["Attention"] if in_memory else []
     # Megatron's softmax kernel takes 16-bit scores: the peaks of its tests have no other copy.
     written += [SOFTMAX] if chosen.attention == "unfused" and chosen.kernels == "eager" else []
     if not chosen.fused_norm and run.norm == "rmsnorm":

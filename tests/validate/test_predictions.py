@@ -79,6 +79,7 @@ def test_what_no_column_says_is_of_the_published_model():
         {"precision": "mxfp8", "gpu": "b300"},
         {"precision": "mxfp8", "gpu": "gb300", "gpus_per_node": 4},
         {"recompute": "selective", "attention": "flash"},
+        {"recompute": "selective", "attention": "fused"},
     ],
 )
 @pytest.mark.parametrize("framework", ["megatron", "nemo"])
@@ -88,10 +89,25 @@ def test_further_kinds_of_runs_are_predicted(framework, given):
     assert found.step_time_s > 0
 
 
-def test_selective_recomputation_is_of_attention_with_megatron():
-    kept, again = (predict(run(attention="flash", recompute=how)) for how in ("none", "selective"))
+@pytest.mark.parametrize("attention", ["flash", "fused"])
+def test_selective_recomputation_is_of_attention_with_megatron(attention):
+    kept, again = (predict(run(attention=attention, recompute=how)) for how in ("none", "selective"))
     assert again.step_time_s > kept.step_time_s
     assert again.peak_memory_bytes <= kept.peak_memory_bytes
+
+
+@pytest.mark.parametrize("ranks", [10, 12])
+def test_stages_may_be_of_more_ranks_than_a_node_has(ranks):
+    """Also where whole nodes do not divide them."""
+    found = predict(run(layers=ranks, gpus=ranks, dp=1, tp=1, pp=ranks, global_batch=ranks))
+    assert found.note == ""
+    assert found.step_time_s > 0
+
+
+def test_a_tied_embedding_that_stages_are_sent_at_the_start_is_not_awaited_later():
+    """With weights that are gathered ahead of their layers; in 16-bit floats it is whole on its device."""
+    one = run(framework="nemo", layers=2, gpus=4, dp=2, tp=1, pp=2)
+    assert predict(replace(one, sharding="zero3", precision="fp16")).note == ""
 
 
 def test_as_many_gpus_of_each_rack_run_as_divide_them():
@@ -157,10 +173,21 @@ def test_more_work_takes_longer_and_recomputation_needs_less_memory():
         ({"micro_batch": ""}, "the micro batch is not stated"),
         ({"precision": "nvfp4"}, "products in 4-bit floats: no profile states their rates"),
         ({"micro_batch": 3}, "micro batches of 3 on 2 replicas do not divide the batch of 8"),
+        (
+            {"attention": "flash", "recompute": "selective", "framework": "paxml"},
+            "with `flash` attention `paxml` has no selective recomputation: name the parts in `recompute`, as in "
+            "`modules:core_attn`",
+        ),
     ],
 )
 def test_what_cannot_be_expressed_says_why(given, reason):
     assert predict(run(**given)) == Prediction("r:1", note=reason)
+
+
+def test_parts_of_a_sequence_need_attention_that_keeps_no_scores():
+    note = predict(replace(run(attention="fused"), gpus=8, cp=2)).note
+    kept = "parts of a sequence on 2 ranks, with `fused` attention, keep scores in memory"
+    assert note == f"{kept}: say `flash` in `attention`, or `cp` 1"
 
 
 def test_runs_of_one_layout_on_several_gpus_are_one_program():
@@ -238,6 +265,8 @@ def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, 
         ("nemo", "none", ["checkpoint=selective", "modules=gates"]),
         ("nemo", "full", ["checkpoint=full"]),
         ("nemo", "modules:core_attn", ["checkpoint=selective", "modules=core_attn,gates"]),
+        ("nemo", "selective", ["checkpoint=selective", "modules=core_attn,gates"]),
+        ("aleph", "selective", ["checkpoint=selective"]),
         ("paxml", "", ["checkpoint=selective", "modules=layernorm,context,mlp"]),
         ("torchtitan", "selective", ["checkpoint=products"]),
         ("aleph", "none", []),
@@ -266,6 +295,8 @@ def test_what_would_be_a_wrong_figure_is_refused():
     for parts in (1, 2):
         assert "experts cut over 2 ranks" in predict(replace(routed, dp=1, tp=4, ep=parts, etp=2)).note
     assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=1, etp=1)).note
+    part = predict(replace(routed, attention="flash", gpus=16, cp=4, ep=2)).note
+    assert part.startswith("parts of the experts on 2 ranks, some of 4 that share a sequence: cannot be expressed")
     assert "for 2 layers: some have no layer" in predict(run(layers=2, tp=1, pp=4, dp=1)).note
     deep = replace(run(layers=4, tp=1, pp=2, dp=2, global_batch=16), virtual=4)
     assert "2 ranks with 4 stages each, for 4 layers" in predict(deep).note
@@ -421,6 +452,11 @@ def test_tensor_parallelism_overlaps_where_the_framework_or_the_run_says_so(fram
     given = {"framework": framework, "async_tp": stated}
     assert ("products" in plan_of(run(**given)).step.overlap) == overlaps
     assert "products" not in plan_of(run(**given, dp=4, tp=1)).step.overlap
+
+
+def test_megatron_overlaps_where_weights_are_sharded():
+    plain, sharded = (framework_of(run(framework="megatron", sharding=how)).overlap for how in ("zero1", "zero3"))
+    assert (plain, sharded) == ((), ("gradients", "weights"))
 
 
 def test_a_run_that_says_that_tensor_parallelism_overlaps_takes_less_time():

@@ -136,6 +136,11 @@ class _Gathers:
     def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str]) -> None:
         self._entry, self._values, self._weights = entry, values, weights
         self._made = definitions(entry)
+        self._taken: dict[str, int] = {}
+        """By value: the first statement that takes it."""
+        for index, statement in enumerate(entry.body):
+            for name in names(operands(statement)):
+                self._taken.setdefault(name, index)
         self._events: dict[tuple[int, int | None], str | None] = {}
         self._computed: dict[int | None, list[tuple[int, str]]] = {}
         self._early = _from_the_start(entry)
@@ -207,10 +212,12 @@ class _Gathers:
     def written(self, prefetch: int) -> tuple[Statement, ...]:
         """The body with all gathers `prefetch` layers ahead."""
         builder = namer(self._entry)
-        gone = {index for layer in self.layers for index in layer.gathers}
+        gone = set[int]()
         before: defaultdict[int, list[Statement]] = defaultdict(list)
         for number in range(len(self.layers)):
-            for (place, *_), gathers in self._alike_gathers(number, prefetch).items():
+            for (place, *_), found in self._alike_gathers(number, prefetch).items():
+                gone.update(found)
+                gathers = list(found.values())
                 parts: list[list[str]] = []
                 waits: set[int | None] = set()
                 for gather in gathers:
@@ -231,9 +238,12 @@ class _Gathers:
                 body.append(statement)
         return tuple(body)
 
-    def _alike_gathers(self, number: int, prefetch: int) -> dict[tuple[int, object], list[Apply]]:
-        """The gathers of a layer, grouped by the place where they are issued and by message."""
-        found: dict[tuple[int, object], list[Apply]] = {}
+    def _alike_gathers(self, number: int, prefetch: int) -> dict[tuple[int, object], dict[int, Apply]]:
+        """The gathers of a layer by number, grouped by the place where they are issued and by message.
+
+        Without those whose result is packed before that place, as for functions that are called later.
+        """
+        found: dict[tuple[int, object], dict[int, Apply]] = {}
         for index in self.layers[number].gathers:
             gather = self._entry.body[index]
             assert isinstance(gather, Apply)
@@ -242,10 +252,12 @@ class _Gathers:
             ahead = [layer for device in devices if (layer := self._ahead(number, prefetch, device)) is not None]
             begins = [min([*layer.uses, *layer.gathers]) for layer in ahead]
             place = max([0, *begins, *(self._made.get(weight, -1) + 1 for weight in weights)])
+            if place > min(self._taken[name] for name in gather.results if name in self._taken):
+                continue
             given = [type_of(self._values[weight]) for weight in weights]
             same = tuple((types.device_of(t), t.dtype if isinstance(t, TensorType) else index) for t in given)
             together = (gather.op, gather.attrs, same) if gather.op in JOINED else index
-            found.setdefault((place, together), []).append(gather)
+            found.setdefault((place, together), {})[index] = gather
         return found
 
     def _device(self, weight: str) -> int | None:
