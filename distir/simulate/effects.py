@@ -332,6 +332,8 @@ class Effects:
         if not self.hosts:
             return ()
         hosts = [self.hardware.kind(self.place[device]).host for device in devices]
+        if done == NO_WORK:  # a view for which a stream waits
+            return (0,) * len(hosts)
         return tuple([BLOCKING if host.waits(done) else to_ticks(host.issuing(done)) for host in hosts])
 
     @cached_property
