@@ -34,12 +34,12 @@ def After(value: Array, *events: Array, blocking: bool = False) -> Array:
 
 
 @After.pieces
-def _(p: Pieces, value: Piece, *events: Piece) -> list[Piece]:
+def _(p: Pieces, value: Piece, *events: Piece, blocking: bool) -> list[Piece]:
     return [value]
 
 
 @After.sharding
-def _(value: Operand, *events: Operand, results: Sequence[Shape | None]) -> Layout:
+def _(value: Operand, *events: Operand, results: Sequence[Shape | None], blocking: bool) -> Layout:
     (letters,) = elementwise([value.shape])
     return Layout((letters, *(_like(value, letters, event) for event in events)), (letters,))
 

@@ -112,9 +112,9 @@ CAUSES = """## What does not fit, and why
   experts were measured on an H200, in 16-bit floats, at 480 to 680 Tflop/s, 650 in one kernel. Attention is not written
   out there: its scores would not fit. How fast cuDNN's attention with sinks and a sliding window is on Blackwell is not
   known. Here biases of first products are kernels of their own, where cuBLAS adds them as it multiplies.
-- **GPT-OSS 120B with experts on 64 GPUs of 8 nodes** (26.02) takes as long on B300 as on B200: as if all-to-alls went at
-  36 GB/s for each GPU on both, where cards of B300 send 100 GB/s. It is predicted 40 % too fast there, 17 % on B200. The
-  same cards explain half of what is missing of B300's other runs of this model, whose gradients cross nodes.
+- **GPT-OSS 120B with experts on 64 GPUs of 8 nodes** (26.02) takes as long on B300 as on B200: as if all-to-alls went
+  at 36 GB/s for each GPU on both, where cards of B300 send 100 GB/s. It is predicted 40 % too fast there, 17 % on B200.
+  Such cards would explain half of what is missing of B300's other runs of this model, whose gradients cross nodes.
 - **GPT-OSS 120B on B200 in 25.11** (two microbatches) takes 4.0 s, and five microbatches 6.0 s in later releases: a
   microbatch takes what is predicted, and 1.5 s of each step are missing, more than gradients and weights take between
   nodes.
