@@ -382,7 +382,7 @@ class _Walk:
         """By device: for how long its host issues an op, and by how much it delays what is computed beside it."""
         kinds = [self.machine.kind(position) for position in positions]
         experts = sum(c.batch for _, _, c in done.contractions if getattr(c, "grouped", False))
-        each = [max(kind.host.issue, experts * kind.host.each_expert) for kind in kinds]
+        each = [0 if done == NO_WORK else max(k.host.issue, experts * k.host.each_expert) for k in kinds]
         waits = [self._waits(kind.host, done) for kind in kinds]
         issue = [None if w else round(Fraction(s) / TICK) for w, s in zip(waits, each, strict=True)]
         communicates = done.communication is not None

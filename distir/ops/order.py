@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 
 
 @op("Tensor[t, s, d], *T[d] -> Tensor[t, s, d]", view="first", awaits=True, linear=("value",))
-def After(value: Array, *events: Array) -> Array:
+def After(value: Array, *events: Array, blocking: bool = False) -> Array:
     """`value`, once `events` are there: a view of `value`, for which the stream of the statement waits for all of them.
 
     What comes later on that stream comes later than `events`: so a transfer on a stream of its own, which needs nothing
     but a weight, does not begin as soon as the program does. It takes no time, as waiting for an event on a CUDA
-    stream.
+    stream. With `blocking`, a host that waits for such things issues what follows once `events` are there: as where it
+    reads a value, or copies one to the device.
 
     %y = After(%x: Tensor[Float32, (2, 3), 1], %z: Tensor[Float32, (4,), 1])
+    %y = After[blocking = true](%x: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
     %y = After(%x: Tensor[Float32, (2, 3), 1], %a: Tensor[Float32, (4,), 1], %b: Tensor[Int64, (5, 6), 1])
     """
     return value
 
 
 @After.pieces
-def _(p: Pieces, value: Piece, *events: Piece) -> list[Piece]:
+def _(p: Pieces, value: Piece, *events: Piece, blocking: bool) -> list[Piece]:
     return [value]
 
 
 @After.sharding
-def _(value: Operand, *events: Operand, results: Sequence[Shape | None]) -> Layout:
+def _(value: Operand, *events: Operand, results: Sequence[Shape | None], blocking: bool) -> Layout:
     (letters,) = elementwise([value.shape])
     return Layout((letters, *(_like(value, letters, event) for event in events)), (letters,))
 
@@ -57,5 +59,5 @@ def _(g: Backward) -> Gradients:
 
 
 @After.torch
-def _(write: Write, value: Expr, *events: Expr) -> str:
-    return value.tensor
+def _(write: Write, value: Expr, *events: Expr, blocking: bool = False) -> str:
+    return f"{write.kernel('read_by_host')}({value.tensor})" if blocking else value.tensor

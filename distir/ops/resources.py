@@ -109,7 +109,8 @@ class Work:
     `flops` are operations in `dtype`; `bytes` is the traffic with the device's memory; `temporary` is the workspace in
     bytes on each device while the op runs, in addition to its inputs and outputs. `others`: the operations that a
     kernel of several ops does in other element types, by type. `contractions`: the products and attentions among all
-    operations, each with its element type and its FLOPs. `counts`: whether results are numbers of rows of what follows.
+    operations, each with its element type and its FLOPs. `counts`: whether the host may wait for it, as for numbers of
+    rows of what follows.
     """
 
     flops: int = 0
@@ -141,3 +142,6 @@ class Work:
 
 NO_WORK = Work()
 """The work of views: no time, no memory."""
+
+AWAITED = Work(counts=True)
+"""That of a view for which the host may wait."""

@@ -12,7 +12,7 @@ from distir.ops.attributes import bind
 from distir.ops.core import Amount, Op
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure, type_of
-from distir.ops.resources import NO_WORK, ROUTED, Communication, Routed, Work
+from distir.ops.resources import AWAITED, NO_WORK, ROUTED, Communication, Routed, Work
 from distir.ops.unify import Bindings, Reject
 
 COUNTING = frozenset({"Dispatch"})
@@ -22,7 +22,7 @@ COUNTING = frozenset({"Dispatch"})
 def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Work:
     """The work of one execution. Raises Reject for an unknown size, and for an op without declared work."""
     if op.view or not any(types.devices(t) for t in results):  # host results are known before the program runs
-        return NO_WORK
+        return AWAITED if op.awaits and attrs.get("blocking") is True else NO_WORK
     structure = tuple_structure(op, args)
     if structure is not None:
         columns = [tuple(cast(TupleType, r).items[i] for r in results) for i in range(structure)]

@@ -332,7 +332,9 @@ class Effects:
         if not self.hosts:
             return ()
         hosts = [self.hardware.kind(self.place[device]).host for device in devices]
-        return tuple([BLOCKING if host.waits(done) else to_ticks(host.issuing(done)) for host in hosts])
+        waits = done == NO_WORK  # a view for which a stream waits
+        issued = [0.0 if waits else host.issuing(done) for host in hosts]
+        return tuple([BLOCKING if h.waits(done) else to_ticks(s) for h, s in zip(hosts, issued, strict=True)])
 
     @cached_property
     def hosts(self) -> bool:

@@ -151,8 +151,12 @@ class Framework:
     """Whether the host waits for how many tokens each expert has, to size what follows."""
     issue_of_expert: tuple[float, float] = (0.0, 0.0)
     """Seconds in which the host issues a product of one expert, in 16 and in 8 bits; 0: those of all are one op."""
+    issue_of_expert_bias: float = 0.0
+    """Seconds that it takes besides with each product of an expert whose bias is added apart."""
     expert_bias: Literal["fused", "apart"] = "fused"
     """How biases of experts' last products are added in 16 bits: with the product, or in Float32, by their own ops."""
+    clamps: Literal["fused", "apart"] = "fused"
+    """How gates of experts are clamped in 16 bits: in the kernel of the gate, or before it, by their own ops."""
     dispatcher: Literal["alltoall", "deepep", "hybridep"] = "alltoall"
     """How tokens get to the devices of their experts, where a run does not say: a word of the step `ep`, or `hybridep`,
     which as `deepep` sends a token once to each node and forwards it there."""
@@ -222,6 +226,9 @@ MEGATRON = framework(
             "megatron/core/transformer/moe/experts.py, `TEGroupedMLP._apply_bias`: biases of experts' last products, "
             "times the weights of rows, are added in Float32, expert by expert; not where Transformer Engine fuses the "
             "ops of experts, as recipes in 8 bits let it",
+            "megatron/core/fusions/fused_bias_geglu.py, `weighted_bias_quick_geglu_impl`: both halves of the first "
+            "products of experts are clamped and concatenated before the fused kernel of the gate, for which the "
+            "host copies a number to the device, and waits",
             "megatron/core/transformer/moe/token_dispatcher.py, `MoEAlltoAllTokenDispatcher`: rows are sorted by "
             "expert behind the all-to-all, and back before the other one; probabilities travel with them (not "
             "expressed)",
@@ -232,6 +239,7 @@ MEGATRON = framework(
         overlap_of_sharded=("gradients", "weights"),
         fused_gates=True,
         expert_bias="apart",
+        clamps="apart",
         sorts_rows=True,
         operators="core_attn",
         context="ring",
@@ -269,6 +277,8 @@ NEMO = framework(
             "`nvte_cublas_gemm` in the mean, 14 in the median (8 B200, under a profiler); in 8 bits 40 us, chosen over "
             "30 and 46 by two runs of Qwen3 30B on B200 with microbatches of one sequence (megatron_bridge, 25.11 and "
             "26.02)",
+            "issue of an expert's bias: 2 launches forward and 8 backward for the three products of an expert, their "
+            "gradients by rows and by weights, at 18 us each, as an op of 46 us is two or three launches",
             "NVIDIA/dgxc-benchmarking, nemo_megatron/gpt3_175b_hydra.yaml (NeMo 24.05 and 24.12): `hidden_dropout` and "
             "`attention_dropout` are 0.1; so NVIDIA/NeMo-Framework-Launcher, conf/training/gpt3. In those of Llama and "
             "Nemotron they are 0",
@@ -310,6 +320,7 @@ NEMO = framework(
         skew=1.0,
         waits_for_counts=True,
         issue_of_expert=(20e-6, 40e-6),
+        issue_of_expert_bias=20e-6,
         dispatcher="deepep",
     )
 )

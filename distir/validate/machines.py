@@ -45,6 +45,13 @@ POWER_LIMITED: Final[dict[str, float]] = {"h100_96gb_2_4TBs": 0.86}
 """
 
 
+SLOWER_HOSTS: Final[dict[str, float]] = {"gb200": 1.5, "gb300": 1.5}
+"""How long Grace takes to issue an op, over what the x86 hosts of other GPUs take.
+
+Chosen among 1, 1.5 and 2.7 by two runs on GB200 that wait for it (megatron_bridge, 26.02: Qwen3 30B and 235B). 2.7 is
+what NVIDIA/TransformerEngine, issue 2053, has of torch's linear layer on GB200 over one on H100, in August 2025.
+"""
+
 NODE_OF_A_GRAPH: Final = 1e-6
 """Seconds between ops of a graph that a device replays: the figure `graphs` of the profiles."""
 

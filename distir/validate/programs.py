@@ -40,6 +40,7 @@ from distir.validate.machines import (
     GPUS,
     NODE_OF_A_GRAPH,
     POWER_LIMITED,
+    SLOWER_HOSTS,
     Conditions,
     machine,
     whole_nodes,
@@ -48,6 +49,7 @@ from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatc
 from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
 from distir.validate.rewrites import (
     with_bias_apart,
+    with_clamps_apart,
     with_exact_softmax,
     with_logits_again,
     with_metrics,
@@ -159,16 +161,29 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     attention = compute * rates.get(chosen.attention, 1.0)
     if run.cuda_graphs:
         return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute, dropout=dropout)
+    slower = SLOWER_HOSTS.get(run.gpu, 1.0)
+    each = chosen.issue_of_expert[run.precision in EIGHT_BITS]
+    each += chosen.issue_of_expert_bias if _adds_biases_apart(run, chosen) else 0.0
+    communication = chosen.issue_of_communication
     return Conditions(
-        chosen.issue,
-        chosen.issue_of_communication,
+        chosen.issue * slower,
+        None if communication is None else communication * slower,
         attention=attention,
         waits_for_sends=chosen.waits_for_sends,
         waits_for_counts=chosen.waits_for_counts,
-        each_expert=chosen.issue_of_expert[run.precision in EIGHT_BITS],
+        each_expert=each * slower,
         compute=compute,
         dropout=dropout,
     )
+
+
+def _has_single_ops_of_experts(run: MeasuredRun) -> bool:
+    """Whether the ops of experts are kernels of their own: in 8 bits recipes let Transformer Engine fuse them."""
+    return bool(run.experts) and run.precision not in EIGHT_BITS
+
+
+def _adds_biases_apart(run: MeasuredRun, chosen: Framework) -> bool:
+    return chosen.expert_bias == "apart" and bool(run.bias) and _has_single_ops_of_experts(run)
 
 
 def _per_device(run: MeasuredRun) -> float | None:
@@ -240,7 +255,7 @@ class TrainingProgram:
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
     `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`; `bias_apart`: see `with_bias_apart`;
-    `sorts_rows`: see `with_sorted_rows`.
+    `clamps_apart`: see `with_clamps_apart`; `sorts_rows`: see `with_sorted_rows`.
     """
 
     model: Decoder
@@ -253,6 +268,7 @@ class TrainingProgram:
     metrics: int = 0
     logits_again: bool = False
     bias_apart: bool = False
+    clamps_apart: bool = False
     sorts_rows: bool = False
 
     def module(self) -> Module:
@@ -372,6 +388,8 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
         module = in_bulk(module)
     if of.bias_apart:
         module = with_bias_apart(module)
+    if of.clamps_apart:
+        module = with_clamps_apart(module)
     if of.sorts_rows:
         module = with_sorted_rows(module)
     return module, whole
@@ -574,11 +592,14 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
     words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
-    apart = chosen.expert_bias == "apart" and bool(run.experts and run.bias) and run.precision not in EIGHT_BITS
+    bias_apart = _adds_biases_apart(run, chosen)
+    clamps_apart = chosen.clamps == "apart" and model.limit is not None and _has_single_ops_of_experts(run)
     # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
     several = run.tp == context == 1 and (run.experts or 0) > (run.ep or 1) > 1
     some = chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL and several
-    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart, some)
+    step = TrainingProgram(
+        model, run.seq, tuple(written), *words, chosen.metrics, again, bias_apart, clamps_apart, some
+    )
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

@@ -131,8 +131,9 @@ def with_bias_apart(module: Module) -> Module:
 
     As NVIDIA/Megatron-LM, core/transformer/moe/experts.py, `_apply_bias`, does: each bias times the weights of its rows
     is written in Float32, added to the rows, the sums are copied into one tensor and cast to the rows' type. That is 28
-    bytes for each element, and here, too: what is copied there is cast apart from the sum here. The gradient of a bias
-    is the sum of rows in Float32 times their weights, which rows have here already; that of weights is not expressed.
+    bytes for each element, and here, too: what is copied there is cast apart from the sum here. Backward it is 40: the
+    gradient of a bias is the sum of rows in Float32 times their weights (which rows have here already), that of weights
+    the sum of each row times the bias; and what rows are given, expert by expert, is copied into one tensor.
     """
     return Module(_with_bias_apart(function) for function in module)
 
@@ -179,10 +180,62 @@ def _with_bias_apart(function: Function) -> Function:
             weighed = put("Mul", wide, Literal(1.0))
             body.append(replace(statement, results=(total,), args=(put("After", weighed, weighed), *others)))
             body.append(Apply((result,), "CastLike", (total, rows), Attributes({})))
-            instead[str(rows)] = put("CastLike", wide, rows)
+            by_bias = put("Mul", wide, Literal(1.0))
+            weights = put("ReduceSum", put("After", by_bias, by_bias), Literal((-1,)), keepdims=False)
+            narrow = put("CastLike", wide, rows)
+            copied = put("Mul", put("After", narrow, narrow, weights), Literal(1.0))
+            instead[str(rows)] = put("After", copied, copied)
     left = {name for s in body for name in names(operands(s))}
     gone = (s for s in body if not (isinstance(s, Apply) and s.op == "RaggedExpand" and s.results[0] not in left))
     return replace(function, body=tuple(gone))
+
+
+def with_clamps_apart(module: Module) -> Module:
+    """The module whose experts' gates are clamped by kernels of their own, and joined again.
+
+    As NVIDIA/Megatron-LM, core/fusions/fused_bias_geglu.py, `weighted_bias_quick_geglu_impl`, does before its fused
+    kernel: both halves of the first product are clamped, and concatenated. Then the host copies a number to the device
+    (`torch.tensor`), and waits for all before. Backward, gradients of both are masked, and concatenated.
+    """
+    return Module(_with_clamps_apart(function) for function in module)
+
+
+def _with_clamps_apart(function: Function) -> Function:
+    ops = [s for s in function.body if isinstance(s, Apply)]
+    made = {name: s for s in ops for name in s.results}
+    builder = namer(function)
+    body: list[Statement] = []
+
+    def put(op: str, *args: Arg) -> str:
+        name = builder.fresh(f"{op.lower()}_of_clamp")
+        body.append(Apply((name,), op, args, Attributes({})))
+        return name
+
+    def in_memory(name: Arg) -> str:
+        return put("After", name, name)
+
+    def is_clamped(statement: Statement) -> bool:
+        """Whether it clamps, or masks a gradient where a value was clamped."""
+        if not isinstance(statement, Apply) or statement.op not in ("Clip", "Where"):
+            return False
+        seen = made.get(str(statement.args[0]))
+        return statement.op == "Clip" or (seen is not None and seen.op in ("And", "LessOrEqual", "GreaterOrEqual"))
+
+    last = max((i for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op == "Clip"), default=0)
+    for number, statement in enumerate(function.body):
+        if not is_clamped(statement):
+            body.append(statement)
+            continue
+        assert isinstance(statement, Apply)
+        (result,), at = statement.results, 0 if statement.op == "Clip" else 1
+        args = list(statement.args)
+        args[at] = in_memory(args[at])
+        each = builder.fresh(f"{result}_apart")
+        body.append(replace(statement, results=(each,), args=tuple(args)))
+        joined = put("Mul", in_memory(each), Literal(1.0))
+        awaited = Attributes({"blocking": True} if statement.op == "Clip" and number == last else {})
+        body.append(Apply((result,), "After", (joined, joined), awaited))
+    return replace(function, body=tuple(body))
 
 
 def with_sorted_rows(module: Module) -> Module:

@@ -95,20 +95,29 @@ CAUSES = """## What does not fit, and why
   what Python does for each expert. An earlier release, which drops tokens, takes half as long (25.09, not in the file).
   Recipes for Blackwell replay routers and what prepares the dispatch as graphs, those for H100 do not: a profile of the
   host has 1.9 ms for these in a layer's forward pass (yanring/Megatron-MoE-ModelZoo, issue 7), and here they are three
-  ops. An op of torch takes the host of GB200 2.7 times as long as that of H100 (NVIDIA/TransformerEngine, issue 2053),
-  and here as long.
+  ops, with graphs and without. In one measurement, on H100 in 16 bits, graphs of these parts gain nothing
+  (NVIDIA-NeMo/Megatron-Bridge, pull request 3868). The host of GB200 and GB300 issues an op in 1.5 times as long as
+  others here, chosen among 1, 1.5 and 2.7 by two of these runs (Qwen3 30B and 235B on GB200 in 26.02); torch's linear
+  layer takes it 2.7 times as long as that of H100 (NVIDIA/TransformerEngine, issue 2053).
 - **Qwen3 30B on 16 H100**, experts on two nodes (megatron_bridge:50, 101, 147), is predicted a third too fast: a
   layer takes as long as in one node, with half of the experts on each device. What the host does besides experts'
   products, in routers that are no graph, would explain it; how long that takes there is not known.
 - **Two releases of Qwen3 30B and 235B** (megatron_bridge:228, 260; B300 in 26.02 and 26.02.01) take 1.6 to 1.8 times as
   long as the next ones with the same layout, or without virtual stages. No column says what differs.
-- **GPT-OSS 120B in 16 bits** is predicted 17 to 43 % too fast on all GPUs; in 8 bits, with graphs, 8 % on GB300 and 20
-  % on GB200. On H100 5.5 to 6.1 ms are missing of the 19 ms that a layer and a microbatch take, as long as 130 ops take
-  the host. Of Megatron Core's biases of experts (core/transformer/moe/experts.py) what is read and written is
-  expressed, but for the gradient of the weights of rows; that the host issues them expert by expert, 2 ops forward and
-  8 back, is not, nor is the cross entropy of Float32 logits that its recipe has. With two experts on a device (GB200,
-  GB300) those are few, and as much is missing. Products are not what is missing: those of its experts were measured on
-  an H200, in 16-bit floats, at 480 to 680 Tflop/s, 650 in one kernel.
+- **GPT-OSS 120B in 16 bits** is predicted 12 to 16 % too fast on H100, 17 to 22 % on B200, B300 and GB300, and 26 to 30
+  % on GB200; in 8 bits, with graphs, 8 % on GB300 and 20 % on GB200. Of Megatron Core's ops of experts
+  (core/transformer/moe/experts.py, fusions/fused_bias_geglu.py) what is read and written is expressed, as are waits of
+  the host: biases and clamps are kernels of their own. In 8 bits with the same layout a step on GB200 is 3.5 % shorter
+  than in 16 (NVIDIA-NeMo/Megatron-Bridge, pull request 3561), so that it is not products that are missing; those of its
+  experts were measured on an H200, in 16-bit floats, at 480 to 680 Tflop/s, 650 in one kernel. Attention is not written
+  out there: its scores would not fit. How fast cuDNN's attention with sinks and a sliding window is on Blackwell is not
+  known. Here biases of first products are kernels of their own, where cuBLAS adds them as it multiplies.
+- **GPT-OSS 120B with experts on 64 GPUs of 8 nodes** (26.02) takes as long on B300 as on B200: as if all-to-alls went
+  at 36 GB/s for each GPU on both, where cards of B300 send 100 GB/s. It is predicted 40 % too fast there, 17 % on B200.
+  Such cards would explain half of what is missing of B300's other runs of this model, whose gradients cross nodes.
+- **GPT-OSS 120B on B200 in 25.11** (two microbatches) takes 4.0 s, and five microbatches 6.0 s in later releases: a
+  microbatch takes what is predicted, and 1.5 s of each step are missing, more than gradients and weights take between
+  nodes.
 - **Steps that are replayed as graphs** (26.06 and 26.08) have one kernel for experts' products and gates in 8 bits;
   here they are several. Such steps are predicted up to a third too slow on GB300.
 - **Experts with tensor parallelism** (Qwen3 235B on H100) have products in 16 bits here, in 8 there. Its recipe sends

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 from run_samples import HEADER, row, text
 
-from distir import cost
+from distir import cost, parse
 from distir.analysis import check, execute, random_inputs
 from distir.ir import Apply
 from distir.models import gpt2, named
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED
 from distir.ops.resources import Communication, MatrixProduct, Work
+from distir.simulate import simulate
 from distir.transform import transform, verify
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
-from distir.validate.machines import Conditions, MachineError, machine
+from distir.validate.machines import NODE_OF_A_GRAPH, Conditions, MachineError, machine
 from distir.validate.predictions import SMALL, Prediction, families, figures_of, simulated
 from distir.validate.programs import (
     LOSS,
@@ -25,7 +26,13 @@ from distir.validate.programs import (
     framework_of,
     recomputation_words,
 )
-from distir.validate.rewrites import with_bias_apart, with_logits_again, with_metrics, with_sorted_rows
+from distir.validate.rewrites import (
+    with_bias_apart,
+    with_clamps_apart,
+    with_logits_again,
+    with_metrics,
+    with_sorted_rows,
+)
 from distir.validate.runs import parse_runs
 
 
@@ -441,6 +448,51 @@ def test_biases_of_experts_are_apart_in_16_bits_where_the_framework_has_it_so():
     assert not plan_of(replace(one, precision="fp8")).step.bias_apart
     assert not plan_of(replace(one, bias=False)).step.bias_apart
     assert not plan_of(replace(one, framework="torchtitan")).step.bias_apart
+
+
+def test_gates_of_experts_are_clamped_apart_in_16_bits_where_the_framework_has_it_so():
+    one = replace(
+        run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), norm="rmsnorm", mlp="swiglu", hidden=2880, heads=64,
+        kv_heads=8, head_dim=64, attention_kind="gqa", ffn=2880, expert_ffn=2880, experts=8, top_k=4, layers=1,
+    )  # fmt: skip
+    assert plan_of(one).step.clamps_apart
+    assert not plan_of(replace(one, precision="mxfp8")).step.clamps_apart
+    assert not plan_of(replace(one, ffn=1024, expert_ffn=1024)).step.clamps_apart  # of another model
+    assert not plan_of(replace(one, framework="torchtitan")).step.clamps_apart
+    model = PUBLISHED["gpt-oss-20b"]
+    small = replace(model, layers=1, width=16, heads=4, kv_heads=2, head_size=4, experts=4, top_k=2, expert_ffn=24)
+    module = transform(program(replace(small, vocabulary=32), 8, 4), "grad", "optimizer=sgd")
+    apart = with_clamps_apart(module)
+    assert not check(apart).errors
+    plain, more = (simulate(transform(m, "fuse"), "dgx-h100") for m in (module, apart))
+    assert more.latency_s > plain.latency_s  # two kernels, of each half, for what was part of one: there and back
+    waits = [sum(isinstance(s, Apply) and s.attrs.get("blocking") is True for s in f.body) for f in apart]
+    assert waits == [int(applied([f], "Clip") > 0) for f in apart]
+    assert sum(waits) > 0
+
+
+def test_a_host_waits_for_what_it_reads():
+    text = """func @main(%x: Tensor[Float32, (4096, 4096), 1]) {{
+      %y = MatMul(%x, %x)
+      %a = Relu(%y)
+      %b = After[blocking = {}](%a, %a)
+      %z = Relu(%b)
+      return %z
+    }}"""
+
+    def seconds(blocking, how):
+        kinds = machine("h100_80gb", 1, None, how)
+        return simulate(parse(text.format(blocking)), kinds).latency_s
+
+    waits, not_waits = Conditions(50e-6, waits_for_counts=True), Conditions(50e-6)
+    assert seconds("true", waits) == pytest.approx(seconds("false", waits) + 50e-6, rel=1e-3)
+    assert seconds("true", not_waits) == seconds("false", not_waits)
+
+
+def test_grace_takes_longer_to_issue_an_op():
+    on = {gpu: conditions_of(run(framework="nemo", gpu=gpu)) for gpu in ("b200", "gb200")}
+    assert on["gb200"].issue == 1.5 * on["b200"].issue
+    assert conditions_of(run(framework="nemo", gpu="gb200", cuda_graphs=True)).issue == NODE_OF_A_GRAPH
 
 
 def applied(module, op):
