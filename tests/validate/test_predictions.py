@@ -184,6 +184,25 @@ def test_what_cannot_be_expressed_says_why(given, reason):
     assert predict(run(**given)) == Prediction("r:1", note=reason)
 
 
+def test_state_is_shared_by_any_number_of_replicas():
+    """Also by those over which no dimension of the weights divides."""
+    sizes = {"framework": "nemo", "tp": 1, "layers": 2}
+    few, some, many = (run(**sizes, hidden=512, gpus=n, dp=n, global_batch=24) for n in (4, 6, 8))
+    peaks = [predict(of).peak_memory_bytes for of in (few, some, many)]
+    assert peaks == sorted(peaks, reverse=True)
+    whole = predict(replace(some, sharding="zero3")).note
+    assert whole == "weights of width 512 do not divide over 6 replicas: say `hsdp:2` in `sharding`"
+
+
+def test_vectors_that_are_shorter_than_there_are_replicas_stay_whole():
+    """As the norm of heads of Qwen3."""
+    sizes = {"hidden": 2048, "heads": 32, "ffn": 6144, "seq": 128, "layers": 1, "vocab": 1024}
+    qwen = {"mlp": "swiglu", "norm": "rmsnorm", "position": "rope", "experts": 32, "top_k": 8, "expert_ffn": 768}
+    one = replace(run(framework="nemo", gpus=256, dp=256, tp=1, global_batch=256, **sizes), **qwen, ep=32, head_dim=128)
+    assert plan_of(one).step.model.head_norm
+    assert predict(one).note == ""
+
+
 def test_parts_of_a_sequence_need_attention_that_keeps_no_scores():
     note = predict(replace(run(attention="fused"), gpus=8, cp=2)).note
     kept = "parts of a sequence on 2 ranks, with `fused` attention, keep scores in memory"
