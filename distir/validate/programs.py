@@ -53,7 +53,7 @@ from distir.validate.rewrites import (
     with_metrics,
     with_sorted_rows,
 )
-from distir.validate.runs import MeasuredRun
+from distir.validate.runs import PARTS, MeasuredRun
 
 
 class UnsupportedError(ValueError):
@@ -564,6 +564,13 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         written.append("RMSNormalization")
     if not chosen.fused_rotary and run.position == "rope":
         written.append("RotaryEmbedding")
+    parts = chosen.recompute.removeprefix(PARTS).split(",") if chosen.recompute.startswith(PARTS) else []
+    if "layernorm" in parts and "RMSNormalization" in written:
+        raise UnsupportedError("norms that are not one kernel cannot be recomputed as `layernorm`: say `fused_norm` 1")
+    if "mlp" in parts and run.experts and not run.dense_layers:
+        raise UnsupportedError(
+            "`mlp` in `recompute` is of layers without experts, of which the model has none: say `moe`"
+        )
     training: list[str] = []
     if run.precision in EIGHT_BITS:
         training += eight_bit_words(run, chosen)

@@ -180,8 +180,9 @@ CAUSES = """## What does not fit, and why
   chunks (11), which no column says: logits take less memory.
 - **NeMo AutoModel** (automodel) is predicted as FSDP2 in torch's kernels, up to half too slow: its layers are
   Transformer Engine's. Its state seems to be in 16 bits, for in Float32 it would not fit.
-- **Qwen3 235B in Megatron Core** (moe_zoo) with NCCL's all-to-all in pipelines of 32 ranks (4) is predicted a third too
-  fast, with sequences of 32,768 tokens in two parts (7) a quarter too slow. Why is not found.
+- **Qwen3 235B in Megatron Core** (moe_zoo) is predicted a third too fast with NCCL's all-to-all in pipelines of 32
+  ranks (4), and with four shards (5), and a quarter too slow with sequences of 32,768 tokens in two parts (7). Why is
+  not found.
 
 ## What is assumed
 

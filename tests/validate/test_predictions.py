@@ -314,6 +314,9 @@ def test_what_would_be_a_wrong_figure_is_refused():
     for parts in (1, 2):
         assert "experts cut over 2 ranks" in predict(replace(routed, dp=1, tp=4, ep=parts, etp=2)).note
     assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=1, etp=1)).note
+    apart = replace(one, precision="bf16", framework="torchtitan", norm="rmsnorm", recompute="modules:layernorm")
+    assert predict(apart).note.endswith("cannot be recomputed as `layernorm`: say `fused_norm` 1")
+    assert predict(replace(routed, recompute="modules:mlp")).note.endswith("of which the model has none: say `moe`")
     part = predict(replace(routed, attention="flash", gpus=16, cp=4, ep=2)).note
     assert part.startswith("parts of the experts on 2 ranks, some of 4 that share a sequence: cannot be expressed")
     assert "for 2 layers: some have no layer" in predict(run(layers=2, tp=1, pp=4, dp=1)).note
