@@ -62,7 +62,7 @@ def memory_of(program: RunProgram, simulation: Simulation) -> tuple[int, bool]:
     """The peak in bytes, as the framework reports it, and whether every device has enough memory."""
     use = program.memory
     # How much there is depends on the parts alone where the framework holds more of some of them than the program.
-    parts_matter = use.gradients > 0 or program.gpu in use.copied_outputs
+    parts_matter = use.gradients > 0 or program.gpu in use.copied_outputs or program.share < 1
     found = (parts_by_device if parts_matter else totals_by_device)(program, simulation)
     peak = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
     has = simulation.memory_uses
@@ -127,6 +127,7 @@ def _parts(
     if use.remainders and not any(word.startswith("fp8=") for word in program.step.training):
         masters = (v for v in live if v.role == ROLES["state"] and ".master" in v.name)
         state -= sum(value.nbytes for value in masters) // 2
+    state = round(state * program.share)
     is_mx = MX in program.step.training
     if use.eight_bit_weights:
         for copy, layouts in _quantised_weights(program, simulation, live):

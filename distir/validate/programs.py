@@ -55,7 +55,7 @@ from distir.validate.rewrites import (
     with_metrics,
     with_sorted_rows,
 )
-from distir.validate.runs import MeasuredRun
+from distir.validate.runs import PARTS, MeasuredRun
 
 
 class UnsupportedError(ValueError):
@@ -359,6 +359,8 @@ class RunProgram:
     """Elements of a tied embedding of which the last stage holds a copy of its own."""
     kept: int = 0
     """Bytes of logits that the last stage holds beside its program's tensors."""
+    share: float = 1.0
+    """What a device holds of the optimizer state that its program has: see `sharding_in_parts`."""
 
     @property
     def bind(self) -> dict[str, int]:
@@ -438,6 +440,27 @@ def schedule_words(run: MeasuredRun, chosen: Framework, virtual: int, profile: s
     turns = chosen.flash_turns if chosen.attention == chosen.flash else 1
     name += f"{TURNS}{turns}" if turns > 1 else ""
     return [*stages, f"schedule={name}", f"balance={stage_sizes(run, chosen, virtual)}", f"hardware={profile}"]
+
+
+def sharding_in_parts(model: Decoder, shards: int, replicas: int, chosen: Framework) -> tuple[str, float]:
+    """How state is sharded in the program, a word of the column `sharding`, and what share of it a device holds.
+
+    Frameworks cut one buffer of all weights, and the program each weight. Where these do not divide over all replicas,
+    ZeRO-1 is within groups of as many as they divide over, and the replicas of a part share it once more: as much is
+    sent, and a device holds a share of the state that it has. Raises UnsupportedError for other stages. `shards`: those
+    of tensor parallelism.
+    """
+    name, _, group = chosen.sharding.partition(":")
+    parts, heads = int(group or replicas), (model.heads, model.kv_heads or model.heads)
+    across = (model.vocabulary, model.ffn, *(n * (model.head_size or 1) for n in heads))
+    if name == "zero0" or model.width % parts == 0 or all(size // shards % parts == 0 for size in across):
+        return chosen.sharding, 1.0
+    most = max(n for n in range(1, parts + 1) if parts % n == model.width % n == 0)
+    if chosen.sharding != "zero1" or chosen.float32_sums or model.experts:
+        word = "zero0" if most == 1 else f"{'hsdp' if name in ('zero3', 'hsdp') else 'zero1'}:{most}"
+        one = f"weights of width {model.width} do not divide over {parts} replicas"
+        raise UnsupportedError(f"{one}: say `{word}` in `sharding`")
+    return ("zero0" if most == 1 else f"zero1:{most}"), most / parts
 
 
 def sharding_words(sharding: str) -> list[str]:
@@ -559,6 +582,13 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         written.append("RMSNormalization")
     if not chosen.fused_rotary and run.position == "rope":
         written.append("RotaryEmbedding")
+    parts = chosen.recompute.removeprefix(PARTS).split(",") if chosen.recompute.startswith(PARTS) else []
+    if "layernorm" in parts and "RMSNormalization" in written:
+        raise UnsupportedError("norms that are not one kernel cannot be recomputed as `layernorm`: say `fused_norm` 1")
+    if "mlp" in parts and run.experts and not run.dense_layers:
+        raise UnsupportedError(
+            "`mlp` in `recompute` is of layers without experts, of which the model has none: say `moe`"
+        )
     training: list[str] = []
     if run.precision in EIGHT_BITS:
         training += eight_bit_words(run, chosen)
@@ -582,8 +612,10 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     gathers = chosen.loss == "gathered" and (run.tp == 1 or context == 1)
     steps += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
+    share = 1.0
     if run.dp * context > 1:
-        steps += sharding_words(chosen.sharding)
+        sharding, share = sharding_in_parts(model, run.tp, run.dp * context, chosen)
+        steps += sharding_words(sharding)
         steps += ["sums=float32"] if chosen.float32_sums and chosen.sharding == "zero1" else []
     steps += [f"decompose={LOSS}"] if gathers else []
     kernels = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
@@ -602,4 +634,4 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     )
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
-    return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)
+    return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept, share)

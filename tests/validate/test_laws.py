@@ -46,7 +46,7 @@ def precisions(gpu):
 def runs(draw):
     """A run of a small model in a layout that makes sense."""
     model, gpu = draw(st.sampled_from(MODELS)), draw(st.sampled_from(sorted(GPUS)))
-    dp, tp, pp, cp = (draw(st.sampled_from(sizes)) for sizes in ((1, 2, 4), (1, 1, 2), (1, 1, 2, 3), (1, 1, 1, 2)))
+    dp, tp, pp, cp = (draw(st.sampled_from(sizes)) for sizes in ((1, 2, 3, 4), (1, 1, 2), (1, 1, 2, 3), (1, 1, 1, 2)))
     virtual = draw(st.sampled_from([1, 1, 2])) if pp > 1 else 1
     given = draw(st.fixed_dictionaries({}, optional=OPTIONS))
     ep = draw(st.sampled_from([n for n in (1, 2, 4) if dp % n == 0])) if "experts" in model else None

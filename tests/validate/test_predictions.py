@@ -191,6 +191,25 @@ def test_what_cannot_be_expressed_says_why(given, reason):
     assert predict(run(**given)) == Prediction("r:1", note=reason)
 
 
+def test_state_is_shared_by_any_number_of_replicas():
+    """Also by those over which no dimension of the weights divides."""
+    sizes = {"framework": "nemo", "tp": 1, "layers": 2}
+    few, some, many = (run(**sizes, hidden=512, gpus=n, dp=n, global_batch=24) for n in (4, 6, 8))
+    peaks = [predict(of).peak_memory_bytes for of in (few, some, many)]
+    assert peaks == sorted(peaks, reverse=True)
+    whole = predict(replace(some, sharding="zero3")).note
+    assert whole == "weights of width 512 do not divide over 6 replicas: say `hsdp:2` in `sharding`"
+
+
+def test_vectors_that_are_shorter_than_there_are_replicas_stay_whole():
+    """As the norm of heads of Qwen3."""
+    sizes = {"hidden": 2048, "heads": 32, "ffn": 6144, "seq": 128, "layers": 1, "vocab": 1024}
+    qwen = {"mlp": "swiglu", "norm": "rmsnorm", "position": "rope", "experts": 32, "top_k": 8, "expert_ffn": 768}
+    one = replace(run(framework="nemo", gpus=256, dp=256, tp=1, global_batch=256, **sizes), **qwen, ep=32, head_dim=128)
+    assert plan_of(one).step.model.head_norm
+    assert predict(one).note == ""
+
+
 def test_parts_of_a_sequence_need_attention_that_keeps_no_scores():
     note = predict(replace(run(attention="fused"), gpus=8, cp=2)).note
     kept = "parts of a sequence on 2 ranks, with `fused` attention, keep scores in memory"
@@ -302,6 +321,9 @@ def test_what_would_be_a_wrong_figure_is_refused():
     for parts in (1, 2):
         assert "experts cut over 2 ranks" in predict(replace(routed, dp=1, tp=4, ep=parts, etp=2)).note
     assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=1, etp=1)).note
+    apart = replace(one, precision="bf16", framework="torchtitan", norm="rmsnorm", recompute="modules:layernorm")
+    assert predict(apart).note.endswith("cannot be recomputed as `layernorm`: say `fused_norm` 1")
+    assert predict(replace(routed, recompute="modules:mlp")).note.endswith("of which the model has none: say `moe`")
     part = predict(replace(routed, attention="flash", gpus=16, cp=4, ep=2)).note
     assert part.startswith("parts of the experts on 2 ranks, some of 4 that share a sequence: cannot be expressed")
     assert "for 2 layers: some have no layer" in predict(run(layers=2, tp=1, pp=4, dp=1)).note

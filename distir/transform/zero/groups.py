@@ -25,6 +25,7 @@ from distir.ir import (
     Part,
     Return,
     Site,
+    TensorType,
     Type,
     names,
     types,
@@ -146,11 +147,20 @@ def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
     for index, statement in enumerate(entry.body):
         if isinstance(statement, Apply) and statement.op in SUMS:
             group = _group(uses, origins, weights, index, statement)
-            found += [] if group is None else [group]
+            found += [] if group is None or _is_indivisible_vector(group) else [group]
     if not found:
         raise _no_updates(entry) if weights else _no_groups(entry)
     order = {param.name: place for place, param in enumerate(entry.params)}
     return sorted(found, key=lambda group: order[group.weights[0]])
+
+
+def _is_indivisible_vector(group: WeightGroup) -> bool:
+    """Whether one replica represents all and a vector has no equal parts for them: all keep it whole, being small."""
+    shape = group.type.shape if isinstance(group.type, TensorType) else None
+    if group.replicas.stride is None or shape is None or len(shape) != 1:
+        return False
+    (size,) = shape
+    return not isinstance(size, int) or size % group.replicas.size != 0
 
 
 def _group(

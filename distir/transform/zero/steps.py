@@ -67,7 +67,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     16-bit gradients. It goes with stage 1 and `partition=split`.
 
     After `dtp` with `representative=true` one replica represents all, if `partition=split` gives each as much as the
-    others.
+    others. It has all of vectors that do not divide.
 
     Raises ProgramError if no data-parallel devices replicate weights, or if one is needed whole, or if parts that one
     replica is to represent are not equal.
