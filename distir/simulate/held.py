@@ -65,6 +65,8 @@ class PendingOps:
     """How many are given."""
     depends: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     """By storage: the pending ops that it depends on, as far as nothing has waited for them."""
+    aside: set[int] = field(default_factory=set[int])
+    """The storages that have depended on any."""
     settled: dict[int, int] = field(default_factory=dict[int, int])
     """By pending op: the statement that waits for it."""
     waited: dict[int, Leaves] = field(default_factory=dict[int, Leaves])
@@ -94,6 +96,7 @@ class PendingOps:
 
     def _depend(self, storages: Iterable[int], numbers: frozenset[int]) -> None:
         """Record the pending ops that some storages depend on, one or more."""
+        self.aside.update(storages)
         for storage in storages:
             self.depends[storage] = numbers
             for number in numbers:
