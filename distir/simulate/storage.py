@@ -463,7 +463,7 @@ def _beside(
             held.start(index, operands, new)
         else:
             held.settle(index, operands)
-        for storage in operands if stream else streams.made.keys() & operands:
+        for storage in operands if stream else streams.fresh.intersection(operands):
             if storage != NO_STORAGE:
                 streams.use(index, storage, stream)
     if stream:
@@ -477,9 +477,8 @@ def _used_in_call(
 ) -> None:
     """On which streams a call uses what it is given, and on which it makes what it gives. `given`: the arguments."""
     streams, index = found.streams, len(found.statements)
-    for storage in streams.made.keys() & given.keys():
-        known = "" in streams.used.get(storage, NO_STREAMS)
-        if not known and "" in callee.users_of_parameters.get(arguments.index(storage), NO_STREAMS):
+    for storage in streams.fresh & given.keys():
+        if "" in callee.users_of_parameters.get(arguments.index(storage), NO_STREAMS):
             streams.use(index, storage, "")
     if callee.streams.anywhere:
         streams.anywhere = True
@@ -492,6 +491,8 @@ def _used_in_call(
                 found.held.aside.add(created[at])
             if used:
                 streams.used[created[at]] = used
+            if "" in used:
+                streams.fresh.discard(created[at])
 
 
 def own_of(effect: Effect, created: Leaves) -> Leaves:

@@ -26,6 +26,8 @@ class StreamUse:
     """Whether a statement is, here or in calls."""
     made: dict[int, str] = field(default_factory=dict[int, str])
     """By storage: the stream of the op that makes it, here or in calls."""
+    fresh: set[int] = field(default_factory=set[int])
+    """Those of them that no op on the compute stream has used yet."""
     used: dict[int, Set[str]] = field(default_factory=dict[int, Set[str]])
     """By storage: the streams on which ops use it that occupy a device, here or in calls."""
     crossing: set[int] = field(default_factory=set[int])
@@ -38,6 +40,7 @@ class StreamUse:
         self.anywhere = True
         for storage in storages:
             self.made[storage] = stream
+            self.fresh.add(storage)
 
     def use(self, index: int, storage: int, stream: str) -> None:
         """A statement uses a storage on a stream."""
@@ -45,6 +48,8 @@ class StreamUse:
         if stream not in known:
             self.used[storage] = known | {stream}
             self.first_uses.append(index)
+            if not stream:
+                self.fresh.discard(storage)
             if storage >= self.parameters and stream != self.made.get(storage, ""):
                 self.crossing.add(storage)
 
