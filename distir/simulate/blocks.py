@@ -159,7 +159,7 @@ def joined(calls: Body, instance: Instance) -> Body:
         blocks=calls,
     )
     vars(body).update(events=calls.events, ops=calls.ops, memory=calls.memory, streamed=streamed)
-    vars(body).update(summaries=calls.summaries, unbound=calls.unbound)
+    vars(body).update(summaries=calls.summaries, summaries_alone=calls.summaries_alone)
     return body
 
 

@@ -20,7 +20,7 @@ from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.leaves import NO_STORAGE, Leaves
 from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned, own_of
-from distir.simulate.synchronisation import PLAIN, Synchronisation, original, synchronised
+from distir.simulate.synchronisation import PLAIN, Synchronisation, synchronised
 
 
 class Fate(Enum):
@@ -78,7 +78,7 @@ class Bodies:
         return finish(self._of(found, tuple(map(fate, range(found.parameters))), (True,) * len(found.returned)))
 
     def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
-        how = self.synchronised.get(id(original(found)), PLAIN)
+        how = self.synchronised.get(id(found.origin), PLAIN)
         key = (id(found), fates, wanted, how)  # the storage map keeps `found`, so its id stays its own
         known = self.known.get(key)
         if known is not None:

@@ -145,10 +145,12 @@ class Body:
     @cached_property
     def moves(self) -> list[Step | None]:
         """By statement: its effect on clocks; None if it has none."""
-        found = self.unbound_moves
+        found = self.moves_alone
         if not self.streamed:
             return found
         found = found[:]
+        for index, flow in self.flow.items():
+            found[index] = synchronised(cast("Summary", found[index]), flow.awaited, flow.made)
         for index in self.arguments:
             step = self.steps[index]
             if isinstance(step, Body) and step.edge != CLOSED and step.events:
@@ -156,16 +158,17 @@ class Body:
         return found
 
     @cached_property
-    def unbound_moves(self) -> list[Step | None]:
-        """The same, but of calls as their callees number values."""
+    def moves_alone(self) -> list[Step | None]:
+        """The same without values that it waits for or makes; of calls as their callees number values."""
         found = self._alone(self.steps)
-        known: dict[tuple[int, str], Summary] = {}  # few are distinct, but for the values that they wait for
+        known: dict[tuple[int, str], Step] = {}  # few are distinct
         for index, flow in self.flow.items():
             step = self.steps[index]
             key = id(step), flow.stream
-            if key not in known:
-                known[key] = cast("Summary", cast("Effect", step).move(flow.stream))
-            found[index] = synchronised(known[key], flow.awaited, flow.made)
+            move = known.get(key)
+            if move is None:
+                move = known[key] = cast("Effect", step).move(flow.stream)
+            found[index] = move
         return found
 
     def _alone(self, steps: Sequence[Effect | Body | None]) -> list[Step | None]:
@@ -180,13 +183,13 @@ class Body:
 
     @cached_property
     def summaries(self) -> list[Step]:
-        """The same of the steps that occupy devices."""
-        return [move for move in self.moves if move is not None] if self.streamed else self.unbound
+        """By step that occupies devices: its effect on clocks."""
+        return [move for move in self.moves if move is not None] if self.streamed else self.summaries_alone
 
     @cached_property
-    def unbound(self) -> list[Step]:
-        """The same, but of calls as their callees number values."""
-        moves = self.unbound_moves if self.streamed else self._alone(self.timed)
+    def summaries_alone(self) -> list[Step]:
+        """The same without values that it waits for or makes, of which few are distinct."""
+        moves = self.moves_alone if self.streamed else self._alone(self.timed)
         return [move for move in moves if move is not None]
 
     @cached_property

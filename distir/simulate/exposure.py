@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
-from distir.simulate.intervals import Interval, StreamIntervals
+from distir.simulate.intervals import Moments, StreamIntervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class DeviceActivity:
     @classmethod
     def of(cls, streams: Collection[StreamIntervals]) -> DeviceActivity:
         """That of a device with several streams."""
-        computes = [*chain.from_iterable(stream.computes for stream in streams)]
-        communicates = [*chain.from_iterable(stream.communicates for stream in streams)]
+        computes, communicates = [s.computes for s in streams], [s.communicates for s in streams]
         return cls(covered(computes), covered(communicates), covered(computes + communicates))
 
 
@@ -60,22 +59,26 @@ def exposure(devices: Collection[DeviceActivity], latency: int) -> Exposure:
 
 def waits_for_host(streams: Collection[StreamIntervals]) -> int:
     """For how many ticks a device does nothing but wait for its host, given its streams."""
-    busy = [*chain.from_iterable(stream.computes + stream.communicates for stream in streams)]
-    return covered([*busy, *chain.from_iterable(stream.waits_for_host for stream in streams)]) - covered(busy)
+    busy = [moments for stream in streams for moments in (stream.computes, stream.communicates)]
+    return covered([*busy, *[stream.waits_for_host for stream in streams]]) - covered(busy)
 
 
 def hidden(stream: StreamIntervals, others: Iterable[StreamIntervals]) -> int:
     """For how many ticks of those that a stream is occupied another stream of its device computes."""
-    occupied = stream.computes + stream.communicates
-    computing = [*chain.from_iterable(other.computes for other in others)]
+    occupied = [stream.computes, stream.communicates]
+    computing = [other.computes for other in others]
     return covered(occupied) + covered(computing) - covered(occupied + computing)
 
 
-def covered(intervals: Collection[Interval]) -> int:
-    """How many ticks lie in any of the intervals."""
-    total = until = 0
-    for start, end in sorted(intervals):
-        if end > until:
-            total += end - max(start, until)
-            until = end
-    return total
+def covered(found: Collection[Moments]) -> int:
+    """How many ticks lie in any of some intervals; those of one collection do not overlap."""
+    found = [moments for moments in found if moments]
+    starts = [*chain.from_iterable([moments[::2] for moments in found])]
+    ends = [*chain.from_iterable([moments[1::2] for moments in found])]
+    if len(found) < 2:
+        return sum(ends) - sum(starts)
+    starts.sort()
+    ends.sort()
+    # After as many have ended as have started, nothing is under way until the next one starts.
+    gaps = [start - end for start, end in zip(islice(starts, 1, None), ends, strict=False) if start > end]
+    return ends[-1] - starts[0] - sum(gaps)

@@ -49,10 +49,10 @@ class LeftPending(NamedTuple):
 
 NOTHING_GIVEN = Given()
 
-NOTHING = frozenset[int]()
+FIRST: Leaves = (0,)
+"""The only pending op of some."""
 
-FEW = 8
-"""Up to so many storages are found one by one among the arguments of a call."""
+NOTHING = frozenset[int]()
 
 
 @dataclass(slots=True)
@@ -65,6 +65,8 @@ class PendingOps:
     """How many are given."""
     depends: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     """By storage: the pending ops that it depends on, as far as nothing has waited for them."""
+    aside: set[int] = field(default_factory=set[int])
+    """The storages that have depended on any."""
     settled: dict[int, int] = field(default_factory=dict[int, int])
     """By pending op: the statement that waits for it."""
     waited: dict[int, Leaves] = field(default_factory=dict[int, Leaves])
@@ -94,6 +96,7 @@ class PendingOps:
 
     def _depend(self, storages: Iterable[int], numbers: frozenset[int]) -> None:
         """Record the pending ops that some storages depend on, one or more."""
+        self.aside.update(storages)
         for storage in storages:
             self.depends[storage] = numbers
             for number in numbers:
@@ -141,19 +144,12 @@ class PendingOps:
         dependent = depends.keys() & given.keys()
         if not dependent:
             return NOTHING_GIVEN, [], ()
-        if len(dependent) == 1:
-            numbers = sorted(depends[next(iter(dependent))])
-        else:
-            numbers = sorted(frozenset[int]().union(*[depends[s] for s in dependent]))
+        numbers = sorted(frozenset[int]().union(*[depends[s] for s in dependent]))
         if len(numbers) == 1:
-            used = pendings[numbers[0]].uses
-        else:
-            used = tuple(dict.fromkeys([s for number in numbers for s in pendings[number].uses]))
+            return self._give_one(numbers[0], dependent, given, arguments, sizes)
+        used = tuple(dict.fromkeys([s for number in numbers for s in pendings[number].uses]))
         hidden = tuple([s for s in used if s not in given])
-        if len(used) + len(dependent) > FEW:
-            theirs = dict(zip(arguments, count()))
-        else:
-            theirs = {s: arguments.index(s) for s in (*used, *dependent) if s in given}
+        theirs = dict(zip(arguments, count()))
         theirs.update(zip(hidden, count(len(arguments))))
         place = dict(zip(numbers, count()))
         dependent.update([s for s in hidden if s in depends])
@@ -166,6 +162,29 @@ class PendingOps:
             numbers,
             hidden,
         )
+
+    def _give_one(
+        self,
+        number: int,
+        dependent: Iterable[int],
+        given: Mapping[int, object],
+        arguments: Leaves,
+        sizes: Sequence[tuple[int, int]],
+    ) -> tuple[Given, list[int], Leaves]:
+        """The same of one pending op, as most often."""
+        places, hidden, depends = list[int](), list[int](), list[tuple[int, Leaves]]()
+        for storage in self.pendings[number].uses:
+            if storage in given:
+                places.append(arguments.index(storage))
+                continue
+            place = len(arguments) + len(hidden)
+            places.append(place)
+            hidden.append(storage)
+            if storage in self.depends:
+                depends.append((place, FIRST))
+        depends += [(arguments.index(storage), FIRST) for storage in dependent]
+        depends.sort()
+        return Given(tuple([sizes[s] for s in hidden]), (tuple(places),), tuple(depends)), [number], tuple(hidden)
 
     def after(self, places: Mapping[int, int]) -> LeftPending:
         """What a caller needs to know. `places`: by storage that it knows, where that is for it."""

@@ -27,7 +27,7 @@ from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
 from distir.simulate.storage import Sizes, StorageMap, Storages, Unplanned, go_on
 from distir.simulate.streams import check_streams
-from distir.simulate.synchronisation import PLAIN, Synchronisation, original
+from distir.simulate.synchronisation import PLAIN, Synchronisation
 
 __all__ = ["RevisionPlan", "go_on", "replan"]
 
@@ -239,7 +239,7 @@ def _let_go(storages: CutStorages, bodies: CutBodies, entry: Storages) -> None:
                 waiting.append(callee)
     storages.known = {key: found for key, found in storages.known.items() if id(found) in used}
     storages.alike = {kin: like for kin, like in storages.alike.items() if id(like[0]) in used}
-    how = {key: bodies.synchronised.get(id(original(found)), PLAIN) for key, found in used.items()}
+    how = {key: bodies.synchronised.get(id(found.origin), PLAIN) for key, found in used.items()}
     bodies.known = {key: body for key, body in bodies.known.items() if how.get(key[0]) is key[-1]}
     storages.cut.keep({id(found.instance) for found in used.values()})
 

@@ -7,8 +7,7 @@ means the same as its inlined body, so only ops use storages, in callees too; a 
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress, count, zip_longest
@@ -24,6 +23,7 @@ from distir.simulate.effects import Effect, Effects, Relocation, relocation
 from distir.simulate.held import NOTHING_GIVEN, Given, LeftPending, PendingOps
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
+from distir.simulate.stream_use import COMPUTES, NO_STREAMS, StreamUse
 
 STATEMENTS_BETWEEN_PAUSES = 1_000
 
@@ -74,12 +74,8 @@ class Storages:
     """Those of its calls, by identity."""
     viewed: set[int] = field(default_factory=set[int])
     """Storages of which a value may be a part, or a repetition: their sizes do not follow from types."""
-    streams: dict[int, str] = field(default_factory=dict[int, str])
-    """By statement that is on another stream than that of compute: its name."""
-    streamed: bool = False
-    """Whether a statement is, here or in calls."""
     held: PendingOps = field(default_factory=PendingOps)
-    _behind: dict[int, Set[str]] = field(default_factory=dict[int, Set[str]])
+    streams: StreamUse = field(default_factory=StreamUse)
     replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
@@ -88,10 +84,16 @@ class Storages:
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
         same = ("last_uses", "last_used", "widths", "used_parameters", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
-        if "crossing" in vars(self):
-            vars(found).update({name: getattr(self, name) for name in BY_STREAM})
         if self.held.pendings:
             vars(found)["left_pending"] = self.left_pending
+        return found
+
+    @property
+    def origin(self) -> Storages:
+        """The storages that these follow from, on other devices, or these."""
+        found = self
+        while found.replica is not None:
+            found = found.replica[0]
         return found
 
     @cached_property
@@ -132,140 +134,52 @@ class Storages:
         return tuple([s for s in dict.fromkeys(uses) if s >= self.parameters and s not in returned])
 
     @cached_property
-    def makers(self) -> dict[str, set[int]]:
-        """By named stream: the storages that ops on it make, here or in calls. The compute stream makes the rest."""
-        found = defaultdict[str, set[int]](set)
-        for index, stream in self.streams.items():
-            statement = self.statements[index]
-            assert isinstance(statement, Effect)
-            found[stream].update([s for s in own_of(statement, self.created[index]) if s != NO_STORAGE])
-        for callee, _, created in self.streamed_calls:
-            for stream, take in callee.results_made:
-                found[stream].update(take(created))
-        return dict(found)
-
-    @cached_property
-    def users(self) -> dict[str, set[int]]:
-        """By stream: the storages that ops on it use which occupy a device, in calls too.
-
-        Of the compute stream those alone that a named one makes: it uses most others.
-        """
-        found = defaultdict[str, set[int]](set)
-        for index, stream in self.streams.items():
-            statement = self.statements[index]
-            if isinstance(statement, Effect) and statement.devices:
-                found[stream].update(self.operands[index])
-        for callee, arguments, _ in self.streamed_calls:
-            for stream, take in callee.parameters_used:
-                if stream:
-                    found[stream].update(take(arguments))
-        if self.makers:
-            found[""] = self._computed.intersection(frozenset[int]().union(*self.makers.values()))
-        for storages in found.values():
-            storages.discard(NO_STORAGE)
-        return dict(found)
-
-    @cached_property
-    def _computed(self) -> set[int]:
-        """The storages that ops on the compute stream use which occupy a device, in calls too.
-
-        Of those made here only what a named stream makes.
-        """
-        used: list[Leaves] = []
+    def users_of_parameters(self) -> Mapping[int, Set[str]]:
+        """By storage of the parameters: the streams on which ops use it and occupy a device, in calls too."""
+        used: list[Iterable[int]] = [()]
         for index, (statement, operands) in enumerate(zip(self.statements, self.operands, strict=True)):
             if isinstance(statement, Called):
-                used.append(statement.callee.parameters_computed(statement.arguments))
-            elif statement is not None and statement.devices and index not in self.streams:
+                used.append(statement.callee.origin.parameters_computed(statement.arguments))
+            elif statement is not None and statement.devices and index not in self.streams.named:
                 used.append(operands)
-        return {*range(self.parameters)}.union(*self.makers.values()).intersection(chain.from_iterable(used))
-
-    @cached_property
-    def streamed_calls(self) -> list[tuple[Storages, Leaves, Leaves]]:
-        """The callees in which a statement is on another stream, each with our storages that it uses and creates."""
-        if not any(callee.streamed for callee in self.callees.values()):
-            return []
-        calls = zip(self.statements, self.created, strict=True)
-        return [(c.callee, c.arguments, made) for c, made in calls if isinstance(c, Called) and c.callee.streamed]
-
-    @cached_property
-    def parameter_users(self) -> dict[str, Set[int]]:
-        """By stream: the parameters' storages that ops on it use which occupy a device, in calls too."""
-        parameters = frozenset(range(self.parameters))
-        found: dict[str, Set[int]] = {"": parameters & self._computed}
-        if self.streamed:
-            found.update([(stream, parameters & used) for stream, used in self.users.items() if stream])
+        computed = {*range(self.parameters)}.intersection(chain.from_iterable(used))
+        found = dict.fromkeys(computed, COMPUTES)
+        found.update([(at, found.get(at, NO_STREAMS) | streams) for at, streams in self.parameters_used])
         return found
-
-    @cached_property
-    def users_of_parameters(self) -> dict[int, Set[str]]:
-        """By storage of the parameters: the streams on which ops use it and occupy a device, in calls too."""
-        found: dict[int, Set[str]] = dict.fromkeys(self.parameter_users[""], COMPUTES)
-        for stream, used in self.parameter_users.items():
-            for parameter in used if stream else ():
-                found[parameter] = found.get(parameter, NO_STREAMS) | {stream}
-        return found
-
-    @cached_property
-    def parameters_used(self) -> list[tuple[str, Take]]:
-        """By stream: from the storages of a call's arguments, those of the parameters that ops on it use."""
-        return [(stream, taking(sorted(storages))) for stream, storages in self.parameter_users.items()]
 
     @cached_property
     def parameters_computed(self) -> Take:
         """From the storages of a call's arguments, those of the parameters that ops on the compute stream use."""
-        computed = self.parameter_users[""]
+        computed = [parameter for parameter, streams in self.users_of_parameters.items() if "" in streams]
         return tuple if len(computed) == self.parameters else taking(sorted(computed))
 
     @cached_property
-    def results_used(self) -> list[tuple[str, Take]]:
-        """By stream: from the storages that a call creates, those that ops on it use."""
-        return [(stream, self._taking_results(storages)) for stream, storages in self.users.items()]
+    def streams_of_parameters(self) -> Set[str]:
+        """All of these streams."""
+        return frozenset[str]().union(*self.users_of_parameters.values())
 
     @cached_property
-    def results_made(self) -> list[tuple[str, Take]]:
-        """By named stream: from the storages that a call creates, those that ops on it make."""
-        return [(stream, self._taking_results(storages)) for stream, storages in self.makers.items()]
+    def parameters_used(self) -> list[tuple[int, Set[str]]]:
+        """The storages of parameters that ops on named streams use, each with the streams."""
+        return [(storage, streams) for storage, streams in self.streams.used.items() if storage < self.parameters]
+
+    @cached_property
+    def results_on_streams(self) -> list[tuple[int, str, Set[str]]]:
+        """Of the storages made here, or in calls, and returned, those that have to do with named streams.
+
+        Their places among what a call makes, the stream that makes each, and those on which ops use it.
+        """
+        made, used = self.streams.made, self.streams.used
+        return [
+            (at, made.get(storage, ""), used.get(storage, NO_STREAMS))
+            for at, storage in enumerate(self.made if self.streams.anywhere else ())
+            if storage in made or storage in used
+        ]
 
     @cached_property
     def made_on_streams(self) -> Leaves:
         """The storages made here, or in a call, and returned, that ops on named streams make."""
-        if not self.streamed:
-            return ()
-        named = frozenset[int]().union(*self.makers.values())
-        return tuple([storage for storage in self.made if storage in named])
-
-    def _taking_results(self, storages: Set[int]) -> Take:
-        places = self._places_made
-        return taking(sorted([places[storage] for storage in places.keys() & storages]))
-
-    @cached_property
-    def _places_made(self) -> dict[int, int]:
-        """By storage of the results: its place among them."""
-        return dict(zip(self.made, count()))
-
-    @cached_property
-    def crossing(self) -> frozenset[int]:
-        """The storages made here, or in a call, that are used here on streams which have not waited for them there."""
-        if not self.streamed:
-            return frozenset()
-        waited = defaultdict[str, set[int]](set)
-        for callee, _, created in self.streamed_calls if self.makers else ():
-            for stream, take in callee.results_used:
-                waited[stream].update(take(created))
-        given = frozenset(range(self.parameters))
-        found: set[int] = set()
-        for stream, used in self.users.items():
-            found.update(used - given - self.makers.get(stream, NOTHING) - waited[stream])
-        return frozenset(found)
-
-    def behind(self, storage: int) -> Set[str]:
-        """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
-        known = self._behind.get(storage)
-        if known is None:
-            made_on = frozenset(stream for stream, storages in self.makers.items() if storage in storages)
-            used_on = frozenset(stream for stream, storages in self.users.items() if storage in storages)
-            known = self._behind[storage] = (made_on or COMPUTES) | used_on
-        return known
+        return tuple([self.made[at] for at, stream, _ in self.results_on_streams if stream])
 
     @cached_property
     def widths(self) -> list[int]:
@@ -320,19 +234,6 @@ class Storages:
         """The parameters' storages that ops use, here or in calls."""
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
 
-
-BY_STREAM = (
-    *("makers", "users", "parameter_users", "users_of_parameters", "parameters_used", "parameters_computed"),
-    *("results_used", "results_made", "made_on_streams", "crossing"),
-)
-"""What is found of storages where statements name streams."""
-
-NOTHING = frozenset[int]()
-
-NO_STREAMS: Set[str] = frozenset()
-
-COMPUTES: Set[str] = frozenset(("",))
-"""The compute stream alone."""
 
 Take = Callable[[Leaves], Leaves]
 """Gives some of the storages that it is given."""
@@ -442,12 +343,12 @@ class StorageMap:
         _, _, given, pending = key
         sizes = own if given is None else [*given]
         sizes += pending.hidden
-        known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending))
+        known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending), streams=StreamUse(len(sizes)))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         if self.has_streams:
-            _ = known.crossing, [callee.parameters_computed for callee in known.callees.values()]  # likewise
+            _ = [callee.origin.parameters_computed for callee in known.callees.values()]  # likewise
         return known
 
     @cached_property
@@ -469,7 +370,7 @@ class StorageMap:
 
     def _fill(self, found: Storages, partition: Leaves) -> Deep[None]:
         function, rho = found.instance.function, found.instance.state
-        places = found.places
+        places, aside = found.places, found.held.aside
         position = 0
         for param, value in zip(function.params, found.instance.args, strict=True):
             width = types.width(type_of(value))
@@ -487,19 +388,15 @@ class StorageMap:
                     done = self.effects.of(op, rho)
                 except Reject as reject:
                     raise Unplanned(function.name, index, reject) from None
-                if statement.stream:
-                    found.streams[index] = statement.stream
-                    found.streamed = True
                 first = len(found.sizes)
                 created = create(found, done, operands)
-                if statement.stream or not found.held.depends.keys().isdisjoint(operands):
-                    _hold(found, index, done, operands, [s for s in created if s >= first])
+                if statement.stream or not aside.isdisjoint(operands):
+                    _beside(found, index, statement.stream, done, operands, created, first)
                 if done.shares:
                     found.viewed.update(_viewed(found, done, created))
                 name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
                 done, created = yield from self._call(found, statement, operands)
-                found.streamed |= done.callee.streamed
                 name_results(statement.results, done.results, done.callee.widths, places)
             elif isinstance(statement, Return):
                 found.returned = operands
@@ -541,6 +438,8 @@ class StorageMap:
             if after.left or after.depends:
                 ours = (*arguments, *created, NO_STORAGE, *[ours for _, ours in left])
             found.held.called(len(found.statements), after, numbers, ours)
+        if self.has_streams:
+            _used_in_call(found, callee.origin, ordered, arguments, created)
         results = created if new == returned else callee.take_results((*arguments, *created, NO_STORAGE))
         return Called(callee, arguments, results, left), created
 
@@ -552,14 +451,48 @@ def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:
             yield storage
 
 
-def _hold(found: Storages, index: int, effect: Effect, operands: Leaves, made: list[int]) -> None:
-    """End the pending ops for which an op waits, or record it as pending."""
+def _beside(
+    found: Storages, index: int, stream: str, effect: Effect, operands: Leaves, created: Leaves, first: int
+) -> None:
+    """An op on a named stream, or one that uses what such ops make. Its own storages are numbered from `first` on."""
+    new, held, streams = [s for s in created if s >= first], found.held, found.streams
     if not effect.devices:
-        found.held.derive(operands, made)
-    elif index in found.streams:
-        found.held.start(index, operands, made)
+        held.derive(operands, new)
     else:
-        found.held.settle(index, operands)
+        if stream:
+            held.start(index, operands, new)
+        else:
+            held.settle(index, operands)
+        for storage in operands if stream else streams.fresh.intersection(operands):
+            if storage != NO_STORAGE:
+                streams.use(index, storage, stream)
+    if stream:
+        streams.named[index] = stream
+        streams.make(new, stream)
+        held.aside.update(new)
+
+
+def _used_in_call(
+    found: Storages, callee: Storages, given: Mapping[int, object], arguments: Leaves, created: Leaves
+) -> None:
+    """On which streams a call uses what it is given, and on which it makes what it gives. `given`: the arguments."""
+    streams, index = found.streams, len(found.statements)
+    for storage in streams.fresh & given.keys():
+        if "" in callee.users_of_parameters.get(arguments.index(storage), NO_STREAMS):
+            streams.use(index, storage, "")
+    if callee.streams.anywhere:
+        streams.anywhere = True
+        for parameter, used in callee.parameters_used:
+            for stream in used:
+                streams.use(index, arguments[parameter], stream)
+        for at, stream, used in callee.results_on_streams:
+            if stream:
+                streams.make((created[at],), stream)
+                found.held.aside.add(created[at])
+            if used:
+                streams.used[created[at]] = used
+            if "" in used:
+                streams.fresh.discard(created[at])
 
 
 def own_of(effect: Effect, created: Leaves) -> Leaves:

@@ -8,13 +8,14 @@ stream that waits for a value again does not wait, and a value whose clock nothi
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import count
 
 from distir.simulate.body import CLOSED, Edge
 from distir.simulate.effects import DataFlow, Effect
-from distir.simulate.storage import NO_STREAMS, Called, Storages
+from distir.simulate.storage import Called, Storages
+from distir.simulate.stream_use import NO_STREAMS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,12 +75,12 @@ def synchronised(entry: Storages, earlier: Mapping[int, Synchronisation]) -> dic
     `earlier`: those of another version of the program, to be used again.
     """
     found: dict[int, Synchronisation] = {}
-    if not entry.streamed:
+    if not entry.streams.anywhere:
         return found
     needed: dict[int, _Needed] = {}
     for storages in _callers_first(entry):
         edge = CLOSED if storages is entry else needed.pop(id(storages), _Needed()).edge(storages)
-        if not storages.streamed and edge == CLOSED:
+        if not storages.streams.anywhere and edge == CLOSED:
             continue
         done = earlier.get(id(storages))
         if done is None or done.edge != edge:
@@ -90,20 +91,13 @@ def synchronised(entry: Storages, earlier: Mapping[int, Synchronisation]) -> dic
     return found
 
 
-def original(found: Storages) -> Storages:
-    """The storages that some follow from, on other devices."""
-    while found.replica is not None:
-        found = found.replica[0]
-    return found
-
-
 def _callers_first(entry: Storages) -> list[Storages]:
     """All storages that an entry function's calls lead to, on whichever devices, each after those that call it."""
     found: list[Storages] = []
     seen = {id(entry)}
 
     def callees(storages: Storages) -> Iterator[Storages]:
-        return map(original, storages.callees.values())
+        return (callee.origin for callee in storages.callees.values())
 
     way = [(entry, callees(entry))]
     while way:
@@ -124,7 +118,7 @@ class _Walk:
     def __init__(self, found: Storages, edge: Edge) -> None:
         self.found = found
         self.edge = edge
-        self.crossing = found.crossing.union(edge.made)
+        self.crossing = found.streams.crossing.union(edge.made)
         """The storages made here that ops of other streams wait for."""
         self.in_order = sorted(self.crossing)
         """The same, to find those that a call makes: their numbers follow each other."""
@@ -138,23 +132,31 @@ class _Walk:
 
     def synchronisation(self) -> Synchronisation:
         """What is found of all statements."""
-        found, ready, crossing, streams = self.found, self.ready, self.crossing, self.found.streams
-        statements = zip(found.statements, found.operands, found.created, strict=True)
-        for index, (statement, operands, created) in enumerate(statements):
+        found = self.found
+        for index in self._concerned():
+            statement = found.statements[index]
             if isinstance(statement, Called):
-                self._call(statement, created)
-            elif statement is not None and (
-                index in streams or not ready.keys().isdisjoint(operands) or not crossing.isdisjoint(created)
-            ):
+                self._call(statement, found.created[index])
+            elif statement is not None:
                 self._op(index, statement)
         return Synchronisation(self.flow, self.edge, tuple(self.calls.values()))
+
+    def _concerned(self) -> Iterable[int]:
+        """The statements that may wait for a value, or make one that others wait for."""
+        found, crossing = self.found, self.crossing
+        concerned = {*found.streams.named, *found.streams.first_uses}
+        concerned.update([index for index, created in enumerate(found.created) if not crossing.isdisjoint(created)])
+        if self.ready:
+            given = frozenset(self.ready)
+            concerned.update([index for index, used in enumerate(found.operands) if not given.isdisjoint(used)])
+        return sorted(concerned)
 
     def _op(self, index: int, effect: Effect) -> None:
         """Find what an op waits for beside its devices, and who waits for it."""
         if not effect.devices:
             return
         ready, operands, created = self.ready, self.found.operands[index], self.found.created[index]
-        stream = self.found.streams.get(index, "")
+        stream = self.found.streams.named.get(index, "")
         waits: list[int] = []
         for storage in operands:
             behind = ready.get(storage)
@@ -172,16 +174,18 @@ class _Walk:
     def _call(self, called: Called, created: Sequence[int]) -> None:
         """Find which values get ready by clocks of their own as they come into a call, and which as they leave it."""
         ready, callee, arguments = self.ready, called.callee, called.arguments
-        like = original(callee)
+        like = callee.origin
         found = self.calls.get(id(like))
         if found is None:
             found = self.calls[id(like)] = like, _Needed()
         needed = found[1]
         given = ready.keys() & arguments
+        if len(given) > FEW:
+            given = [storage for storage in given if not like.streams_of_parameters <= ready[storage]]
         places = arguments.index if len(given) <= FEW else dict(zip(arguments, count())).__getitem__
         for storage in given:
             parameter, behind = places(storage), ready[storage]
-            users = callee.users_of_parameters.get(parameter, NO_STREAMS)
+            users = like.users_of_parameters.get(parameter, NO_STREAMS)
             if not users <= behind:
                 needed.await_(parameter, users & behind)
                 ready[storage] = behind | users
@@ -190,4 +194,4 @@ class _Walk:
             for ours in crossing[bisect_left(crossing, first) : bisect_right(crossing, created[-1])]:
                 theirs = callee.made[ours - first]
                 needed.made.add(theirs)
-                ready[ours] = callee.behind(theirs)
+                ready[ours] = like.streams.behind(theirs)

@@ -27,6 +27,7 @@ from distir.simulate.algebra.clocks import (
     Step,
     Summary,
     awaited,
+    distinct_steps,
     ends_on,
     of_device,
     ready,
@@ -149,7 +150,7 @@ class Timeline:
     @cached_property
     def _totals(self) -> tuple[Clocks, Clocks]:
         with paused_collection():
-            return totals(self.body.unbound)
+            return totals(self.body.summaries_alone)
 
     @property
     def _busy(self) -> Clocks:
@@ -184,7 +185,7 @@ class Timeline:
     @cached_property
     def has_hosts(self) -> bool:
         """Whether hosts take time to issue ops."""
-        return any(map(is_host, frozenset[Clock]().union(*[move.devices for move in self.body.unbound])))
+        return any(is_host(clock) for move in distinct_steps(self.body.summaries_alone) for clock in move.devices)
 
     @cached_property
     def clocks(self) -> dict[int, float]:

@@ -33,8 +33,7 @@ from distir.models import named
 from distir.ops.resources import NO_WORK
 from distir.simulate import intervals, simulate
 from distir.simulate.algebra import clocks
-from distir.simulate.algebra.clocks import run_op
-from distir.simulate.effects import to_seconds
+from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.page.answers import timeline_of
 from distir.transform import transform
 
@@ -281,7 +280,13 @@ def test_calls_are_followed_once_for_all_starts_from_which_they_do_the_same(monk
     )
     hardware = with_hosts(MACHINE, host, host)
     followed: list = []
-    monkeypatch.setattr(intervals, "run_op", lambda op, clocks: followed.append(op) or run_op(op, clocks))
+    run = intervals.Runs.run
+
+    def counted(self, body, start, given):
+        followed.extend(step for step in body.steps if isinstance(step, Effect))
+        return run(self, body, start, given)
+
+    monkeypatch.setattr(intervals.Runs, "run", counted)
     found = simulate(module, hardware)
     assert (found.bubble, found.exposed_communication, found.host_bound) == pytest.approx(
         oracle(module, hardware).shares(), rel=1e-12

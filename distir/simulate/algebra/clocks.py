@@ -163,7 +163,7 @@ HOPELESS = 4
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
     """The composition of steps on clocks; `inner`: clocks that nothing waits for before they are set, nor after."""
-    devices = _in_order({device for step in _distinct(steps) for device in step.devices})
+    devices = _in_order({device for step in distinct_steps(steps) for device in step.devices})
     busy, communication = totals(steps)
     last: dict[Clock, int] = {}
     events = 0
@@ -415,7 +415,8 @@ def _retreat(summary: Summary, latest: Clocks) -> None:
     latest.update(begins)
 
 
-def _distinct(steps: Sequence[Step]) -> list[Step]:
+def distinct_steps(steps: Sequence[Step]) -> list[Step]:
+    """Each step once."""
     return list({id(step): step for step in steps}.values())
 
 
@@ -513,7 +514,7 @@ def _follow(steps: Iterable[Step], clocks: dict[Clock, tuple[Delays, int]]) -> N
 def _cost(steps: Sequence[Step]) -> int:
     """Of how many clocks running steps reads or sets."""
     counts = Counter(map(id, steps))
-    return sum(counts[id(step)] * _cost_of(step) for step in _distinct(steps))
+    return sum(counts[id(step)] * _cost_of(step) for step in distinct_steps(steps))
 
 
 def _cost_of(step: Step) -> int:
