@@ -123,7 +123,8 @@ def _parts(
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
     made, of = [value for value in live if value.index is not None], simulation.module.functions
     if use.weighed_experts:
-        activations -= sum(value.nbytes for value in made if value.name in _weighed(of[value.function]))
+        weighed = {name: _weighed(of[name]) for name in {value.function for value in made}}
+        activations -= sum(value.nbytes for value in made if value.name in weighed[value.function])
     if use.remainders and not any(word.startswith("fp8=") for word in program.step.training):
         masters = (v for v in live if v.role == ROLES["state"] and ".master" in v.name)
         state -= sum(value.nbytes for value in masters) // 2
@@ -134,7 +135,8 @@ def _parts(
             weights += (layouts - WIDE) * copy.nbytes + is_mx * (layouts - 1) * copy.nbytes // BLOCK
             activations -= copy.nbytes
     if is_mx:
-        activations -= sum(value.nbytes * 3 // 4 for value in made if value.name in _scales(of[value.function]))
+        scales = {name: _scales(of[name]) for name in {value.function for value in made}}
+        activations -= sum(value.nbytes * 3 // 4 for value in made if value.name in scales[value.function])
     if use.gradients:
         gradients, state = elements * use.gradients, state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
