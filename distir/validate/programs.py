@@ -35,7 +35,7 @@ from distir.validate.frameworks import (
     Framework,
     HeldMemory,
 )
-from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, POWER_LIMITED, Conditions, machine
+from distir.validate.machines import BEFORE_HOPPER, GPUS, NODE_OF_A_GRAPH, Conditions, machine
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
 from distir.validate.rewrites import (
@@ -145,10 +145,9 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     before = run.gpu in BEFORE_HOPPER
     rates = ATTENTION_RATES if before else HOPPERS_RATES
     dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
-    compute = POWER_LIMITED.get(run.gpu, 1.0)
-    attention = compute * rates.get(chosen.attention, 1.0)
+    attention = rates.get(chosen.attention, 1.0)
     if run.cuda_graphs:
-        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute, dropout=dropout)
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, dropout=dropout)
     return Conditions(
         chosen.issue,
         chosen.issue_of_communication,
@@ -156,7 +155,6 @@ def conditions_of(run: MeasuredRun) -> Conditions:
         waits_for_sends=chosen.waits_for_sends,
         waits_for_counts=chosen.waits_for_counts,
         each_expert=chosen.issue_of_expert[run.precision in EIGHT_BITS],
-        compute=compute,
         dropout=dropout,
     )
 
