@@ -1,4 +1,4 @@
-"""Clusters that evaluate a search, reached by address: Dask through joblib, Ray by its own tasks.
+"""Clusters that evaluate a search, reached by address: Dask and Ray, each by its own tasks.
 
 Independent of searching: runs a function over items and yields results as they come. Both packages are imported on
 first use.
@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -23,6 +24,12 @@ from distir.search.space import SpaceError
 
 TIMEOUT_S = 10
 """How long a cluster may take to answer."""
+
+CHECKED_S = 5
+"""After how long without a result it is seen whether there are workers."""
+
+ALONE_S = 30
+"""How long a cluster may be without workers before they are taken for gone: a nanny starts one again in a few."""
 
 
 def scheme_of(backend: str) -> str:
@@ -35,9 +42,8 @@ def scheme_of(backend: str) -> str:
 
 
 @contextmanager
-def dask(backend: str) -> Generator[None]:
-    """Point joblib at a Dask cluster; without an address, at one that is started here. Raises SpaceError."""
-    joblib: Any = import_module("joblib")
+def _client(backend: str) -> Generator[Any]:
+    """A client of a Dask cluster; without an address, of one that is started here. Raises SpaceError."""
     with _said(backend):
         distributed: Any = import_module("distributed")
         address = urlsplit(_url(backend)).netloc
@@ -48,8 +54,7 @@ def dask(backend: str) -> Generator[None]:
                 client = distributed.Client(silence_logs=logging.CRITICAL, dashboard_address=None)
             client.run(_hush)
     try:
-        with joblib.parallel_config(backend="dask"):
-            yield
+        yield client
     except BaseException:  # Dask would log every task that it drops
         for name in ("distributed", "asyncio", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -58,7 +63,52 @@ def dask(backend: str) -> Generator[None]:
         client.close()
 
 
-def ray(backend: str, work: Callable[[Any, Any], Any], shared: object, items: Iterable[object]) -> Generator[Any]:
+Work = Callable[[Any, Any], Any]
+
+
+def dask(backend: str, work: Work, shared: object, items: Callable[[int], Iterable[object]]) -> Generator[Any]:
+    """`work(shared, item)` of all items on a Dask cluster, as they come; closing the generator cancels what is left.
+
+    `items`: given the number of workers' threads. What a worker that ended was at is done by another one, which Dask
+    tries a few times. Raises SpaceError if the cluster cannot be reached, or has had no workers for some seconds.
+    """
+    with _client(backend) as client:
+        distributed: Any = import_module("distributed")
+        threads = sum(client.nthreads().values())
+        waiting = set(client.map(partial(work, shared), list(items(max(threads, 1))), pure=False))
+        heard = time.monotonic()
+        try:
+            while waiting:
+                done: set[Any] = set()
+                with suppress(TimeoutError):
+                    done = distributed.wait(waiting, timeout=CHECKED_S, return_when="FIRST_COMPLETED").done
+                for future in done:
+                    with suppress(TimeoutError):  # its worker may end before the result is fetched: it is done again
+                        rows = _result(backend, distributed, future)
+                        waiting.discard(future)
+                        yield rows
+                now = time.monotonic()
+                heard = now if client.nthreads() else heard
+                if now - heard >= ALONE_S:
+                    raise SpaceError(
+                        f"`{backend}` has no workers left: perhaps they ran out of memory; start others, with"
+                        " less to do at once, and continue with `--resume`"
+                    )
+        finally:
+            with suppress(Exception):  # the cluster may be gone
+                client.cancel(list(waiting))
+
+
+def _result(backend: str, distributed: Any, future: Any) -> Any:
+    """What a task gave. Raises TimeoutError, and SpaceError if workers end whenever they are at it."""
+    try:
+        return future.result(timeout=CHECKED_S)
+    except distributed.scheduler.KilledWorker as error:
+        ended = f"{error.allowed_failures + 1} workers of `{backend}` ended at the same plan"
+        raise SpaceError(f"{ended}: perhaps they ran out of memory; see their logs") from None
+
+
+def ray(backend: str, work: Work, shared: object, items: Iterable[object]) -> Generator[Any]:
     """`work(shared, item)` of all items on a Ray cluster, as they come; closing the generator cancels what is left.
 
     Joblib's Ray backend returns results only when all of them are done. Raises SpaceError.

@@ -17,19 +17,14 @@ Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
-def in_processes(
-    work: Callable[[Given], Found], tasks: Iterable[Given], jobs: int, *, here: bool = True
-) -> Generator[Found]:
+def in_processes(work: Callable[[Given], Found], tasks: Iterable[Given], jobs: int) -> Generator[Found]:
     """The results of `work`, a function of a module, for all tasks, in the order in which they are done.
 
-    `jobs`: processes, 0 for one per core. Closing the generator, or an exception, ends them at once. `here`: on this
-    machine; else on the backend for which joblib is configured, whose workers are not ended.
+    `jobs`: processes, 0 for one per core. Closing the generator, or an exception, ends them at once.
     """
     joblib: Any = import_module("joblib")
     own = {"max_nbytes": None, "idle_worker_timeout": ORPHANED_S, "initializer": _leave_interrupts}
-    parallel = joblib.Parallel(
-        n_jobs=jobs or -1, return_as="generator_unordered", pre_dispatch="3*n_jobs", **(own if here else {})
-    )
+    parallel = joblib.Parallel(n_jobs=jobs or -1, return_as="generator_unordered", pre_dispatch="3*n_jobs", **own)
     found: Generator[Found] = parallel(joblib.delayed(work)(task) for task in tasks)
     with _loky_races_silenced():
         try:
@@ -39,14 +34,13 @@ def in_processes(
             with warnings.catch_warnings():  # closing cancels tasks, and joblib warns of that
                 warnings.simplefilter("ignore")
                 found.close()
-            if here:
-                loky: Any = import_module("joblib.externals.loky")
-                loky.get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            loky: Any = import_module("joblib.externals.loky")
+            loky.get_reusable_executor().shutdown(wait=True, kill_workers=True)
             raise
 
 
 def workers_of(jobs: int) -> int:
-    """The number of workers of `jobs`, 0 for all of the backend for which joblib is configured."""
+    """The number of processes of `jobs`, 0 for one per core."""
     joblib: Any = import_module("joblib")
     return joblib.effective_n_jobs(jobs or -1)
 

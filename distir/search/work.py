@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import groupby
@@ -73,26 +73,19 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers, work: W
                 for plan, sizes in some:
                     yield from work(subject, plan, sizes)
         return
-    scheme = None if workers.backend == "processes" else clusters.scheme_of(workers.backend)
-    with ended_on_termination():
-        if scheme == "ray":
-            alone = [[unit] for unit in units]
-            with closing(clusters.ray(workers.backend, _found, (work, Handed.of(subject)), alone)) as found:
-                for rows in found:
-                    yield from rows
-            return
-        with clusters.dask(workers.backend) if scheme == "dask" else nullcontext():
-            yield from _by_joblib(subject, units, workers, work)
-
-
-def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers, work: Work) -> Generator[Any]:
-    """On local processes, or on the backend that joblib is configured for."""
-    together = families(units, workers_of(workers.jobs))
-    of_each = partial(_found, (work, Handed.of(subject)))
-    here = workers.backend == "processes"
-    with closing(in_processes(of_each, together, workers.jobs, here=here)) as found:
+    with ended_on_termination(), closing(_by_workers(subject, units, workers, work)) as found:
         for rows in found:
             yield from rows
+
+
+def _by_workers(subject: Subject, units: Sequence[Unit], workers: Workers, work: Work) -> Generator[list[Any]]:
+    """What is found of the units together, on local processes or a cluster."""
+    shared = work, Handed.of(subject)
+    if workers.backend == "processes":
+        return in_processes(partial(_found, shared), families(units, workers_of(workers.jobs)), workers.jobs)
+    if clusters.scheme_of(workers.backend) == "ray":
+        return clusters.ray(workers.backend, _found, shared, [[unit] for unit in units])
+    return clusters.dask(workers.backend, _found, shared, partial(families, units))
 
 
 @dataclass(frozen=True, slots=True)

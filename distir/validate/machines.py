@@ -38,13 +38,6 @@ BLACKWELL: Final = ("b200", "gb200", "b300", "gb300")
 RACKS: Final = ("gb200", "gb300")
 """GPUs of which NVLink joins a rack: what runs state as a node is a tray of it."""
 
-POWER_LIMITED: Final[dict[str, float]] = {"h100_96gb_2_4TBs": 0.86}
-"""The rate of arithmetic over that of the profile's, of GPUs whose power is limited below that of the measured ones.
-
-500 of 700 W: what power goes with, beyond 150 W that a GPU takes without it, is the cube of the frequency. Estimated.
-"""
-
-
 SLOWER_HOSTS: Final[dict[str, float]] = {"gb200": 1.5, "gb300": 1.5}
 """How long Grace takes to issue an op, over what the x86 hosts of other GPUs take.
 

@@ -39,7 +39,6 @@ from distir.validate.machines import (
     BEFORE_HOPPER,
     GPUS,
     NODE_OF_A_GRAPH,
-    POWER_LIMITED,
     SLOWER_HOSTS,
     Conditions,
     machine,
@@ -157,10 +156,9 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     before = run.gpu in BEFORE_HOPPER
     rates = ATTENTION_RATES if before else HOPPERS_RATES
     dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
-    compute = POWER_LIMITED.get(run.gpu, 1.0)
-    attention = compute * rates.get(chosen.attention, 1.0)
+    attention = rates.get(chosen.attention, 1.0)
     if run.cuda_graphs:
-        return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute, dropout=dropout)
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, dropout=dropout)
     slower = SLOWER_HOSTS.get(run.gpu, 1.0)
     each = chosen.issue_of_expert[run.precision in EIGHT_BITS]
     each += chosen.issue_of_expert_bias if _adds_biases_apart(run, chosen) else 0.0
@@ -172,7 +170,6 @@ def conditions_of(run: MeasuredRun) -> Conditions:
         waits_for_sends=chosen.waits_for_sends,
         waits_for_counts=chosen.waits_for_counts,
         each_expert=each * slower,
-        compute=compute,
         dropout=dropout,
     )
 

@@ -63,6 +63,8 @@ def with_logits_again(module: Module) -> Module:
     entry = entry_of(module)
     made = {name: s for s in entry.body if isinstance(s, Apply) for name in s.results}
     product = made[str(_logits_and_labels(made)[0])]
+    while product.op == "Reshape":  # of a tied embedding's product, whose rows are those of all sequences
+        product = made[str(product.args[0])]
     (gradient,) = next(s for s in made.values() if s.op == "SoftmaxCrossEntropyLossGrad").results
     while True:
         users = [s for s in made.values() if gradient in s.args]

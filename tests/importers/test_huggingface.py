@@ -487,7 +487,7 @@ def test_a_setting_without_a_value_means_what_it_does_in_other_families():
 
 def test_settings_that_have_no_value_are_named_where_one_is_needed():
     experts = {"n_routed_experts": 4, "moe_intermediate_size": 32, "first_k_dense_replace": 0, "kv_lora_rank": 16}
-    with pytest.raises(ImportRefused, match="state what the model needs of .*`num_experts_per_tok`") as refused:
+    with pytest.raises(ImportRefused, match=r"state what the model needs of .*`num_experts_per_tok`") as refused:
         import_hf("deepseek_v2", False, Shape(sequence=8, layers=1, settings={**TINY, **experts}))
     assert "`--set n_group=2`" in refused.value.help
 

@@ -102,7 +102,8 @@ def test_as_many_chunks_as_are_stated(chunks):
 @pytest.mark.parametrize("steps", [("tp=2",), ("tp=2", "sequence=true")], ids=" ".join)
 @pytest.mark.parametrize("batch", [1, 3, 4])
 def test_chunks_of_a_batch_without_a_size_are_right_for_all_sizes(batch, steps):
-    model = program(resized("llama3-8b", PUBLISHED["llama3-8b"], {**SMALL, **DECODERS["llama3-8b"]}), 8, None, "Float32")
+    sizes = {**SMALL, **DECODERS["llama3-8b"]}
+    model = program(resized("llama3-8b", PUBLISHED["llama3-8b"], sizes), 8, None, "Float32")
     step = transform(model, "grad", "optimizer=sgd")
     made, said = overlapped(transform(step, *steps), "chunks=2", f"bind=B={batch}")
     assert "in chunks" in said[0]

@@ -11,7 +11,7 @@ from distir.analysis import check, execute, random_inputs
 from distir.ir import Apply
 from distir.models import gpt2, named
 from distir.models.catalogue import program
-from distir.models.published import PUBLISHED
+from distir.models.published import PUBLISHED, resized
 from distir.ops.resources import Communication, MatrixProduct, Work
 from distir.simulate import simulate
 from distir.transform import transform, verify
@@ -416,17 +416,20 @@ def test_metrics_are_cross_entropies_that_change_nothing_else():
         assert verify(more, transform(more, *steps)).equal
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("steps", [["dtp=2,2,1"], ["dtp=1,2,2", "microbatches=2"]])
-def test_logits_that_are_computed_again_are_a_product_more_and_change_nothing(steps):
+def test_logits_that_are_computed_again_are_a_product_more_and_change_nothing(steps, tied):
     sizes = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocabulary": 32}
-    module = transform(named("llama3-8b", 4, 8, **sizes), "grad", "loss=cross_entropy", "precision=mixed")
+    decoder = resized("llama3-8b", replace(PUBLISHED["llama3-8b"], tied=tied), sizes)
+    module = transform(program(decoder, 8, 4), "grad", "loss=cross_entropy", "precision=mixed")
     again = with_logits_again(module)
     inputs = random_inputs(again, 0, {})
     for one, other in zip(*([output.value for output in execute(m, inputs)] for m in (module, again)), strict=True):
         np.testing.assert_array_equal(one, other)
     plain, more = (transform(m, *steps, f"whole={LOSS}") for m in (module, again))
     assert verify(again, more).equal
-    assert applied(more, "MatMul") > applied(plain, "MatMul")
+    product = "Gemm" if tied else "MatMul"
+    assert applied(more, product) > applied(plain, product)
     assert applied(more, "MPI") == applied(plain, "MPI")  # each shard computes its part, and needs no other
 
 
@@ -588,6 +591,13 @@ def test_the_second_version_of_flash_attention_is_slower_on_hopper():
     for gpu, slower in (("h100_80gb", True), ("a100_80gb", False)):
         second, newest = (predict(run(gpu=gpu, attention=kernel, **sizes)) for kernel in ("flash2", "flash"))
         assert (second.step_time_s > newest.step_time_s) == slower
+
+
+def test_a_limit_of_power_counts_once():
+    """The profile states what it makes of the clock; nothing else slows products of the device."""
+    limited, free = (machine(gpu, 8, None, conditions_of(run(gpu=gpu))) for gpu in ("h100_96gb_2_4TBs", "h100_80gb"))
+    rates = [m.kinds[0].products["BFloat16"].rate for m in (limited, free)]
+    assert rates[0] / rates[1] == pytest.approx(cost.load("h100-96").kinds[0].sustained_clock)
 
 
 def test_gradients_of_nemo_are_16_bits_in_all_precisions():
