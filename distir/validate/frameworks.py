@@ -11,21 +11,23 @@ from typing import Final, Literal
 
 from distir.ir.registry import Registry
 
-Attention = Literal["unfused", "fused", "flash1", "flash2", "flash"]
+Attention = Literal["unfused", "fused", "flash1", "triton", "flash2", "flash"]
 Kernels = Literal["eager", "blocks", "fused"]
 
 
-ATTENTION_RATES: Final[dict[str, float]] = {"flash1": 0.5}
-"""Of attention's kernels: the rate over that of the profiles, which is of the kernels that were written for a GPU.
+ATTENTION_RATES: Final[dict[str, tuple[float, float]]] = {"flash1": (0.5, 0.5), "triton": (0.71, 0.5)}
+"""Of attention's kernels: the rates over those of the profiles, which are of the kernels that were written for a GPU,
+forward and backward.
 
-Dao, arXiv:2307.08691, figures 4 to 6: the second version is about twice as fast as the first.
+Dao, arXiv:2307.08691, section 4.1 and figures 4 to 6: the second version is about twice as fast as the first, and 1.3 to
+1.5 times as fast as the one in Triton forward, twice as fast backward.
 """
 
-HOPPERS_RATES: Final[dict[str, float]] = {"flash1": 0.3, "flash2": 0.6}
+HOPPERS_RATES: Final[dict[str, tuple[float, float]]] = {"flash1": (0.3, 0.3), "triton": (0.43, 0.3), "flash2": (0.6, 0.6)}
 """The same on Hopper and later.
 
 Shah et al., arXiv:2407.08608, figures 5 and 6: FlashAttention 2 has 0.55 to 0.65 of the rate of FlashAttention 3 and
-cuDNN, which the profiles are of.
+cuDNN, which the profiles are of. The others to it as before.
 """
 
 HOPPERS_DROPOUT: Final[dict[str, tuple[float, float]]] = {"flash1": (1.2, 1.14), "flash2": (1.2, 1.14)}
@@ -138,6 +140,9 @@ class Framework:
     micro_batch: int | None = None
     """The micro-batch size if a run states none."""
     overlap: tuple[str, ...] = ()
+    backward_prefetch: Literal["pre", "post"] = "pre"
+    """When a layer's weights are gathered for the backward pass: beside the layer before, or behind the sum of its
+    gradients, where neither is hidden. The words of PyTorch's FSDP."""
     issue: float = 0.0
     issue_of_communication: float | None = None
     """Seconds in which it issues a collective or a transfer; None: as long as another op."""

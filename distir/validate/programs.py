@@ -146,7 +146,8 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     rates = ATTENTION_RATES if before else HOPPERS_RATES
     dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
     compute = POWER_LIMITED.get(run.gpu, 1.0)
-    attention = compute * rates.get(chosen.attention, 1.0)
+    forward, backward = rates.get(chosen.attention, (1.0, 1.0))
+    attention = compute * forward, compute * backward
     if run.cuda_graphs:
         return Conditions(NODE_OF_A_GRAPH, attention=attention, compute=compute, dropout=dropout)
     return Conditions(
@@ -230,7 +231,7 @@ class TrainingProgram:
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
     `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`; `bias_apart`: see `with_bias_apart`;
-    `sorts_rows`: see `with_sorted_rows`.
+    `sorts_rows`: see `with_sorted_rows`; `behind_sums`: the option of the kind `weights`.
     """
 
     model: Decoder
@@ -244,6 +245,7 @@ class TrainingProgram:
     logits_again: bool = False
     bias_apart: bool = False
     sorts_rows: bool = False
+    behind_sums: bool = False
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
@@ -357,7 +359,7 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
     assert whole is not None
     kinds = [kind for kind in of.overlap if kind != ASYNC_TP]
     if kinds:
-        module = overlapped(module, kinds).module
+        module = overlapped(module, kinds, {"behind_sums": True} if of.behind_sums else {}).module
     if ASYNC_TP in of.overlap:
         module = in_bulk(module)
     if of.bias_apart:
@@ -557,7 +559,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
     several = run.tp == context == 1 and (run.experts or 0) > (run.ep or 1) > 1
     some = chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL and several
-    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart, some)
+    behind = chosen.backward_prefetch == "post" and "weights" in overlap
+    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart, some, behind)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)
