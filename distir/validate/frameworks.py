@@ -140,6 +140,8 @@ class Framework:
     micro_batch: int | None = None
     """The micro-batch size if a run states none."""
     overlap: tuple[str, ...] = ()
+    flat_gradients: bool = False
+    """Whether the gradients of a layer are copied into one tensor, and divided there, before they are summed."""
     backward_prefetch: Literal["pre", "post"] = "pre"
     """When a layer's weights are gathered for the backward pass: beside the layer before, or behind the sum of its
     gradients, where neither is hidden. The words of PyTorch's FSDP."""

@@ -41,6 +41,7 @@ from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kerne
 from distir.validate.rewrites import (
     with_bias_apart,
     with_exact_softmax,
+    with_flat_gradients,
     with_logits_again,
     with_metrics,
     with_sorted_rows,
@@ -231,7 +232,8 @@ class TrainingProgram:
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
     `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`; `bias_apart`: see `with_bias_apart`;
-    `sorts_rows`: see `with_sorted_rows`; `behind_sums`: the option of the kind `weights`.
+    `sorts_rows`: see `with_sorted_rows`; `behind_sums`: the option of the kind `weights`;
+    `flat_gradients`: see `with_flat_gradients`.
     """
 
     model: Decoder
@@ -246,6 +248,7 @@ class TrainingProgram:
     bias_apart: bool = False
     sorts_rows: bool = False
     behind_sums: bool = False
+    flat_gradients: bool = False
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
@@ -360,6 +363,8 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
     kinds = [kind for kind in of.overlap if kind != ASYNC_TP]
     if kinds:
         module = overlapped(module, kinds, {"behind_sums": True} if of.behind_sums else {}).module
+    if of.flat_gradients:
+        module = with_flat_gradients(module)
     if ASYNC_TP in of.overlap:
         module = in_bulk(module)
     if of.bias_apart:
@@ -560,7 +565,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     several = run.tp == context == 1 and (run.experts or 0) > (run.ep or 1) > 1
     some = chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL and several
     behind = chosen.backward_prefetch == "post" and "weights" in overlap
-    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart, some, behind)
+    flat = chosen.flat_gradients
+    step = TrainingProgram(model, run.seq, tuple(written), *words, chosen.metrics, again, apart, some, behind, flat)
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept)

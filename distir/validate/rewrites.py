@@ -220,3 +220,35 @@ def _with_sorted_rows(function: Function) -> Function:
             copied(statement.args[0], going)
             body.append(replace(statement, args=(going,)))
     return replace(function, body=tuple(body))
+
+
+def with_flat_gradients(module: Module) -> Module:
+    """The module that copies gradients into one tensor before they are summed to parts, and divides that.
+
+    As FSDP does in PyTorch, in which a layer's weights are views of one tensor: torch/distributed/fsdp/_flat_param.py,
+    `_get_unflat_views_unaligned`, whose backward pass joins their gradients; _runtime_utils.py, `_div_if_needed`, by a
+    part of the number of replicas, before the sum. The rest of it divides the parts (not expressed).
+    """
+    return Module(_with_flat_gradients(function) for function in module)
+
+
+def _with_flat_gradients(function: Function) -> Function:
+    summed = {s.args[0] for s in function.body if isinstance(s, Apply) and s.op == "GroupReduceScatter" and s.stream}
+    packed = {s.results[0] for s in function.body if isinstance(s, Apply) and s.op == "MakeTuple"}
+    builder = namer(function)
+    body: list[Statement] = []
+
+    def flat(gradient: Arg) -> str:
+        for part in ("joined", "divided"):
+            made, gradient = gradient, builder.fresh(f"{gradient}_{part}")
+            body.append(Apply((gradient,), "Mul", (made, Literal(1.0)), Attributes({})))
+        return gradient
+
+    for statement in function.body:
+        is_apply = isinstance(statement, Apply)
+        if is_apply and statement.op == "MakeTuple" and statement.results[0] in summed:
+            statement = replace(statement, args=tuple(map(flat, statement.args)))
+        elif is_apply and statement.op == "GroupReduceScatter" and statement.args[0] in summed - packed:
+            statement = replace(statement, args=(flat(statement.args[0]), *statement.args[1:]))
+        body.append(statement)
+    return replace(function, body=tuple(body))
