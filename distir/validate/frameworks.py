@@ -379,8 +379,15 @@ LLM_FOUNDRY = framework(
         sources=(
             "mosaicml/llm-foundry, scripts/train/benchmarking/README.md: FSDP, one layer a unit; bf16 weights and "
             "optimizer on A100-40GB",
-            "mosaicml/llm-foundry, mpt/configuration_mpt.py: flash attention, all else torch's own kernels; the table "
-            "is of May 2023, when flash-attn was at 1.0",
+            "mosaicml/llm-foundry, mpt/configuration_mpt.py: flash attention, all else torch's own kernels; "
+            "scripts/train/benchmarking/submit_benchmarks.py of 2023: `attn_impl` is `triton`, the kernel of "
+            "flash-attn 1's flash_attn_triton.py",
+            "mosaicml/composer, trainer/dist_strategy.py, `prepare_fsdp_module`: `backward_prefetch` is BACKWARD_POST "
+            "where a configuration does not say, as those of MPT do not (scripts/train/yamls/pretrain/mpt-*.yaml); "
+            "torch/distributed/fsdp/_runtime_utils.py: so a layer's gather is issued behind the sum of the gradients "
+            "before it, in the same process group",
+            "torch/distributed/fsdp/_flat_param.py, _runtime_utils.py: a layer's gradients are copied into one tensor, "
+            "which is divided before it is summed",
             "llmfoundry/models/mpt/modeling_mpt.py: `loss_fn: fused_crossentropy` by default, flash-attn's kernel, "
             "which takes 16-bit logits; `train_metrics` are LanguageCrossEntropy and LanguagePerplexity",
             "mosaicml/composer, trainer/trainer.py, `_eval_train_metrics`: behind each microbatch's backward pass, "
@@ -389,9 +396,11 @@ LLM_FOUNDRY = framework(
         ),
         precision="bf16",
         kernels="eager",
-        flash="flash1",
+        flash="triton",
         sharding="zero3",
         overlap=("weights", "gradients"),
+        flat_gradients=True,
+        backward_prefetch="post",
         metrics=2,
     )
 )

@@ -25,7 +25,13 @@ from distir.validate.programs import (
     framework_of,
     recomputation_words,
 )
-from distir.validate.rewrites import with_bias_apart, with_logits_again, with_metrics, with_sorted_rows
+from distir.validate.rewrites import (
+    with_bias_apart,
+    with_flat_gradients,
+    with_logits_again,
+    with_metrics,
+    with_sorted_rows,
+)
 from distir.validate.runs import parse_runs
 
 
@@ -478,6 +484,38 @@ def test_the_second_version_of_flash_attention_is_slower_on_hopper():
     for gpu, slower in (("h100_80gb", True), ("a100_80gb", False)):
         second, newest = (predict(run(gpu=gpu, attention=kernel, **sizes)) for kernel in ("flash2", "flash"))
         assert (second.step_time_s > newest.step_time_s) == slower
+
+
+def test_the_kernel_in_triton_is_faster_than_the_first_version_forward_alone():
+    sizes = {"framework": "llm-foundry", "hidden": 1024, "ffn": 1024, "heads": 8, "seq": 16384, "tp": 1, "dp": 4}
+    kernels = ("flash1", "triton", "flash2")
+    for recompute in ("none", "full"):
+        found = [predict(run(attention=kernel, recompute=recompute, **sizes)).step_time_s for kernel in kernels]
+        assert found == sorted(found, reverse=True)
+    forward, backward = conditions_of(run(attention="triton", gpu="a100_80gb")).attention
+    assert forward > backward
+
+
+def test_gradients_are_copied_into_one_tensor_before_they_are_summed_and_stay_what_they_are():
+    module = transform(gpt2(2, 16, 2, 8, batch=4, vocabulary=32), "grad", "loss=cross_entropy", "optimizer=adam")
+    steps = ["dtp=2,1,1", "microbatches=2", "representative=true", "zero=3", "partition=split", "overlap"]
+    plain = transform(module, *steps)
+    flat = with_flat_gradients(plain)
+    assert check(flat).errors == ()
+    sums = [s for s in statements_of(flat) if s.op == "GroupReduceScatter"]
+    assert sums == [s for s in statements_of(plain) if s.op == "GroupReduceScatter"] or len(sums) > 0
+    assert simulate(flat).latency_s > simulate(plain).latency_s
+
+
+def test_fsdp_of_llm_foundry_hides_less_of_a_backward_pass():
+    one = run(framework="llm-foundry", tp=1, dp=4, hidden=2048, ffn=8192, heads=16, seq=512)
+    step = plan_of(one).step
+    assert step.behind_sums
+    assert step.flat_gradients
+    program = plan_of(one)
+    hidden = figures_of(replace(program, step=replace(step, behind_sums=False)))
+    assert figures_of(program)[0] > hidden[0]
+    assert not plan_of(replace(one, framework="torchtitan")).step.behind_sums
 
 
 def test_gradients_of_nemo_are_16_bits_in_all_precisions():
