@@ -19,11 +19,15 @@ ATTENTION_RATES: Final[dict[str, tuple[float, float]]] = {"flash1": (0.5, 0.5), 
 """Of attention's kernels: the rates over those of the profiles, which are of the kernels that were written for a GPU,
 forward and backward.
 
-Dao, arXiv:2307.08691, section 4.1 and figures 4 to 6: the second version is about twice as fast as the first, and 1.3 to
-1.5 times as fast as the one in Triton forward, twice as fast backward.
+Dao, arXiv:2307.08691, section 4.1 and figures 4 to 6: the second version is about twice as fast as the first, and 1.3
+to 1.5 times as fast as the one in Triton forward, twice as fast backward.
 """
 
-HOPPERS_RATES: Final[dict[str, tuple[float, float]]] = {"flash1": (0.3, 0.3), "triton": (0.43, 0.3), "flash2": (0.6, 0.6)}
+HOPPERS_RATES: Final[dict[str, tuple[float, float]]] = {
+    "flash1": (0.3, 0.3),
+    "triton": (0.43, 0.3),
+    "flash2": (0.6, 0.6),
+}
 """The same on Hopper and later.
 
 Shah et al., arXiv:2407.08608, figures 5 and 6: FlashAttention 2 has 0.55 to 0.65 of the rate of FlashAttention 3 and

@@ -58,10 +58,9 @@ class Conditions:
     """How a device is used. `issue`: seconds in which the host issues an op, 0 where it takes no time.
 
     `communication`: the same of a collective or a transfer, None where it is as long. `waits_for_counts`,
-    `each_expert`: as a `Host` does. `attention`: the rates of
-    attention's kernels over those of the profile's, forward and backward; `compute`, `links`: the same of products, and
-    of the bandwidth of links. `dropout`: by what dropout multiplies the arithmetic of attention's kernel, forward and backward, where that
-    is not the profile's.
+    `each_expert`: as a `Host` does. `attention`: the rates of attention's kernels over those of the profile's, forward
+    and backward; `compute`, `links`: the same of products, and of the bandwidth of links. `dropout`: by what dropout
+    multiplies the arithmetic of attention's kernel, forward and backward, where that is not the profile's.
     """
 
     issue: float = 0.0

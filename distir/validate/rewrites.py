@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from distir.ir import (
+    DISCARD,
     DTYPES,
     Apply,
     Arg,
@@ -122,6 +123,9 @@ def _exact(function: Function) -> Function:
     return replace(function, body=tuple(body))
 
 
+SCATTERS: Final = ("MPIReduceScatter", "GroupReduceScatter")
+"""The ops that sum gradients to parts."""
+
 MOVES: Final = ("MPIAlltoall", "GroupAlltoall", "Permute", "Unpermute")
 """The ops that bring rows to experts and their results back."""
 
@@ -233,22 +237,24 @@ def with_flat_gradients(module: Module) -> Module:
 
 
 def _with_flat_gradients(function: Function) -> Function:
-    summed = {s.args[0] for s in function.body if isinstance(s, Apply) and s.op == "GroupReduceScatter" and s.stream}
-    packed = {s.results[0] for s in function.body if isinstance(s, Apply) and s.op == "MakeTuple"}
+    ops = [s for s in function.body if isinstance(s, Apply)]
+    summed = {arg for s in ops if s.op in SCATTERS and s.stream for arg in names(s.args)}
+    packed = {s.results[0] for s in ops if s.op == "MakeTuple"}
     builder = namer(function)
     body: list[Statement] = []
 
-    def flat(gradient: Arg) -> str:
+    def flat(gradient: Arg) -> Arg:
+        if gradient in packed or gradient == DISCARD:
+            return gradient
         for part in ("joined", "divided"):
             made, gradient = gradient, builder.fresh(f"{gradient}_{part}")
             body.append(Apply((gradient,), "Mul", (made, Literal(1.0)), Attributes({})))
         return gradient
 
     for statement in function.body:
-        is_apply = isinstance(statement, Apply)
-        if is_apply and statement.op == "MakeTuple" and statement.results[0] in summed:
-            statement = replace(statement, args=tuple(map(flat, statement.args)))
-        elif is_apply and statement.op == "GroupReduceScatter" and statement.args[0] in summed - packed:
-            statement = replace(statement, args=(flat(statement.args[0]), *statement.args[1:]))
+        if isinstance(statement, Apply):
+            is_sum = statement.op in SCATTERS and bool(statement.stream)
+            if is_sum or (statement.op == "MakeTuple" and statement.results[0] in summed):
+                statement = replace(statement, args=tuple(map(flat, statement.args)))
         body.append(statement)
     return replace(function, body=tuple(body))

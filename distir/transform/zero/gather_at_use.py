@@ -1,9 +1,9 @@
 """ZeRO-3 within functions: those that take weights in tuples take parts instead, and gather them before each use.
 
 A pipeline's functions for stages and rounds of microbatches only pass weights on to layers. So a weight is gathered for
-each layer's call, and freed after it; calls that follow each other share what is gathered, as a layer that is recomputed
-and its backward pass do: PyTorch's FSDP recomputes within the unit that it has gathered. A weight that is cast to a narrower type is cast before it is gathered, and sent
-in that type.
+each layer's call, and freed after it; calls that follow each other share what is gathered, as a layer's recomputation
+and its backward pass do: PyTorch's FSDP recomputes within the unit that it has gathered. A weight that is cast to a
+narrower type is cast before it is gathered, and sent in that type.
 """
 
 from __future__ import annotations
