@@ -238,6 +238,7 @@ class _Gathers:
                         ahead = None if device in waits else self._ahead(number, fetched, device)
                         waits.add(device)  # a message waits on each device once
                         event = ahead and self._event(ahead, device)
+                        event = event if self._made.get(event or "", -1) < place else None
                         parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
                         if event is not None:
                             before[place].append(Apply((parts[-1][-1],), "After", (weight, event), stream=stream))
@@ -337,7 +338,8 @@ def _together(
 
 def _is_of_backward(function: Function) -> bool:
     """Whether a function is a layer's backward pass, by the ops of gradients that it has."""
-    return any(isinstance(s, Apply) and s.op.endswith("Grad") for s in function.body)
+    ops = {s.op for s in function.body if isinstance(s, Apply)}
+    return any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)
 
 
 def _from_the_start(entry: Function) -> set[str]:

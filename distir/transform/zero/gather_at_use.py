@@ -8,7 +8,6 @@ narrower type is cast before it is gathered, and sent in that type.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -29,6 +28,7 @@ from distir.ir import (
     operands,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ops import OPS
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import WeightGroup, needed_whole
 from distir.transform.zero.partition import Owner, Partition
@@ -100,8 +100,6 @@ class _Body:
         """By name of a cast weight: the weight. Casts move to the uses."""
         self.uses: dict[tuple[int, int], list[_Use]] = {}
         """By weight and rank: the statements that need it whole."""
-        self._places: dict[int, list[int]] = {}
-        """By rank: the places of its uses, once they are known."""
 
     def rewritten(self) -> list[Statement]:
         """The statements."""
@@ -203,23 +201,20 @@ class _Body:
                 first.append(fetching(group, partition, sources, fetched))
 
     def _shared(self, weight: int, rank: int) -> list[list[_Use]]:
-        """The uses of a weight: calls between which its device uses no weight at all are together."""
+        """The uses of a weight: calls between which nothing is computed are together."""
         found: list[list[_Use]] = []
         for use in self.uses.get((weight, rank), ()):
             before = found[-1][-1] if found else None
-            if before is not None and before.name == use.name and self._follows(before.place, use.place, rank):
+            if before is not None and before.name == use.name and self._follows(before.place, use.place):
                 found[-1].append(use)
             else:
                 found.append([use])
         return found
 
-    def _follows(self, place: int, later: int, rank: int) -> bool:
-        if not all(isinstance(self.function.body[each], Call) for each in (place, later)):
-            return False
-        if rank not in self._places:
-            found = {use.place for (_, own), uses in self.uses.items() if own == rank for use in uses}
-            self._places[rank] = sorted(found)
-        return bisect_left(self._places[rank], later) - bisect_left(self._places[rank], place) <= 1
+    def _follows(self, place: int, later: int) -> bool:
+        one, *between, other = self.function.body[place : later + 1]
+        views = all(isinstance(s, Apply) and s.op in OPS and OPS[s.op].view for s in between)
+        return isinstance(one, Call) and isinstance(other, Call) and views
 
     def _parts(self, weight: int, users: Mapping[int, _Use], before: list[Statement]) -> list[str]:
         """By rank: the part of a weight, cast if its users cast it; absent if another replica owns the weight."""
