@@ -127,13 +127,13 @@ CAUSES = """## What does not fit, and why
   the same kernels on any number of them. Why is not found; merging what rings find takes some per cent, and is in the
   program.
 - **torchtitan's 8-bit floats** have the scales of each step, and here those of steps before.
-- **MPT on H100** (mosaic_80gb) is predicted 7 to 14 % too fast at up to 2,048 tokens, with few weights and many, on one
-  node and on eight; the same runs on A100 within 5 %. Its images have CUDA 11.8, whose cuBLAS is older than those that
+- **MPT on H100** (mosaic_80gb) is predicted 4 to 12 % too fast at up to 2,048 tokens, with few weights and many, on one
+  node and on eight; the same runs on A100 within 7 %. Its images have CUDA 11.8, whose cuBLAS is older than those that
   products of the profile were measured with: a likely cause, not verified.
-- **MPT at long sequences** (16,384 tokens and more) is predicted up to 12 % too slow: the kernel in Triton is taken to
+- **MPT at long sequences** (16,384 tokens and more) is predicted up to 14 % too slow: the kernel in Triton is taken to
   have a share of FlashAttention 2's rate that is a figure of a paper, for all sizes. Heads of 64 on H100 (350M) are
-  predicted 40 % too slow.
-- **MPT with full recomputation on A100 with 80 GB** is predicted 2 to 6 % too slow, without recomputation not: PyTorch
+  worst.
+- **MPT with full recomputation on A100 with 80 GB** is predicted 2 to 7 % too slow, without recomputation not: PyTorch
   2.1 ends with what the backward pass needs, without a layer's last product, 2.0 and 1.13 do not, and the rows do not
   say the release. MPT-30B with 8,192 tokens (mosaic_80gb:3, 59) takes a third longer than predicted: it is at the limit
   of memory.
