@@ -176,7 +176,12 @@ def chains(draw, model):
         tidy(),
         maybe(*stages) if copied else [],
         tidy(),
-        maybe("overlap", "overlap prefetch=2 bucket_bytes=300", "overlap=gradients,weights first_bucket_bytes=0"),
+        maybe(
+            "overlap",
+            "overlap prefetch=2 bucket_bytes=300",
+            "overlap behind_sums=true",
+            "overlap=gradients,weights first_bucket_bytes=0",
+        ),
     ]
     steps = [step for part in parts for step in part]
     return draw(st.permutations(steps)) if draw(st.integers(0, 9)) == 0 else steps

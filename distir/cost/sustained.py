@@ -24,16 +24,20 @@ HOT: Final = 1e-9
 
 
 def sustained(
-    kind: DeviceKind, products: float = 1.0, attention: float = 1.0, dropout: tuple[float, float] | None = None
+    kind: DeviceKind,
+    products: float = 1.0,
+    attention: tuple[float, float] = (1.0, 1.0),
+    dropout: tuple[float, float] | None = None,
 ) -> DeviceKind:
     """A kind of device that has been at the limit of its power for long. Without figures by shape, it is as it was.
 
-    `products`, `attention`: their rates over those of the profile, for other reasons. `dropout`: by what dropout
-    multiplies the arithmetic of attention, forward and backward, where that is not as the profile has it.
+    `products`, `attention`: their rates over those of the profile, for other reasons, of attention forward and
+    backward. `dropout`: by what dropout multiplies its arithmetic, forward and backward, where that is not as the
+    profile has it.
     """
     own = {name: _sustained(kind, name, products * _clock(kind, one)) for name, one in kind.products.items()}
     heads = {
-        name: tuple(_at(figures, attention * _clock(kind, figures), dropout) for figures in sizes)
+        name: tuple(_at(figures, _clock(kind, figures), attention, dropout) for figures in sizes)
         for name, sizes in kind.attention.items()
     }
     return replace(kind, products=own, attention=heads)
@@ -66,6 +70,16 @@ def _slowed(figures: ProductFigures, share: float) -> ProductFigures:
     return replace(figures, tiles=tuple(tiles))
 
 
-def _at(figures: AttentionFigures, share: float, dropout: tuple[float, float] | None) -> AttentionFigures:
-    rate, overhead = figures.rate * share, figures.overhead / share
-    return replace(figures, rate=rate, overhead=overhead, heats_in=HOT, dropout=dropout or figures.dropout)
+def _at(
+    figures: AttentionFigures, clock: float, rates: tuple[float, float], dropout: tuple[float, float] | None
+) -> AttentionFigures:
+    forward, backward = rates
+    share = clock * forward
+    return replace(
+        figures,
+        rate=figures.rate * share,
+        overhead=figures.overhead / share,
+        backward=figures.backward * backward / forward,
+        heats_in=HOT,
+        dropout=dropout or figures.dropout,
+    )

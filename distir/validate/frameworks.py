@@ -11,21 +11,27 @@ from typing import Final, Literal
 
 from distir.ir.registry import Registry
 
-Attention = Literal["unfused", "fused", "flash1", "flash2", "flash"]
+Attention = Literal["unfused", "fused", "flash1", "triton", "flash2", "flash"]
 Kernels = Literal["eager", "blocks", "fused"]
 
 
-ATTENTION_RATES: Final[dict[str, float]] = {"flash1": 0.5}
-"""Of attention's kernels: the rate over that of the profiles, which is of the kernels that were written for a GPU.
+ATTENTION_RATES: Final[dict[str, tuple[float, float]]] = {"flash1": (0.5, 0.5), "triton": (0.71, 0.5)}
+"""Of attention's kernels: the rates over those of the profiles, which are of the kernels that were written for a GPU,
+forward and backward.
 
-Dao, arXiv:2307.08691, figures 4 to 6: the second version is about twice as fast as the first.
+Dao, arXiv:2307.08691, section 4.1 and figures 4 to 6: the second version is about twice as fast as the first, and 1.3
+to 1.5 times as fast as the one in Triton forward, twice as fast backward.
 """
 
-HOPPERS_RATES: Final[dict[str, float]] = {"flash1": 0.3, "flash2": 0.6}
+HOPPERS_RATES: Final[dict[str, tuple[float, float]]] = {
+    "flash1": (0.3, 0.3),
+    "triton": (0.43, 0.3),
+    "flash2": (0.6, 0.6),
+}
 """The same on Hopper and later.
 
 Shah et al., arXiv:2407.08608, figures 5 and 6: FlashAttention 2 has 0.55 to 0.65 of the rate of FlashAttention 3 and
-cuDNN, which the profiles are of.
+cuDNN, which the profiles are of. The others to it as before.
 """
 
 HOPPERS_DROPOUT: Final[dict[str, tuple[float, float]]] = {"flash1": (1.2, 1.14), "flash2": (1.2, 1.14)}
@@ -140,6 +146,11 @@ class Framework:
     overlap: tuple[str, ...] = ()
     overlap_of_sharded: tuple[str, ...] = ()
     """What else is, where weights are sharded, as with ZeRO-3."""
+    flat_gradients: bool = False
+    """Whether the gradients of a layer are copied into one tensor, and divided there, before they are summed."""
+    backward_prefetch: Literal["pre", "post"] = "pre"
+    """When a layer's weights are gathered for the backward pass: beside the layer before, or behind the sum of its
+    gradients, where neither is hidden. The words of PyTorch's FSDP."""
     issue: float = 0.0
     issue_of_communication: float | None = None
     """Seconds in which it issues a collective or a transfer; None: as long as another op."""
@@ -388,8 +399,15 @@ LLM_FOUNDRY = framework(
         sources=(
             "mosaicml/llm-foundry, scripts/train/benchmarking/README.md: FSDP, one layer a unit; bf16 weights and "
             "optimizer on A100-40GB",
-            "mosaicml/llm-foundry, mpt/configuration_mpt.py: flash attention, all else torch's own kernels; the table "
-            "is of May 2023, when flash-attn was at 1.0",
+            "mosaicml/llm-foundry, mpt/configuration_mpt.py: flash attention, all else torch's own kernels; "
+            "scripts/train/benchmarking/submit_benchmarks.py of 2023: `attn_impl` is `triton`, the kernel of "
+            "flash-attn 1's flash_attn_triton.py",
+            "mosaicml/composer, trainer/dist_strategy.py, `prepare_fsdp_module`: `backward_prefetch` is BACKWARD_POST "
+            "where a configuration does not say, as those of MPT do not (scripts/train/yamls/pretrain/mpt-*.yaml); "
+            "torch/distributed/fsdp/_runtime_utils.py: so a layer's gather is issued behind the sum of the gradients "
+            "before it, in the same process group",
+            "torch/distributed/fsdp/_flat_param.py, _runtime_utils.py: a layer's gradients are copied into one tensor, "
+            "which is divided before it is summed",
             "llmfoundry/models/mpt/modeling_mpt.py: `loss_fn: fused_crossentropy` by default, flash-attn's kernel, "
             "which takes 16-bit logits; `train_metrics` are LanguageCrossEntropy and LanguagePerplexity",
             "mosaicml/composer, trainer/trainer.py, `_eval_train_metrics`: behind each microbatch's backward pass, "
@@ -398,9 +416,11 @@ LLM_FOUNDRY = framework(
         ),
         precision="bf16",
         kernels="eager",
-        flash="flash1",
+        flash="triton",
         sharding="zero3",
         overlap=("weights", "gradients"),
+        flat_gradients=True,
+        backward_prefetch="post",
         metrics=2,
     )
 )

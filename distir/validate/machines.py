@@ -58,17 +58,16 @@ class Conditions:
     """How a device is used. `issue`: seconds in which the host issues an op, 0 where it takes no time.
 
     `communication`: the same of a collective or a transfer, None where it is as long. `waits_for_counts`,
-    `each_expert`: as a `Host` does. `attention`: the rate of
-    attention's kernel over that of the profile's; `compute`, `links`: the same of products, and of the bandwidth of
-    links. `dropout`: by what dropout multiplies the arithmetic of attention's kernel, forward and backward, where that
-    is not the profile's.
+    `each_expert`: as a `Host` does. `attention`: the rates of attention's kernels over those of the profile's, forward
+    and backward; `compute`, `links`: the same of products, and of the bandwidth of links. `dropout`: by what dropout
+    multiplies the arithmetic of attention's kernel, forward and backward, where that is not the profile's.
     """
 
     issue: float = 0.0
     communication: float | None = None
     waits_for_counts: bool = False
     each_expert: float = 0.0
-    attention: float = 1.0
+    attention: tuple[float, float] = (1.0, 1.0)
     waits_for_sends: bool = False
     compute: float = 1.0
     links: float = 1.0

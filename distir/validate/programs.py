@@ -50,6 +50,7 @@ from distir.validate.rewrites import (
     with_bias_apart,
     with_clamps_apart,
     with_exact_softmax,
+    with_flat_gradients,
     with_logits_again,
     with_metrics,
     with_sorted_rows,
@@ -156,7 +157,7 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     before = run.gpu in BEFORE_HOPPER
     rates = ATTENTION_RATES if before else HOPPERS_RATES
     dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
-    attention = rates.get(chosen.attention, 1.0)
+    attention = rates.get(chosen.attention, (1.0, 1.0))
     if run.cuda_graphs:
         return Conditions(NODE_OF_A_GRAPH, attention=attention, dropout=dropout)
     slower = SLOWER_HOSTS.get(run.gpu, 1.0)
@@ -252,7 +253,8 @@ class TrainingProgram:
 
     `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
     `metrics`: see `with_metrics`; `logits_again`: see `with_logits_again`; `bias_apart`: see `with_bias_apart`;
-    `clamps_apart`: see `with_clamps_apart`; `sorts_rows`: see `with_sorted_rows`.
+    `clamps_apart`: see `with_clamps_apart`; `sorts_rows`: see `with_sorted_rows`; `behind_sums`: the option of the kind
+    `weights`; `flat_gradients`: see `with_flat_gradients`.
     """
 
     model: Decoder
@@ -267,6 +269,8 @@ class TrainingProgram:
     bias_apart: bool = False
     clamps_apart: bool = False
     sorts_rows: bool = False
+    behind_sums: bool = False
+    flat_gradients: bool = False
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
@@ -382,7 +386,9 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
     assert whole is not None
     kinds = [kind for kind in of.overlap if kind != ASYNC_TP]
     if kinds:
-        module = overlapped(module, kinds).module
+        module = overlapped(module, kinds, {"behind_sums": True} if of.behind_sums else {}).module
+    if of.flat_gradients:
+        module = with_flat_gradients(module)
     if ASYNC_TP in of.overlap:
         module = in_bulk(module)
     if of.bias_apart:
@@ -621,13 +627,15 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
     words = tuple(training), tuple(steps), overlap, kernels
     again = chosen.recomputes_logits and chosen.recompute == "full"
-    bias_apart = _adds_biases_apart(run, chosen)
+    apart = _adds_biases_apart(run, chosen)
     clamps_apart = chosen.clamps == "apart" and model.limit is not None and _has_single_ops_of_experts(run)
     # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
     several = run.tp == context == 1 and (run.experts or 0) > (run.ep or 1) > 1
     some = chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL and several
+    behind = chosen.backward_prefetch == "post" and "weights" in overlap
+    flat = chosen.flat_gradients
     step = TrainingProgram(
-        model, run.seq, tuple(written), *words, chosen.metrics, again, bias_apart, clamps_apart, some
+        model, run.seq, tuple(written), *words, chosen.metrics, again, apart, clamps_apart, some, behind, flat
     )
     tied = model.vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * model.vocabulary

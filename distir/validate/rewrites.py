@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from distir.ir import (
+    DISCARD,
     DTYPES,
     Apply,
     Arg,
@@ -123,6 +124,9 @@ def _exact(function: Function) -> Function:
             body.append(statement)
     return replace(function, body=tuple(body))
 
+
+SCATTERS: Final = ("MPIReduceScatter", "GroupReduceScatter")
+"""The ops that sum gradients to parts."""
 
 MOVES: Final = ("MPIAlltoall", "GroupAlltoall", "Permute", "Unpermute")
 """The ops that bring rows to experts and their results back."""
@@ -274,4 +278,38 @@ def _with_sorted_rows(function: Function) -> Function:
             going = builder.fresh("going")
             copied(statement.args[0], going)
             body.append(replace(statement, args=(going,)))
+    return replace(function, body=tuple(body))
+
+
+def with_flat_gradients(module: Module) -> Module:
+    """The module that copies gradients into one tensor before they are summed to parts, and divides that.
+
+    As FSDP does in PyTorch, in which a layer's weights are views of one tensor: torch/distributed/fsdp/_flat_param.py,
+    `_get_unflat_views_unaligned`, whose backward pass joins their gradients; _runtime_utils.py, `_div_if_needed`, by a
+    part of the number of replicas, before the sum. The rest of it divides the parts (not expressed).
+    """
+    return Module(_with_flat_gradients(function) for function in module)
+
+
+def _with_flat_gradients(function: Function) -> Function:
+    ops = [s for s in function.body if isinstance(s, Apply)]
+    summed = {arg for s in ops if s.op in SCATTERS and s.stream for arg in names(s.args)}
+    packed = {s.results[0] for s in ops if s.op == "MakeTuple"}
+    builder = namer(function)
+    body: list[Statement] = []
+
+    def flat(gradient: Arg) -> Arg:
+        if gradient in packed or gradient == DISCARD:
+            return gradient
+        for part in ("joined", "divided"):
+            made, gradient = gradient, builder.fresh(f"{gradient}_{part}")
+            body.append(Apply((gradient,), "Mul", (made, Literal(1.0)), Attributes({})))
+        return gradient
+
+    for statement in function.body:
+        if isinstance(statement, Apply):
+            is_sum = statement.op in SCATTERS and bool(statement.stream)
+            if is_sum or (statement.op == "MakeTuple" and statement.results[0] in summed):
+                statement = replace(statement, args=tuple(map(flat, statement.args)))
+        body.append(statement)
     return replace(function, body=tuple(body))

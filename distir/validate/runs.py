@@ -136,7 +136,7 @@ WORDS = {
     "attention_kind": ("mha", "gqa", "mla"),
     "precision": ("fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"),
     "recompute": ("none", "selective", "full"),
-    "attention": ("unfused", "fused", "flash1", "flash2", "flash"),
+    "attention": ("unfused", "fused", "flash1", "triton", "flash2", "flash"),
     "dispatcher": ("alltoall", "deepep", "hybridep"),
     "schedule": ("1f1b", "interleaved", "gpipe", "looped-bfs", "zb-h1", "zb-v", "dualpipev"),
     "status": ("ok", "oom"),

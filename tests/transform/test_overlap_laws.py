@@ -135,6 +135,20 @@ def test_what_is_prefetched_beyond_need_takes_memory_alone():
     assert peaks[-1] > peaks[1]
 
 
+@pytest.mark.parametrize("steps", ["", "checkpoint "])
+def test_gathers_behind_sums_share_their_stream_and_are_not_hidden(steps):
+    plain = trained(DECODER, f"{steps}dtp=4,1,1 representative=true zero=3 partition=split")
+    beside, behind = (transform(plain, "overlap", f"behind_sums={word}") for word in ("false", "true"))
+    times = [simulate(each).latency_s for each in (beside, behind, plain)]
+    assert times == sorted(times)
+    assert len(set(times)) == 3
+    on = {s.stream for s in behind.entry().body if isinstance(s, Apply) and s.op == "GroupAllgather"}
+    assert on == {"gather", "reduce"}
+    words = f"{steps}dp=4 zero=3 partition=split"
+    real = transform(trained(DECODER, words), "overlap", "behind_sums=true")
+    assert verify(reference(DECODER, f"grad optimizer=adam {words}".split()), real, seed=1).equal
+
+
 @pytest.mark.parametrize("steps", ["dp=4 zero=3 partition=split", "dtp=2,1,2 microbatches=4 zero=3 partition=split"])
 def test_of_weights_in_one_message_one_waits_on_each_device(steps):
     module = transform(trained(DECODER, steps), "overlap=weights")

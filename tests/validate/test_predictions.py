@@ -29,6 +29,7 @@ from distir.validate.programs import (
 from distir.validate.rewrites import (
     with_bias_apart,
     with_clamps_apart,
+    with_flat_gradients,
     with_logits_again,
     with_metrics,
     with_sorted_rows,
@@ -598,6 +599,35 @@ def test_a_limit_of_power_counts_once():
     limited, free = (machine(gpu, 8, None, conditions_of(run(gpu=gpu))) for gpu in ("h100_96gb_2_4TBs", "h100_80gb"))
     rates = [m.kinds[0].products["BFloat16"].rate for m in (limited, free)]
     assert rates[0] / rates[1] == pytest.approx(cost.load("h100-96").kinds[0].sustained_clock)
+
+
+def test_the_kernel_in_triton_is_faster_than_the_first_version_forward_alone():
+    sizes = {"framework": "llm-foundry", "hidden": 1024, "ffn": 1024, "heads": 8, "seq": 16384, "tp": 1, "dp": 4}
+    kernels = ("flash1", "triton", "flash2")
+    for recompute in ("none", "full"):
+        found = [predict(run(attention=kernel, recompute=recompute, **sizes)).step_time_s for kernel in kernels]
+        assert found == sorted(found, reverse=True)
+    forward, backward = conditions_of(run(attention="triton", gpu="a100_80gb")).attention
+    assert forward > backward
+
+
+def test_gradients_that_are_copied_into_one_tensor_before_they_are_summed_stay_what_they_are():
+    module = transform(gpt2(2, 16, 2, 8, batch=4, vocabulary=32), "grad", "loss=cross_entropy", "optimizer=adam")
+    plain = transform(module, "dtp=2,1,1", "microbatches=2", "zero=3", "partition=split", "overlap")
+    flat = with_flat_gradients(plain)
+    assert verify(module, flat).equal
+    assert applied(flat, "Mul") >= applied(plain, "Mul") + 2 * applied(plain, "MPIReduceScatter") > 0
+
+
+def test_fsdp_of_llm_foundry_hides_less_of_a_backward_pass():
+    one = run(framework="llm-foundry", tp=1, dp=4, hidden=2048, ffn=8192, heads=16, seq=512)
+    step = plan_of(one).step
+    assert step.behind_sums
+    assert step.flat_gradients
+    program = plan_of(one)
+    hidden = figures_of(replace(program, step=replace(step, behind_sums=False)))
+    assert figures_of(program)[0] > hidden[0]
+    assert not plan_of(replace(one, framework="torchtitan")).step.behind_sums
 
 
 def test_gradients_of_nemo_are_16_bits_in_all_precisions():

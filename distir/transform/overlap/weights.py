@@ -28,7 +28,8 @@ from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.steps import StepError
 
-STREAM = "gather"
+STREAM, SUMS = "gather", "reduce"
+"""The streams of gathers, and of the sums of gradients."""
 
 GATHERS = frozenset({"MPIAllgather", "GroupAllgather", "MPIBroadcast", "Send"})
 """The ops that give devices a weight of which others hold all or parts."""
@@ -39,7 +40,7 @@ JOINED = frozenset({"MPIAllgather", "GroupAllgather"})
 
 
 @kind(after=("gradients",))
-def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
+def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> Overlapped:
     """Weights that are gathered for each use, as with `zero=3`, are gathered on the stream `gather`, layers ahead.
 
     `prefetch`: how many layers ahead, as in PyTorch's FSDP2, where it is 1: while a layer is computed, the weights of
@@ -47,12 +48,17 @@ def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
     begin (`After`, of one weight). A layer's weights are one message, as in FSDP. What is called, or else a statement,
     counts as a layer. In functions that a pipeline, or accumulation, calls for each microbatch, the first layers have
     none before them to wait for.
+
+    With `behind_sums` backward passes fetch nothing ahead: a layer's gather is behind the sum of the gradients of the
+    layer before, on the stream of that, as with `BACKWARD_POST` of PyTorch's FSDP, where all collectives of a group
+    have one stream. Less memory is needed, and neither of the two is hidden.
     """
     if prefetch < 0:
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
     entry, states = entry_of(module), checked(module).states
     held = held_weights(module, entry)
-    gathers = {name: _Gathers(module.functions[name], states[name], weights) for name, weights in held.items()}
+    backward = {f.name for f in module if _is_of_backward(f)} if behind_sums else set[str]()
+    gathers = {name: _Gathers(module.functions[name], states[name], of, backward) for name, of in held.items()}
     found = {name: of for name, of in gathers.items() if of.layers}
     if not found:
         raise Inapplicable("no weight is gathered before its use; apply `zero=3` first")
@@ -60,7 +66,7 @@ def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
     layers = sum(len(of.layers) for of in found.values())
     what = f"{count} gather{'s' * (count != 1)} of weights for {layers} layer{'s' * (layers != 1)}"
     ahead = f"{prefetch} layer{'s' * (prefetch != 1)} ahead"
-    done = f"{what} on `{STREAM}`, {ahead}"
+    done = f"{what} on `{STREAM}`, {ahead}" + ", behind sums in backward passes" * behind_sums
     changed = {name: replace(module.functions[name], body=of.written(prefetch)) for name, of in found.items()}
     return Overlapped(Module(changed.get(f.name, f) for f in module), done)
 
@@ -123,18 +129,23 @@ class GatheredLayer:
     """Statements that use gathered weights at the same time: one on each device, or each group of devices.
 
     `uses`: these statements, `gathers`: those that gather their weights, by number; `devices`: where they run.
+    `is_backward`: whether a backward pass uses these weights, perhaps behind what is recomputed for it.
     """
 
     uses: list[int]
     devices: set[int]
     gathers: list[int] = field(default_factory=list[int])
+    is_backward: bool = False
 
 
 class _Gathers:
-    """The gathers of a function, by the layers that use them; `weights`: the values that are weights, as held."""
+    """The gathers of a function, by the layers that use them; `weights`: the values that are weights, as held.
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str]) -> None:
-        self._entry, self._values, self._weights = entry, values, weights
+    `backward`: the functions that are passes of layers whose gathers are behind sums.
+    """
+
+    def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str], backward: set[str]) -> None:
+        self._entry, self._values, self._weights, self._backward = entry, values, weights, backward
         self._made = definitions(entry)
         self._taken: dict[str, int] = {}
         """By value: the first statement that takes it."""
@@ -154,6 +165,12 @@ class _Gathers:
         ):
             self._add(use, first[use])
         self.layers = [layer for layer in self.layers if layer.gathers]
+        for layer in self.layers:
+            layer.is_backward = any(self._is_backward(use) for gather in layer.gathers for use in users[gather])
+
+    def _is_backward(self, use: int) -> bool:
+        statement = self._entry.body[use]
+        return isinstance(statement, Call) and statement.function in self._backward
 
     def _gathers(self, statement: Statement) -> bool:
         if not isinstance(statement, Apply) or statement.op not in GATHERS or statement.stream:
@@ -214,8 +231,9 @@ class _Gathers:
         builder = namer(self._entry)
         gone = set[int]()
         before: defaultdict[int, list[Statement]] = defaultdict(list)
-        for number in range(len(self.layers)):
-            for (place, *_), found in self._alike_gathers(number, prefetch).items():
+        for number, layer in enumerate(self.layers):
+            fetched, stream = (0, SUMS) if layer.is_backward else (prefetch, STREAM)
+            for (place, *_), found in self._alike_gathers(number, fetched).items():
                 gone.update(found)
                 gathers = list(found.values())
                 parts: list[list[str]] = []
@@ -224,13 +242,14 @@ class _Gathers:
                     parts.append([])
                     for weight in names(gather.args):
                         device = self._device(weight)
-                        ahead = None if device in waits else self._ahead(number, prefetch, device)
+                        ahead = None if device in waits else self._ahead(number, fetched, device)
                         waits.add(device)  # a message waits on each device once
                         event = ahead and self._event(ahead, device)
+                        event = event if self._made.get(event or "", -1) < place else None
                         parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
                         if event is not None:
-                            before[place].append(Apply((parts[-1][-1],), "After", (weight, event), stream=STREAM))
-                before[place] += _together(gathers, parts, builder)
+                            before[place].append(Apply((parts[-1][-1],), "After", (weight, event), stream=stream))
+                before[place] += _together(gathers, parts, builder, stream)
         body: list[Statement] = []
         for index, statement in enumerate(self._entry.body):
             body += before[index]
@@ -312,19 +331,27 @@ class _Gathers:
         return tuple(name for name, t in found if isinstance(t, TensorType) and t.device == device and device != HOST)
 
 
-def _together(gathers: Sequence[Apply], parts: Sequence[Sequence[str]], builder: FunctionBuilder) -> list[Statement]:
-    """Write gathers on the stream; those of a layer are one message, as in FSDP."""
+def _together(
+    gathers: Sequence[Apply], parts: Sequence[Sequence[str]], builder: FunctionBuilder, stream: str
+) -> list[Statement]:
+    """Write gathers on a stream; those of a layer are one message, as in FSDP."""
     if len(gathers) == 1:
-        return [replace(gathers[0], args=tuple(parts[0]), stream=STREAM)]
+        return [replace(gathers[0], args=tuple(parts[0]), stream=stream)]
     packed = [builder.fresh("unit") for _ in parts[0]]
     wholes = [builder.fresh("unit_whole") for _ in gathers[0].results]
     found: list[Statement] = [
         Apply((name,), "MakeTuple", items) for name, items in zip(packed, zip(*parts, strict=True), strict=True)
     ]
-    found.append(replace(gathers[0], results=tuple(wholes), args=tuple(packed), claims=(), stream=STREAM))
+    found.append(replace(gathers[0], results=tuple(wholes), args=tuple(packed), claims=(), stream=stream))
     results_of = zip(*(gather.results for gather in gathers), strict=True)
     found += [Apply(items, "UnpackTuple", (whole,)) for whole, items in zip(wholes, results_of, strict=True)]
     return found
+
+
+def _is_of_backward(function: Function) -> bool:
+    """Whether a function is a layer's backward pass, by the ops of gradients that it has."""
+    ops = {s.op for s in function.body if isinstance(s, Apply)}
+    return any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)
 
 
 def _from_the_start(entry: Function) -> set[str]:

@@ -1,8 +1,9 @@
 """ZeRO-3 within functions: those that take weights in tuples take parts instead, and gather them before each use.
 
 A pipeline's functions for stages and rounds of microbatches only pass weights on to layers. So a weight is gathered for
-each layer's call, and freed after it. A weight that is cast to a narrower type is cast before it is gathered, and sent
-in that type.
+each layer's call, and freed after it; calls that follow each other share what is gathered, as a layer's recomputation
+and its backward pass do: PyTorch's FSDP recomputes within the unit that it has gathered. A weight that is cast to a
+narrower type is cast before it is gathered, and sent in that type.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from distir.ir import (
     operands,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ops import OPS
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import WeightGroup, needed_whole
 from distir.transform.zero.partition import Owner, Partition
@@ -175,13 +177,14 @@ class _Body:
             self.uses.setdefault((slot.weight, slot.rank), []).append(_Use(index, name))
 
     def _fetch(self, weight: int, before: dict[int, list[Statement]], renamed: dict[int, dict[str, str]]) -> None:
-        """Gather a weight before each use; the gathered copy is freed after it.
+        """Gather a weight before each use, or calls that follow each other; the gathered copy is freed after them.
 
         All replicas run the same program, so their first uses are gathered together, then their second ones, and so on.
         """
         group, partition = self.owner.partitioned.groups[weight], self.owner.partitioned.partitions[weight]
-        for together in zip_longest(*(self.uses.get((weight, rank), ()) for rank in range(len(group.devices)))):
-            users = {rank: use for rank, use in enumerate(together) if use is not None}
+        for together in zip_longest(*(self._shared(weight, rank) for rank in range(len(group.devices)))):
+            sharing = {rank: uses for rank, uses in enumerate(together) if uses is not None}
+            users = {rank: uses[0] for rank, uses in sharing.items()}
             first = before.setdefault(min(use.place for use in users.values()), [])
             sources = self._parts(weight, users, first)
             wholes = {
@@ -190,11 +193,28 @@ class _Body:
                 else self.namer.fresh(f"{use.name}_{'sent' if isinstance(partition, Owner) else 'whole'}")
                 for rank, use in users.items()
             }
-            for rank, use in users.items():
-                renamed.setdefault(use.place, {})[use.name] = wholes[rank]
+            for rank, uses in sharing.items():
+                for use in uses:
+                    renamed.setdefault(use.place, {})[use.name] = wholes[rank]
             fetched = {rank: name for rank, name in wholes.items() if name != sources[rank]}
             if fetched:
                 first.append(fetching(group, partition, sources, fetched))
+
+    def _shared(self, weight: int, rank: int) -> list[list[_Use]]:
+        """The uses of a weight: calls between which nothing is computed are together."""
+        found: list[list[_Use]] = []
+        for use in self.uses.get((weight, rank), ()):
+            before = found[-1][-1] if found else None
+            if before is not None and before.name == use.name and self._follows(before.place, use.place):
+                found[-1].append(use)
+            else:
+                found.append([use])
+        return found
+
+    def _follows(self, place: int, later: int) -> bool:
+        one, *between, other = self.function.body[place : later + 1]
+        views = all(isinstance(s, Apply) and s.op in OPS and OPS[s.op].view for s in between)
+        return isinstance(one, Call) and isinstance(other, Call) and views
 
     def _parts(self, weight: int, users: Mapping[int, _Use], before: list[Statement]) -> list[str]:
         """By rank: the part of a weight, cast if its users cast it; absent if another replica owns the weight."""
