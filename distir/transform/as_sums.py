@@ -1,6 +1,6 @@
-"""Rewrites statements that need the whole batch into equivalent ones that microbatches can compute and accumulate.
+"""Rewrites statements that need the whole batch into equivalent ones that parts of it can compute and accumulate.
 
-- A weighted mean over labels (with ignored labels, for instance) is not the mean of the microbatches' means, whose
+- A weighted mean over labels (with ignored labels, for instance) is not the mean of the parts' means, whose
 total weights differ. But sums are additive, and the total weight depends on the labels alone: so a loss, and its
 gradient, become a sum divided by the total weight.
 
@@ -54,7 +54,16 @@ def written_as_sums(module: Module) -> Module:
     return module if written is entry else Module(written if f is entry else f for f in module)
 
 
-def _written(function: Function, state: State) -> Function:
+def with_counted_losses(module: Module) -> Module:
+    """The module with weighted means over labels rewritten: then no device needs the logits of the whole batch."""
+    entry = entry_of(module)
+    if not any(map(_is_weighted_mean, entry.body)):
+        return module
+    written = _written(entry, analysed(module).states[entry.name], losses_alone=True)
+    return Module(written if f is entry else f for f in module)
+
+
+def _written(function: Function, state: State, losses_alone: bool = False) -> Function:
     zeros = {s.results[0] for s in function.body if isinstance(s, Apply) and _is_zeros(s)}
     f, changed = namer(function), False
     body: list[Statement] = []
@@ -62,6 +71,8 @@ def _written(function: Function, state: State) -> Function:
         f.body = []
         if isinstance(statement, Apply) and _is_weighted_mean(statement):
             _write_counted(f, statement, state)
+        elif losses_alone:
+            pass
         elif isinstance(statement, Apply) and statement.op == "ScatterND" and statement.args[0] in zeros:
             _write_gathered(f, statement, state)
         elif isinstance(statement, Apply) and _adds(statement):

@@ -30,6 +30,7 @@ from distir.ir import (
 )
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
+from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
@@ -147,6 +148,8 @@ def dtp(
     microbatches = schedule_count(schedule, count_of(module, microbatches, micro_batch, d))
     with paused_collection():
         order, parts = IN_ORDER, experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
+        if d * context > 1:
+            module = with_counted_losses(module)
         if context > 1:
             module = marked_for_context(module, cp_kind)
             order = order_of(module, cp_kind, zigzag)

@@ -6,6 +6,7 @@ import pytest
 import distir
 from distir.analysis import random_inputs
 from distir.diagnostics import ProgramError
+from distir.ir import Apply
 from distir.transform import transform, verify
 
 LOSSES = {
@@ -136,3 +137,28 @@ func @main(
 def test_what_is_added_to_zeros_is_added_up_over_microbatches():
     step = distir.parse(EMBEDDING)
     assert verify(step, transform(step, "pp=2", "microbatches=4")).equal
+
+
+@pytest.mark.parametrize("words", ["dp=2", "cp=2 zigzag=false", "dtp=2,1,1", "dtp=1,1,1 context=2 zigzag=false"])
+def test_a_mean_without_ignored_labels_gathers_no_logits(words):
+    """As the losses of `transformers` models are: parts add up sums, and numbers of labels."""
+    model = distir.parse("""
+        func @main(
+          %x: Tensor[Float64, (4, 6, 8), 1] {batch = 0}, %labels: Tensor[Int64, (4, 6), 1] {batch = 0},
+          %w: Tensor[Float64, (8, 24), 1] {param}, %head: Tensor[Float64, (8, 5), 1] {param}
+        ) {
+          %qkv = MatMul(%x, %w)
+          %q, %k, %v = Split[axis = 2](%qkv)
+          %a = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%q, %k, %v)
+          %logits = MatMul(%a, %head)
+          %flat = Reshape(%logits, [-1, 5])
+          %targets = Reshape(%labels, [-1])
+          %loss = SoftmaxCrossEntropyLoss[ignore_index = 2](%flat, %targets)
+          return %loss
+        }
+    """)
+    step = transform(model, "grad", "optimizer=sgd")
+    made = transform(step, *words.split())
+    assert verify(step, made).equal
+    gathered = [s for s in made.entry().body if isinstance(s, Apply) and s.op == "MPIAllgather"]
+    assert not [s for s in gathered if "flat" in str(s.args) or "logits" in str(s.args)]

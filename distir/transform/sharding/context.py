@@ -19,6 +19,7 @@ from distir.ir.per_thread import kept_per_thread
 from distir.ir.roles import is_held
 from distir.ops.attention import CONTEXTS
 from distir.ops.layout import Blocks, Repeated
+from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Pieces, Settled, is_one
@@ -74,7 +75,7 @@ def cp(
     """
     if value == 1:
         return module
-    marked = marked_for_context(module, cp_kind)
+    marked = marked_for_context(with_counted_losses(module), cp_kind)
     order = order_of(marked, cp_kind, zigzag)
     if cp_experts:
         marked = with_owners(marked, order.parts(value), skew)

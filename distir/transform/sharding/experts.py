@@ -14,6 +14,7 @@ from distir.analysis import Analysis
 from distir.ir import NO_ATTRIBUTES, Apply, Arg, Attributes, Function, Module, Statement
 from distir.ops.group import GROUPED
 from distir.ops.resources import ROUTED
+from distir.transform.as_sums import with_counted_losses
 from distir.transform.entry import entry_of
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
@@ -63,7 +64,7 @@ def ep(
     """
     if value == 1:
         return module
-    module = with_owners(module, value, skew)
+    module = with_owners(with_counted_losses(module), value, skew)
 
     def placement(analysis: Analysis, entry: Function) -> list[State]:
         return expert_states(analysis, entry, value, owned_weights(entry, Flow(analysis.domain).entry(entry)))

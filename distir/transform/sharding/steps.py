@@ -14,6 +14,7 @@ from distir.ir import Constant, Function, Module, Site
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import OPS
+from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.batch import tokens
@@ -52,6 +53,7 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
 
     Raises ProgramError where no parameter has a batch, or it does not divide.
     """
+    module = with_counted_losses(module) if value > 1 else module
     made = split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
     if value > 1 and (sharing := owners_of(module)) > 1:
         devices = mesh_of(module, entry_of(module), value, "outermost").count
