@@ -33,6 +33,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import type_of
 from distir.transform.entry import entry_of
+from distir.transform.instances import first_instances
 from distir.transform.operands import on_stream
 
 LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
@@ -55,12 +56,17 @@ def written_as_sums(module: Module) -> Module:
 
 
 def with_counted_losses(module: Module) -> Module:
-    """The module with weighted means over labels rewritten: then no device needs the logits of the whole batch."""
-    entry = entry_of(module)
-    if not any(map(_is_weighted_mean, entry.body)):
+    """The module with weighted means over labels rewritten: then no device needs the logits of the whole batch.
+
+    Also those of called functions: each part of a batch gives its part of the sum and of the number of labels.
+    """
+    if not any(_is_weighted_mean(s) for function in module for s in function.body):
         return module
-    written = _written(entry, analysed(module).states[entry.name], losses_alone=True)
-    return Module(written if f is entry else f for f in module)
+    written = {
+        i.function.name: _written(i.function, i.state, losses_alone=True)
+        for i in first_instances(analysed(module), entry_of(module))
+    }
+    return Module(written.get(function.name, function) for function in module)
 
 
 def _written(function: Function, state: State, losses_alone: bool = False) -> Function:

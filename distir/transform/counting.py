@@ -8,7 +8,7 @@ from functools import lru_cache
 from distir.analysis import Analysis, Instance
 from distir.ir import Apply, Attributes, Call, DimensionError, Function, Statement, TensorType, TupleType, Type, types
 from distir.ops import OPS, Op, Reject, Value, type_of
-from distir.ops.workload import work
+from distir.ops.devices import canonical_devices, devices_of, known_work
 
 ANY_SIZE = 5040
 """The size assumed for named dimensions when FLOPs are counted: a multiple of all numbers up to 10."""
@@ -17,6 +17,9 @@ ANY_SIZE = 5040
 Called = tuple[str, tuple[Value, ...]]
 """A function and its arguments."""
 
+Known = dict[Called, dict[str, int]]
+"""The FLOPs of functions and their callees, by op. Those of calls that differ in their devices alone are one."""
+
 
 def flops(analysis: Analysis, entry: str) -> dict[str, int]:
     """The FLOPs of one run, summed over all devices, by op.
@@ -24,7 +27,7 @@ def flops(analysis: Analysis, entry: str) -> dict[str, int]:
     Omits ops with an unknown size or unknown work; named dimensions count as `ANY_SIZE`.
     """
     first = (entry, tuple(p.type for p in analysis.module.functions[entry].params))
-    return _by_function(analysis, first)[first]
+    return _by_function(analysis, first)[_canonical(first)]
 
 
 def statement_flops(analysis: Analysis, entry: str) -> list[int]:
@@ -33,29 +36,41 @@ def statement_flops(analysis: Analysis, entry: str) -> list[int]:
     first = (entry, tuple(p.type for p in function.params))
     known, instance = _by_function(analysis, first), analysis.domain.instance(*first)
     return [
-        sum(known[s.function, instance.state(s.args)].values())
+        sum(known[_canonical((s.function, instance.state(s.args)))].values())
         if isinstance(s, Call)
         else sum(_own(analysis, s, instance).values())
         for s in function.body
     ]
 
 
-def _by_function(analysis: Analysis, first: Called) -> dict[Called, dict[str, int]]:
-    """The FLOPs of a function and its callees, by op."""
+def _canonical(called: Called) -> Called:
+    name, vs = called
+    return name, canonical_devices(devices_of(vs))(vs)
+
+
+def _by_function(analysis: Analysis, first: Called) -> Known:
+    """The FLOPs of a function and its callees."""
     domain, module = analysis.domain, analysis.module
-    known: dict[Called, dict[str, int]] = {}
+    known: Known = {}
     pending = [first]
     while pending:
         key = pending[-1]
-        function, instance = module.functions[key[0]], domain.instance(*key)
-        calls = [(s.function, instance.state(s.args)) for s in function.body if isinstance(s, Call)]
-        missing = [call for call in calls if call not in known]
-        if key in known or not missing:
+        if (canonical := _canonical(key)) in known:
             pending.pop()
-            known.setdefault(key, _counted(analysis, function, instance, (known[call] for call in calls)))
-        else:
+            continue
+        function, instance = module.functions[key[0]], domain.instance(*key)
+        calls = {_canonical(call): call for call in _calls(function, instance)}
+        missing = [call for found, call in calls.items() if found not in known]
+        if missing:
             pending += missing
+        else:
+            inner = (known[_canonical(call)] for call in _calls(function, instance))
+            known[canonical] = _counted(analysis, function, instance, inner)
     return known
+
+
+def _calls(function: Function, instance: Instance) -> list[Called]:
+    return [(s.function, instance.state(s.args)) for s in function.body if isinstance(s, Call)]
 
 
 def _counted(
@@ -86,7 +101,7 @@ def _own(analysis: Analysis, statement: Statement, instance: Instance) -> Mappin
 def _flops(op: Op, attrs: Attributes, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> int:
     """The FLOPs of an op. Raises Reject where its work is unknown."""
     try:
-        return work(op, tuple(map(_sized, vs)), [_sized_type(type_of(w)) for w in ws], attrs).flops
+        return known_work(op, tuple(map(_sized, vs)), tuple(_sized_type(type_of(w)) for w in ws), attrs).flops
     except DimensionError:
         return 0
 

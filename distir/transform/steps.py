@@ -291,7 +291,8 @@ def parse_steps(
         elif found and name in found[-1][0].options:
             found[-1][2][name] = _given(found[-1][0].options[name], name, text if equals else "true")
         else:
-            raise StepError(_unknown(name, found[-1][0] if found else None))
+            chain = [STEPS[given] for given in (other.partition("=")[0] for other in words) if given in STEPS]
+            raise StepError(_unknown(name, found[-1][0] if found else None, chain))
     for name, value in (keywords or {}).items():
         takers = [options for chosen, _, options in found if name in chosen.options]
         if not takers:
@@ -379,9 +380,27 @@ def _given(option: Option | None, name: str, text: str) -> Any:
         raise StepError(f"`{name}` expected {words}, found `{text}`") from None
 
 
-def _unknown(name: str, before: Step | None) -> str:
-    known: Iterable[str] = [*STEPS, *(before.options if before else ())]
-    near = nearest(name, known)
-    hint = f"did you mean `{near}`?" if near else f"the steps are {', '.join(sorted(STEPS))}"
+def _unknown(name: str, before: Step | None, chain: Sequence[Step]) -> str:
+    """The message for a word that is no step, nor an option of the step before it. `chain`: all steps given."""
     after = f" after `{before.name}`" if before else ""
-    return f"there is no step or option `{name}`{after}; {hint}"
+    return f"there is no step or option `{name}`{after}; {_instead(name, before, chain)}"
+
+
+def _instead(name: str, before: Step | None, chain: Sequence[Step]) -> str:
+    given = dict.fromkeys(step.name for step in chain if name in step.options)
+    if given:
+        return f"it is an option of {_listed(given)}, and comes behind that step"
+    taking = sorted(known for known in STEPS if name in STEPS[known].options)
+    if taking:
+        return f"it is an option of {_listed(taking)}"
+    if near := nearest(name, [*STEPS, *(before.options if before else ())]):
+        return f"did you mean `{near}`?"
+    for step in chain:
+        if near := nearest(name, step.options):
+            return f"did you mean `{near}`, an option of `{step.name}`?"
+    return f"the steps are {', '.join(sorted(STEPS))}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = [f"`{name}`" for name in names]
+    return f"{', '.join(others)} or {last}" if others else last

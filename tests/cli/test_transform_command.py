@@ -86,6 +86,9 @@ def test_the_steps_are_listed_with_their_options(distir):
         (["dp=two"], 2, "`dp` expected an integer, found `two`"),
         (["gradd"], 2, "did you mean `grad`?"),
         (["dp=2", "schedule=gpipe"], 2, "there is no step or option `schedule` after `dp`"),
+        (["dp=2", "zero=1", "bucket_bytes=9"], 2, "after `zero`; it is an option of `dp`, and comes behind that step"),
+        (["grad", "representative=true"], 2, "after `grad`; it is an option of `cp`, `dtp` or `ep`"),
+        (["pp=2", "dp=2", "microbatchs=2"], 2, "after `dp`; did you mean `microbatches`, an option of `pp`?"),
         ([], 2, "expected steps before"),
     ],
 )

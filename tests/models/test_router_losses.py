@@ -92,6 +92,50 @@ def test_a_loss_that_a_program_gives_itself_is_added_to():
     assert verify(rows, transform(rows, "dp=2")).equal
 
 
+FLATTENED = """func @main(%x: Tensor[Float32, (B, 6, 8), 1] {batch = 0}, %w: Tensor[Float32, (8, 4), 1] {param}) {
+  %rows = Reshape(%x, [-1, 8])
+  %logits = MatMul(%rows, %w)
+  %weights, %chosen = Route[top_k = 2](%logits)
+  %grouped = Reshape(%chosen, [-1, 6, 2])
+  %places, %counts = Dispatch[num_experts = 4](%grouped)
+  %weighted = Reshape(%weights, [-1, 6, 2])
+  %copies = Permute(%x, %places)
+  %y = Unpermute(%copies, %places, %weighted)
+  return %y
+}"""
+"""As `transformers` writes layers of experts: the router sees the tokens of all sequences in one dimension."""
+
+GROUPED = (
+    FLATTENED.replace("%rows = Reshape(%x, [-1, 8])\n", "").replace("%rows", "%x").replace("[-1, 6, 2]", "[0, 6, 2]")
+)
+
+
+@pytest.mark.parametrize("size", ["B", "4"])
+def test_routers_of_flattened_tokens_have_the_losses_of_each_sequence(size):
+    import distir
+
+    options = ("grad", "aux_loss=0.1", "z_loss=0.01")
+    flattened, grouped = (transform(distir.parse(text.replace("B", size)), *options) for text in (FLATTENED, GROUPED))
+    bound = {"B": 4} if size == "B" else {}
+    assert verify(grouped, flattened, bind=bound).equal
+    for chain in ("dp=2", "accumulate=2"):
+        assert verify(flattened, transform(flattened, chain), bind=bound).equal
+
+
+def test_tokens_of_a_symbolic_number_that_are_one_group_have_one_loss():
+    import distir
+
+    text = """func @main(%x: Tensor[Float32, (B, 8), 1] {batch = 0}, %w: Tensor[Float32, (8, 4), 1] {param}) {
+      %logits = MatMul(%x, %w)
+      %weights, %chosen = Route[top_k = 2](%logits)
+      %loss = ReduceSum[keepdims = false](%weights)
+      return %loss
+    }"""
+    step, bound = (transform(distir.parse(t), "grad", "aux_loss=0.1") for t in (text, text.replace("(B", "(8")))
+    assert verify(bound, step, bind={"B": 8}).equal
+    assert verify(step, transform(step, "dp=2"), bind={"B": 8}).equal
+
+
 def test_what_does_not_fit_is_said():
     with pytest.raises(StepError, match="are losses of routers: the program has no op `Route`"):
         transform(named("llama3-8b", 2, 8, layers=1), "grad", "aux_loss=0.1")

@@ -10,7 +10,7 @@ import distir
 from distir.diagnostics import ProgramError
 from distir.models import gpt2
 from distir.simulate import simulate
-from distir.transform import difference, transform
+from distir.transform import difference, transform, verify
 from distir.transform.steps import StepError
 
 BATCH = 16
@@ -116,3 +116,36 @@ def test_a_size_needs_a_batch_that_is_known():
     with pytest.raises(ProgramError, match="`micro_batch` expected a batch whose size is known"):
         transform(model, "grad", "accumulate", "micro_batch=2")
     assert statements(transform(model, "grad", "accumulate=2"), "Split")
+
+
+VALUES_OF_A_SIZE = {
+    "repeated": """
+      %row = Unsqueeze(%one, [0])
+      %shape = Shape[end = 1](%x)
+      %each = Expand(%row, %shape)
+      %means = ReduceMean[keepdims = false](%y, [1])
+      %parts = Mul(%means, %each)
+    """,
+    "in a weight": """
+      %v = Mul(%w, %one)
+      %scaled = MatMul(%x, %v)
+      %parts = Add(%y, %scaled)
+    """,
+}
+
+
+@pytest.mark.parametrize("text", VALUES_OF_A_SIZE.values(), ids=VALUES_OF_A_SIZE)
+def test_a_value_computed_from_the_size_of_the_batch_is_that_of_the_whole_batch(text):
+    """What one over the size of the batch is repeated into, or multiplied by, has the batch's size, not a part's."""
+    program = distir.parse(f"""
+        func @main(%x: Tensor[Float32, (B, 6), 1] {{batch = 0}}, %w: Tensor[Float32, (6, 6), 1] {{param}}) {{
+          %y = MatMul(%x, %w)
+          %size = Size(%x)
+          %number = Cast[to = Float32](%size)
+          %one = Reciprocal(%number)
+          {text}
+          %loss = ReduceSum[keepdims = false](%parts)
+          return %loss
+        }}
+    """)
+    assert verify(program, transform(program, "accumulate=2"), bind={"B": 4}).equal

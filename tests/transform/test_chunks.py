@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thorough import also
 
+import distir
 from distir.diagnostics import ProgramError
 from distir.ir import Apply
 from distir.models import named
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.simulate import simulate
-from distir.transform import StepError, transform, verify
+from distir.transform import StepError, listening, transform, verify
 from distir.transform.pipeline.passes import Pass, in_flight
 from distir.transform.pipeline.schedules import SCHEDULES
 
@@ -142,6 +143,39 @@ def test_one_device_represents_all(words):
     whole = simulate(transform(trained("llama3-8b"), *words), "dgx-a100")
     one = simulate(transform(trained("llama3-8b"), words[0], "representative=true", *words[1:]), "dgx-a100")
     assert one.latency_s == whole.latency_s
+
+
+PREPARED = """
+func @layer(%x: Tensor[Float32, (4, 16, 8)], %scale: Tensor[Float32, (8,)], %w: Tensor[Float32, (24, 8)]) {
+  %one_more = Add(%scale, 1.0)
+  %n = RMSNormalization[axis = -1](%x, %one_more)
+  %columns = Transpose[perm = [1, 0]](%w)
+  %qkv = MatMul(%n, %columns)
+  %q, %k, %v = Split[axis = 2](%qkv)
+  %a = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%q, %k, %v)
+  %y = Add(%x, %a)
+  return %y
+}
+
+func @main(
+  %x: Tensor[Float32, (4, 16, 8), 1] {batch = 0},
+  %s1: Tensor[Float32, (8,), 1] {param}, %w1: Tensor[Float32, (24, 8), 1] {param},
+  %s2: Tensor[Float32, (8,), 1] {param}, %w2: Tensor[Float32, (24, 8), 1] {param}
+) {
+  %h = @layer(%x, %s1, %w1)
+  %y = @layer(%h, %s2, %w2)
+  return %y
+}
+"""
+"""Layers use their weights as they prepare them: as Gemma's norms do, and imported linear layers."""
+
+
+def test_layers_that_prepare_their_weights_are_layers():
+    step = transform(distir.parse(PREPARED), "grad")
+    with listening() as lines:
+        made = transform(step, *IN_CHUNKS, "balance=uniform")
+    assert "50 and 50 % of the weights" in lines[0]
+    assert verify(step, made).equal
 
 
 def test_what_cannot_be_cut_is_said():

@@ -162,3 +162,32 @@ def test_a_mean_without_ignored_labels_gathers_no_logits(words):
     assert verify(step, made).equal
     gathered = [s for s in made.entry().body if isinstance(s, Apply) and s.op == "MPIAllgather"]
     assert not [s for s in gathered if "flat" in str(s.args) or "logits" in str(s.args)]
+
+
+@pytest.mark.parametrize("words", ["dp=2", "cp=2 zigzag=false", "dtp=2,1,1", "pp=2 microbatches=2 dp=2"])
+def test_a_mean_in_a_called_function_gathers_no_logits(words):
+    model = distir.parse("""
+        func @loss(%scores: Tensor[BFloat16, (4, 6, 5)], %labels: Tensor[Int64, (4, 6)]) {
+          %flat = Reshape(%scores, [-1, 5])
+          %targets = Reshape(%labels, [-1])
+          %loss = SoftmaxCrossEntropyLoss[ignore_index = 2](%flat, %targets)
+          return %loss
+        }
+
+        func @main(
+          %x: Tensor[BFloat16, (4, 6, 8), 1] {batch = 0}, %labels: Tensor[Int64, (4, 6), 1] {batch = 0},
+          %w: Tensor[BFloat16, (8, 24), 1] {param}, %head: Tensor[BFloat16, (8, 5), 1] {param}
+        ) {
+          %qkv = MatMul(%x, %w)
+          %q, %k, %v = Split[axis = 2](%qkv)
+          %a = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%q, %k, %v)
+          %logits = MatMul(%a, %head)
+          %loss = @loss(%logits, %labels)
+          return %loss
+        }
+    """)
+    step = transform(model, "grad", "optimizer=sgd")
+    made = transform(step, *words.split())
+    assert verify(step, made).equal
+    gathered = [s for f in made for s in f.body if isinstance(s, Apply) and s.op == "MPIAllgather"]
+    assert not [s for s in gathered if "flat" in str(s.args) or "logits" in str(s.args) or "scores" in str(s.args)]

@@ -11,8 +11,10 @@ from distir.diagnostics import ProgramError
 from distir.ide.actions.transforms import transformed
 from distir.ide.document import Document, Setup
 from distir.models import gpt2, mlp
+from distir.models import named as published
 from distir.search import Space
 from distir.transform import listening, tensor_shares, transform
+from distir.transform.counting import percent
 
 NORMALISED = """func @main(
   %x: Tensor[Float32, (B, 64, 512), 1] {batch = 0},
@@ -125,3 +127,43 @@ def test_a_search_has_columns_for_it():
     for row in table:
         expected = (shares[row.T].flops, shares[row.T].weights) if row.T > 1 else (None, None)
         assert (row.flops_share, row.weights_share) == expected
+
+
+OF_NO_EXAMPLE = """func @main(
+  %x: Tensor[Float32, (8, 16, 8), 1] {batch = 0}, %a: Tensor[Float32, (8, 64), 1] {param},
+  %b: Tensor[Float32, (64, 24), 1] {param}, %router: Tensor[Float32, (8, 4), 1] {param},
+  %up: Tensor[Float32, (4, 8, 8), 1] {param}
+) {
+  %w = MatMul(%a, %b)
+  %qkv = MatMul(%x, %w)
+  %q, %k, %v = Split[axis = 2](%qkv)
+  %h = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%q, %k, %v)
+  %logits = MatMul(%h, %router)
+  %weights, %experts = Route[top_k = 1](%logits)
+  %places, %counts = Dispatch[num_experts = 4](%experts)
+  %rows = Permute(%h, %places)
+  %product = RaggedMatMul[top_k = 1](%rows, %up, %counts)
+  %y = Unpermute(%product, %places, %weights)
+  return %y
+}"""
+"""One of its weights is a product of two others, which is of no example and no token."""
+
+
+@pytest.mark.parametrize(
+    ("chain", "devices"), [("dp=2", 2), ("ep=4", 4), ("cp=2 cp_experts=true", 2), ("dtp=2,1,1", 2)]
+)
+def test_work_that_is_not_shared_is_reported(chain, devices):
+    shared, alone = 2 * 8 * 16 * 8 * (24 + 4), 2 * 8 * 64 * 24
+    with listening() as lines:
+        transform(api.parse(OF_NO_EXAMPLE), *chain.split())
+    share = percent((shared / devices + alone) / (shared + alone))
+    assert f"`MatMul`: each device does {share} of its FLOPs" in lines
+    assert any(
+        re.fullmatch(f"each device has .* % of the FLOPs, where {100 // devices} % is an even part", x) for x in lines
+    )
+
+
+def test_nothing_is_reported_where_all_work_is_shared():
+    with listening() as lines:
+        transform(published("llama3-8b", 8, 32, layers=1, width=64, heads=4, kv_heads=2, vocabulary=64), "cp=2", "dp=2")
+    assert not lines

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Apply, Arg, Attributes, Module, Return, Site, Statement, names, types
+from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Return, Site, Statement, names, types
 from distir.ir.builder import FunctionBuilder
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.common_subexpressions import cse
@@ -42,7 +42,8 @@ class Chunks:
     totals: Mapping[str, tuple[str, ...]]
     """By sum over the chunks: each chunk's term."""
     layers: Mapping[str, int]
-    """By weight: the first statement of the uncut entry function that uses it, mostly a layer's call."""
+    """By weight, and by value that a layer makes of its weights alone: the statement of the uncut entry function that
+    uses it first, mostly a layer's call."""
 
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
@@ -65,9 +66,8 @@ def in_chunks(module: Module, count: int) -> tuple[Module, Chunks]:
     flat = replace(entry, body=tuple(folding.body()), result_types=entry.result_types)
     distinct = next(iter(cse(Module([flat]))))
     body = live([s for s in distinct.body if not isinstance(s, Return)], names(distinct.returned))
-    return Module([replace(distinct, body=(*body, distinct.body[-1]))]), Chunks(
-        count, folding.inputs, folding.totals, _layers(module)
-    )
+    cut = Module([replace(distinct, body=(*body, distinct.body[-1]))])
+    return cut, Chunks(count, folding.inputs, folding.totals, _layers(entry, body))
 
 
 class _Folding:
@@ -205,14 +205,19 @@ class _Folding:
             yield from adding
 
 
-def _layers(module: Module) -> Mapping[str, int]:
-    entry = entry_of(module)
+def _layers(entry: Function, body: Sequence[Statement]) -> Mapping[str, int]:
+    """`body`: that of the cut entry function, whose microbatches may use a weight as its layer prepares it."""
     given = {p.name for p in entry.params if "batch" not in p.roles and types.devices(p.type)}
     found: dict[str, int] = {}
     for number, statement in enumerate(entry.body):
         for name in given.intersection(names(getattr(statement, "args", ()))):
             found.setdefault(name, number)
-    return found
+    of_calls = {name: number for name, number in found.items() if isinstance(entry.body[number], Call)}
+    for statement in body:
+        numbers = {of_calls.get(name) for name in names(getattr(statement, "args", ()))}
+        if isinstance(statement, Apply) and len(numbers) == 1 and (number := numbers.pop()) is not None:
+            of_calls.update(dict.fromkeys(statement.results, number))
+    return found | of_calls
 
 
 def by_chunk(reading: Reading, stages: Stages, chunks: Chunks) -> Stages:

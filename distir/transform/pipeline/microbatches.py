@@ -150,6 +150,14 @@ class Microbatches(Domain):
             raise _cannot(op, "a size in it is that of the whole batch")
         return held
 
+    def shape_operand(self, op: Apply, vs: tuple[Any, ...]) -> int | None:
+        """The position of the operand that states the shape of the result, if one does."""
+        definition = lookup(op.op)
+        args = [v and v.full for v in vs]
+        if any(isinstance(v, tuple) for v in vs) or tuple_structure(definition, args) is not None:
+            return None
+        return _stated(definition, op, args, self.checker.answer(op, tuple(args)))
+
     def _fits(self, full: types.Type, micro: types.Type, shares: Shares) -> bool:
         """Whether a microbatch's value has the expected shape, as far as that is known."""
         if isinstance(shares, tuple):
@@ -203,6 +211,9 @@ class Microbatches(Domain):
         grown = all(types.device_of(f) != HOST or f != m for f, m in pairs)
         if any(isinstance(s, Share) for s in shares) or not grown:
             return leaf_rule(definition, op, args, shares, full)
+        stated = _stated(definition, op, args, full)
+        if any(share == Whole(sized=True) and i != stated for i, share in enumerate(shares)):
+            raise _cannot(op, "its result depends on the size of the batch")
         return [self._grown(op, f, m) for f, m in pairs]
 
     def _grown(self, op: Apply, full: types.Type, micro: types.Type) -> Share | Whole:
@@ -219,6 +230,14 @@ def _item(w: Value, i: int) -> Value:
     t = type_of(w)
     assert isinstance(t, TupleType)
     return t.items[i]
+
+
+def _stated(definition: Op, op: Apply, args: Sequence[Value], answers: Sequence[Value]) -> int | None:
+    """The position of the operand that states the shape of the result, if one does."""
+    if definition.name == "ConstantOfShape":
+        return 0
+    found = layout(definition, list(map(_numbered, args)), [type_of(_numbered(w)) for w in answers], op.attrs)
+    return None if found is None else found.stated
 
 
 def leaf_rule(

@@ -314,7 +314,8 @@ class _Reader:
                 and self._split_ahead(index, plain, reject.shares)
             ):
                 return
-            for kept in (self._parts(plain), ()):  # ambiguous: a microbatch's part of a host value, or the whole value
+            parts = self._parts(plain)  # ambiguous: a microbatch's part of a host value, or the whole value
+            for kept in (parts | self._stated_shape(plain), parts, ()):
                 again = replace(plain, args=self._with_whole_sizes(plain.args, kept))
                 with suppress(Reject):
                     held = self._held(again)
@@ -393,6 +394,13 @@ class _Reader:
     def _parts(self, statement: Work) -> set[str]:
         """The operands of a statement that are parts of the batch."""
         return {name for name in names(statement.args) if _is_part(self.rho[name].shares)}
+
+    def _stated_shape(self, statement: Work) -> set[str]:
+        """The operand of a statement that states the shape of its result, which is that of a microbatch."""
+        if not isinstance(statement, Apply):
+            return set()
+        place = self.domain.shape_operand(statement, self.rho(statement.args))
+        return set() if place is None else set(names(statement.args[place : place + 1]))
 
     def _with_whole_sizes(self, args: tuple[Arg, ...], kept: Collection[str] = ()) -> tuple[Arg, ...]:
         """Arguments with sizes of a microbatch replaced by those of the batch."""

@@ -1,4 +1,7 @@
-"""The result of tensor parallelism: each device's share of FLOPs and weights, and what is replicated and why."""
+"""Each device's share of FLOPs and weights after a split, and what is replicated and why: the report of `tp`.
+
+Other splits report the FLOPs that are not divided, if there are any.
+"""
 
 from __future__ import annotations
 
@@ -58,15 +61,12 @@ class Shares:
         counted = "" if self.flops is None else f"{percent(self.flops)} of the FLOPs and "
         even = percent(1 / self.size)
         lines = [f"each device has {counted}{percent(self.weights)} of the weights, where {even} is an even part"]
-        return [*lines, *self._ops(), *map(str, self.whole)]
+        return [*lines, *_said(self.ops), *map(str, self.whole)]
 
     @property
     def heavy(self) -> list[str]:
         """The lines about heavy replication."""
-        return [*self._ops(), *(str(whole) for whole in self.whole if whole.largest >= HEAVY)]
-
-    def _ops(self) -> list[str]:
-        return [f"`{op}`: each device does {percent(share)} of its FLOPs" for op, (share, _) in self.ops.items()]
+        return [*_said(self.ops), *(str(whole) for whole in self.whole if whole.largest >= HEAVY)]
 
 
 def shares(
@@ -88,13 +88,7 @@ def shares(
             elif isinstance(state, Split) and state.is_mixed:
                 shared = own * _share_of_shared(state)
                 whole.setdefault(why.of_shared(param.name, state), []).append((param.name, shared))
-    one, several = flops(before, entry.name), flops(after, entry.name)
-    total = sum(one.values())
-    ops = {
-        op: (share, beyond)
-        for op, count in one.items()
-        if total and (beyond := ((share := several.get(op, 0) / written / count) - 1 / size) * count / total) >= HEAVY
-    }
+    work, ops = _work(before, after, entry, size, written)
     found = [
         ParameterShares(
             tuple(n for n, _ in of), _ratio(sum(b for _, b in of), held), _ratio(max(b for _, b in of), held), reason
@@ -103,11 +97,44 @@ def shares(
     ]
     return Shares(
         size,
-        sum(several.values()) / written / total if total else None,
+        work,
         split / held if held else 1.0,
-        dict(sorted(ops.items(), key=lambda item: -item[1][1])),
+        ops,
         tuple(sorted(found, key=lambda w: -w.share)),
     )
+
+
+def undivided(before: Analysis, after: Analysis, entry: Function, size: int, written: int) -> list[str]:
+    """What is said where devices share a batch, sequences or experts, and not all work: nothing if it is even.
+
+    `written`: how many of the `size` devices the program contains.
+    """
+    work, ops = _work(before, after, entry, size, written)
+    if work is None or not ops:
+        return []
+    total = f"each device has {percent(work)} of the FLOPs, where {percent(1 / size)} is an even part"
+    return [total, *_said(ops)]
+
+
+def _work(
+    before: Analysis, after: Analysis, entry: Function, size: int, written: int
+) -> tuple[float | None, dict[str, tuple[float, float]]]:
+    """Each device's share of all FLOPs, None if sizes are unknown; and of those of ops with heavy replication.
+
+    These with their excess over an even share of all FLOPs, greatest first.
+    """
+    one, several = flops(before, entry.name), flops(after, entry.name)
+    total = sum(one.values())
+    if not total:
+        return None, {}
+    shares = {op: several.get(op, 0) / written / count for op, count in one.items() if count}
+    excess = {op: (share - 1 / size) * one[op] / total for op, share in shares.items()}
+    heavy = sorted((op for op, beyond in excess.items() if beyond >= HEAVY), key=lambda op: -excess[op])
+    return sum(several.values()) / written / total, {op: (shares[op], excess[op]) for op in heavy}
+
+
+def _said(ops: Mapping[str, tuple[float, float]]) -> list[str]:
+    return [f"`{op}`: each device does {percent(share)} of its FLOPs" for op, (share, _) in ops.items()]
 
 
 def refuse_heavy(shares: Shares, entry: Function) -> None:

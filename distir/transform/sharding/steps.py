@@ -27,7 +27,7 @@ from distir.transform.sharding.owned import owners_of
 from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.scatter_gather import gather, scatter
-from distir.transform.sharding.shares import Shares, refuse_heavy, shares
+from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons
 from distir.transform.steps import StepError, doubling, is_heard, step, tell
@@ -223,9 +223,9 @@ def split(
     entry function for all devices, the functions that it calls, and with `ends` its `.scatter` and `.gather`. Raises
     ProgramError if the module does not check, or cannot be split so. `analysis`: that of the module, if it was checked
     already. `representative`: the program contains only the first of the devices that one becomes (see `ops/group.py`).
-    `report` receives the result. `cut_sends`: send values that all devices of a group hold whole in parts; None: in
-    programs of more than `LARGEST_NODE` devices. `order`: which parts of a split value a device has. `whole`: ops that
-    each device computes from whole operands.
+    `report` receives the result; without it, work that is not divided is reported. `cut_sends`: send values that all
+    devices of a group hold whole in parts; None: in programs of more than `LARGEST_NODE` devices. `order`: which parts
+    of a split value a device has. `whole`: ops that each device computes from whole operands.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -253,4 +253,7 @@ def split(
         made = Module(functions)
         if report is not None:
             report(analysis, entry, states, made)
+        elif is_heard():
+            for line in undivided(analysis, analysed(made), entry, size, 1 if representative else size):
+                tell(line)
         return made
