@@ -10,7 +10,8 @@ from distir.analysis.interpreter import Domain, algorithm_1
 from distir.analysis.known_ops import lookup
 from distir.ir import Apply, Arg, Call, Dense, External, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
-from distir.ops import Op, Value, bind, dense, dtype_of, run, strengthen, to_array, type_of
+from distir.ops import Op, Value, bind, dense, dtype_of, infer_types, run, strengthen, to_array, type_of
+from distir.ops.definition import check_results, is_built_in
 
 
 @dataclass
@@ -22,13 +23,17 @@ class Values(Domain):
     """From an `External` to its array."""
 
     def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Any]:
-        """The arrays that the op's body computes. Raises Reject."""
+        """The arrays that the op's body computes. Raises Reject; DefinitionError for an op of others at fault."""
         definition = lookup(op.op)
         attrs = bind(definition, op.attrs)
         if any(isinstance(v, (Literal, Dense, External)) for v in vs):
             vs = self._arrays(definition, op, vs)
         loaded = {n: self.load(v) for n, v in attrs.items() if isinstance(v, External)} if self.load is not None else {}
-        return run(definition, vs, {**attrs, **loaded}, len(op.results))
+        found = run(definition, vs, {**attrs, **loaded}, len(op.results))
+        if not is_built_in(definition):
+            stated = infer_types(definition, [abstract(v) for v in vs], op.attrs, len(op.results))
+            check_results(definition, stated, [type_of(abstract(v)) for v in found])
+        return found
 
     def called(self, call: Call, vs: tuple[Any, ...]) -> Deep[Sequence[Any]]:
         """What the function returns for these arrays."""

@@ -167,6 +167,7 @@ def _explained(error: Exception) -> int:
     from distir.config import ConfigError
     from distir.cost import HardwareError
     from distir.diagnostics import terminal
+    from distir.ir.registry import DefinitionError, place_in_plugins
 
     if isinstance(error, UsageError):
         output.complain("error", *complaint(error))
@@ -187,9 +188,16 @@ def _explained(error: Exception) -> int:
             output.complain("error", f"{name}{why_not(error)}")
         case MemoryError():
             output.complain("error", "out of memory", "use smaller sizes, or a machine with more memory")
+        case DefinitionError():
+            output.complain("error", str(error), "the definition is at fault, not the program")
         case _:
-            text = " ".join(str(error).split())
-            output.complain("error", f"this is a bug in DistIR: {type(error).__name__}: {text}", _where_to_report())
+            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            if (place := place_in_plugins(error)) is not None:
+                output.complain(
+                    "error", f"{place}: {text}", f"the plugin is at fault; `{TRACEBACK}` shows the traceback"
+                )
+            else:
+                output.complain("error", f"this is a bug in DistIR: {text}", _where_to_report())
     return REFUSED
 
 

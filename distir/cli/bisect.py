@@ -238,9 +238,9 @@ def _as_text(
         grown = "" if before is None else conditions.percent(before.most_memory_bytes, side.most_memory_bytes)
         memory = show_bytes(side.most_memory_bytes)
         listed.add_row(commit.short, commit.day, show_seconds(side.latency_s), change, memory, grown, subject)
-    count = len(versions.commits)
+    count, simulated = len(versions.commits), sum(version.side is not None for version in versions.known.values())
     parts: list[RenderableType] = [
-        Text(f"{len(versions.known)} of {count} versions simulated on {machine}"),
+        Text(f"{simulated} of {count} versions simulated on {machine}"),
         "",
         listed,
     ]

@@ -74,9 +74,11 @@ def goodput(
     except SetupError as error:
         raise Refused(error.message, error.help) from None
     if not lasts:
-        raise Refused("`--mtbf`: expected the mean time between failures of a device", "write for example `--mtbf 5y`")
+        what = "expected the mean time between failures of a device"
+        raise Refused(f"`--mtbf`: {what}{_instead(mtbf)}", "write for example `--mtbf 5y`")
     if not rate:
-        raise Refused("`--checkpoint-bandwidth`: expected how fast is saved", "write for example 100GB/s")
+        found = _instead(checkpoint_bandwidth)
+        raise Refused(f"`--checkpoint-bandwidth`: expected how fast is saved{found}", "write for example 100GB/s")
     if file is not None:
         run = _simulated(run, file, (hardware, nodes), function, bind or [])
     elif run.step_s is None or run.devices is None or run.nbytes is None:
@@ -164,6 +166,10 @@ def _document(found: Goodput, run: _Training) -> dict[str, Any]:
         "tokens": run.tokens,
         "tokens_per_s": None if run.tokens is None else run.tokens / found.step_s * found.goodput,
     }
+
+
+def _instead(given: str) -> str:
+    return f", more than none, found `{given}`" if given else ""
 
 
 def _text(found: Goodput, run: _Training) -> list[Any]:

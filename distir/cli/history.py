@@ -47,6 +47,11 @@ class History:
         first, dots, last = revisions.partition("..")
         good, bad = (self._revision(first) if dots else ""), self._revision((last if dots else first) or "HEAD")
         wanted = f"{good}..{bad}" if good else bad
+        if good and good != bad and self._answer("merge-base", "--is-ancestor", bad, good) is not None:
+            raise Refused(
+                f"`{last or 'HEAD'}` is before `{first}`, so there is nothing between them",
+                f"write `{last or 'HEAD'}..{first}`",
+            )
         found = self._log("--follow", f"--max-count={most}", wanted)
         if good and len(found) < most:
             found += self._log("--follow", "--max-count=1", good)

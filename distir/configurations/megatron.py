@@ -115,10 +115,13 @@ def job_of(options: Options, given: Supplied) -> Job:
         model = replace(known, dropout=model.dropout, attention_dropout=model.attention_dropout)
     tp, pp, cp = (options.whole(f"{axis}_parallel_size") for axis in ("tensor_model", "pipeline_model", "context"))
     ep = options.optional("expert_model_parallel_size") or 1
-    nodes, each = _launched(options, "nnodes"), _launched(options, "nproc_per_node")
+    each = _launched(options, "nproc_per_node")
+    nodes = _launched(options, "nnodes") if "nnodes" in options else 1  # as torchrun starts them
     stated = nodes * each if nodes and each else None
     if stated and given.gpus and stated != given.gpus:  # launch scripts of one node are meant to be adapted
-        options.note(f"it starts {stated} processes; simulated on {given.gpus} GPUs, as `--gpus` says", "nnodes")
+        options.note(
+            f"it starts {stated} processes; simulated on {given.gpus} GPUs, as `--gpus` says", "nproc_per_node"
+        )
         stated = None
     dp, assumed = replicas(options.path, given, stated, tp, pp, cp)
     if assumed:

@@ -63,7 +63,8 @@ RENAMED: Final = {
 }
 """What options of earlier versions, or of tables, are called since."""
 
-TORCHS: Final = {known.torch: name for name, known in SCHEDULES.items() if known.torch and name != "zb-h1"}
+_OURS = reversed(list(SCHEDULES.held.items()))  # of several with one name in torch, the first
+TORCHS: Final = {known.torch: name for name, known in _OURS if known.torch and name != "zb-h1"}
 """By the name of a schedule of torch.distributed.pipelining: ours."""
 
 

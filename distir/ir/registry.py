@@ -8,8 +8,11 @@ installed plugins are imported. Independent of what it holds.
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import redirect_stdout
+from types import MappingProxyType
 from typing import TypeVar
 
 GROUP = "distir.plugins"
@@ -19,6 +22,10 @@ T = TypeVar("T")
 
 class PluginWarning(UserWarning):
     """A package under `distir.plugins` could not be imported, or takes a name that there is."""
+
+
+class DefinitionError(Exception):
+    """What a package defines does not do what its definition says. It is at fault, not the program."""
 
 
 class Registry(MutableMapping[str, T]):
@@ -36,6 +43,11 @@ class Registry(MutableMapping[str, T]):
         if _state.importing and name in self._held and module.partition(".")[0] != "distir":
             raise ValueError(f"there is already something named `{name}`; choose another name")
         self[name] = item
+
+    @property
+    def held(self) -> Mapping[str, T]:
+        """What is registered so far. It imports nothing, so it may be asked for while modules are being imported."""
+        return MappingProxyType(self._held)
 
     def __getitem__(self, name: str) -> T:
         if name not in self._held:
@@ -63,10 +75,11 @@ class Registry(MutableMapping[str, T]):
 
 
 class _State:
-    """The plugins that this process has loaded."""
+    """The plugins that this process has loaded. `packages`: the names of theirs, without what is in them."""
 
     begun = False
     importing = False
+    packages: frozenset[str] = frozenset()
 
 
 _state = _State()
@@ -78,16 +91,39 @@ def importing_plugins() -> bool:
 
 
 def import_plugins() -> None:
-    """Import the modules under `distir.plugins`, once a process. What one does wrong is a PluginWarning."""
+    """Import the modules under `distir.plugins`, once a process. What one does wrong is a PluginWarning.
+
+    What they print goes to standard error: standard output is the answer of a command, or a protocol's.
+    """
     if _state.begun:
         return
     _state.begun = _state.importing = True
     from importlib.metadata import entry_points
 
     for plugin in entry_points(group=GROUP):
+        _state.packages |= {plugin.module.partition(".")[0]}
         try:
-            plugin.load()
-        except Exception as error:  # whatever a package does wrong, the others still work
-            message = f"the plugin `{plugin.value}` could not be loaded: {error!r}"
+            with redirect_stdout(sys.stderr):
+                plugin.load()
+        except (Exception, SystemExit) as error:  # whatever a package does wrong, the others still work
+            message = f"the plugin `{plugin.value}` could not be loaded: {_with_place(error)}"
             warnings.warn(message, PluginWarning, stacklevel=2)
     _state.importing = False
+
+
+def place_in_plugins(error: BaseException) -> str | None:
+    """The last line of a plugin's that led to an error, as `file:line`; None if none did."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _state.packages:
+            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def _with_place(error: BaseException) -> str:
+    """What a plugin raised while it was imported, in a line."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    place, text = place_in_plugins(error), " ".join(str(error).split())
+    return f"{f'{place}: ' if place else ''}{type(error).__name__}{f': {text}' if text else ''}"

@@ -29,7 +29,8 @@ from distir.ops import (
     views,
 )
 from distir.ops.attributes import bind, canonical
-from distir.ops.core import OPS, REQUIRED, Op, Ops, op
+from distir.ops.core import OPS, REQUIRED, Op, Ops
+from distir.ops.definition import op
 from distir.ops.infer import (
     Value,
     infer_partial,

@@ -35,6 +35,7 @@ from distir.ir import (
     names,
     types,
 )
+from distir.ir.registry import DefinitionError
 from distir.ops.attributes import bind
 from distir.ops.core import OPS, Op
 from distir.ops.host import known_ints
@@ -341,7 +342,12 @@ def operand_gradients(statement: Apply, dys: Gradients, active: Set[str], tape: 
         results = (*statement.results, *again[len(statement.results) :])
         statement = replace(statement, results=results, claims=())
         dys = [*dys, *[None] * (saved - len(dys))]
-    return rule(Backward(statement, dys, active, tape))
+    found = rule(Backward(statement, dys, active, tape))
+    operands = len(OPS[statement.op].operands)
+    if not len(statement.args) <= len(found) <= max(len(statement.args), operands):
+        count = f"{len(statement.args)} operand{'s' * (len(statement.args) != 1)}"
+        raise DefinitionError(f"the gradient of the op `{statement.op}` gives {len(found)} gradients, for {count}")
+    return found
 
 
 def _arg(operand: Any) -> Arg:

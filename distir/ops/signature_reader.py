@@ -32,9 +32,13 @@ def parse_signature(text: str) -> Signature:
 
 
 def _patterns(text: str) -> tuple[OperandPattern, ...]:
-    tree = ast.parse(f"({text.strip()},)" if text.strip() else "()", mode="eval").body
-    assert isinstance(tree, ast.Tuple)
-    return tuple(map(_operand, tree.elts))
+    try:
+        tree = ast.parse(f"({text.strip()},)" if text.strip() else "()", mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"malformed signature: {error.msg}: {text.strip()}") from None
+    if isinstance(tree, ast.Tuple):
+        return tuple(map(_operand, tree.elts))
+    raise ValueError(f"malformed signature: {text.strip()}")
 
 
 def _operand(tree: ast.expr) -> OperandPattern:

@@ -28,6 +28,7 @@ from typing import Any, cast
 from distir.diagnostics import Code
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import Dense, DType, Scalar, SymbolicDim, TensorType
+from distir.ir.registry import DefinitionError
 from distir.ops.core import Op
 from distir.ops.specs import TorchForm
 
@@ -233,11 +234,15 @@ class Write(ABC):
 def written(
     form: TorchForm, op: Op, write: Write, operands: Sequence[Expr | None], attrs: Mapping[str, Any]
 ) -> FormResult:
-    """The op written by its form. Raises Unlowerable."""
+    """The op written by its form. Raises Unlowerable, and DefinitionError for a text that cannot be filled in."""
     if not isinstance(form.text, str):
         return form.text(write, *operands, **attrs)
     named = {spec.name: operand for spec, operand in zip_longest(op.operands, operands)}
-    return form.text.format_map({**named, **{name: _spelled(value) for name, value in attrs.items()}})
+    try:
+        return form.text.format_map({**named, **{name: _spelled(value) for name, value in attrs.items()}})
+    except (KeyError, AttributeError, ValueError) as error:
+        why = f"it has {error}, which is no operand or attribute" if isinstance(error, KeyError) else str(error)
+        raise DefinitionError(f"the torch form of the op `{op.name}` is `{form.text}`: {why}") from None
 
 
 def _spelled(value: Any) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import HOST, AnyType, Attributes, Dim, Part, SymbolicDim, TensorType, TupleType, Type, dims, types
+from distir.ir.registry import DefinitionError
 from distir.ops.attributes import bind
 from distir.ops.core import Amount, Op
 from distir.ops.group import REPRESENTATIVE_OPS
@@ -40,13 +41,13 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
     letters["given"] = {op.operand_name(i): v for i, v in enumerate(matched.values) if v is not None}
     moved = [*operands, *results]
     letters["moved"] = sum(_bytes(op, t) for t in moved)
-    traffic = letters["moved"] if op.bytes is None else _amount(op.bytes, letters)
+    traffic = letters["moved"] if op.bytes is None else _amount(op, "bytes", letters)
     floating = [t.dtype for t in moved if isinstance(t, TensorType) and t.device != HOST and t.dtype is not None]
     dtype = next((d for d in floating if d.kind == "float"), floating[0] if floating else None)
-    flops = _amount(op.flops, letters)
+    flops = _amount(op, "flops", letters)
     found = op.contraction(**letters) if op.contraction is not None and flops else None
     contractions = () if found is None else ((dtype, flops, found),)
-    temporary = _amount(op.temporary, letters)
+    temporary = _amount(op, "temporary", letters)
     return Work(flops, traffic, dtype, temporary=temporary, contractions=contractions, counts=op.name in COUNTING)
 
 
@@ -70,8 +71,16 @@ def _letters(
     return letters
 
 
-def _amount(amount: Amount, letters: dict[str, Any]) -> int:
-    return amount * letters["elements"] if isinstance(amount, int) else int(amount(**letters))
+def _amount(op: Op, what: Literal["flops", "bytes", "temporary"], letters: dict[str, Any]) -> int:
+    amount: Amount = getattr(op, what)
+    given = amount * letters["elements"] if isinstance(amount, int) else amount(**letters)
+    try:
+        found = int(given)
+    except (TypeError, ValueError, OverflowError):  # no number, nan, infinity
+        found = -1
+    if found < 0:
+        raise DefinitionError(f"`{what}` of the op `{op.name}` is {given!r}, expected a number from 0")
+    return found
 
 
 def _elements(op: Op, type: Type) -> int:

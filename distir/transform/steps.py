@@ -38,7 +38,7 @@ from typing import Any, TypeVar, overload
 from distir.diagnostics.spelling import nearest
 from distir.ir import Constant, Module
 from distir.ir.collection import paused_collection
-from distir.ir.registry import Registry
+from distir.ir.registry import DefinitionError, Registry
 from distir.transform.checking import check_result
 
 Transform = Callable[..., Module]
@@ -146,9 +146,12 @@ class Application:
         values = () if self.step.value is None or self.value is None else (self.value,)
         token = _behind.set(self.behind)
         try:
-            return self.step.transform(module, *values, **self.options)
+            made = self.step.transform(module, *values, **self.options)
         finally:
             _behind.reset(token)
+        if not isinstance(made, Module):  # pyright: ignore[reportUnnecessaryIsInstance] - of a package's step
+            raise DefinitionError(f"the step `{self.step.name}` gives {type(made).__name__}, expected Module")
+        return made
 
     def __str__(self) -> str:
         """The step as it is written, without its options."""
@@ -199,7 +202,9 @@ def step(
         if unknown:
             raise TypeError(f"`choices` of `{transform.__name__}`: it has no parameter `{min(unknown)}`")
         name = transform.__name__
-        found = Step(name, transform, values[0] if values else None, options, tuple(after), parts or {}, tries)
+        found = Step(
+            name, transform, values[0] if values else None, options, tuple(after), {} if parts is None else parts, tries
+        )
         STEPS.register(name, found, transform.__module__)
         return transform
 

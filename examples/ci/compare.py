@@ -27,6 +27,10 @@ def main():
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="where to write timelines as SVG")
     parser.add_argument("--distir", default="distir", help="the command")
     arguments = parser.parse_args()
+    if not known(arguments.base):
+        print(f"error: git knows no commit {code(arguments.base)}", file=sys.stderr)
+        print("  help: give a commit, and let actions/checkout fetch all of them, with fetch-depth: 0", file=sys.stderr)
+        return 2
     print("### What changes in distributed programs")
     changes = changed(arguments.base)
     if not changes:
@@ -41,32 +45,42 @@ def main():
         git("worktree", "add", "--quiet", "--detach", str(folder / "before"), arguments.base)
         try:
             (folder / "after").symlink_to(root, target_is_directory=True)
-            found = [compared(folder, status, path, arguments) for status, path in changes]
+            found = [compared(folder, *change, arguments) for change in changes]
         finally:
             git("worktree", "remove", "--force", str(folder / "before"))
     left = MOST
-    for (said, _), (_, path) in zip(found, changes, strict=True):
+    for (said, _), (*_, path) in zip(found, changes, strict=True):
         short = said if len(said) <= left else f"{code(path)} is compared in the log of the run."
         print(f"\n{short}")
         left -= len(short) + 1
     return 1 if arguments.fail_if and any(failed for _, failed in found) else 0
 
 
+def known(commit):
+    """Whether the repository has the commit."""
+    words = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"]
+    return subprocess.run(words, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def changed(base):
-    """The programs that differ from a commit, with git's letter for how."""
-    words = git("diff", "--name-status", "--no-renames", "-z", base, "--", "*.dir").split("\0")
-    return list(zip(words[:-1:2], words[1::2], strict=True))
+    """The programs that differ from a commit: git's letter for how, and the path before and after."""
+    words = iter(git("diff", "--name-status", "--find-renames", "-z", base, "--", "*.dir").split("\0")[:-1])
+    changes = []
+    for status in words:
+        before = next(words)
+        changes.append((status[0], before, next(words) if status[0] == "R" else before))
+    return changes
 
 
-def compared(folder, status, path, arguments):
+def compared(folder, status, before, path, arguments):
     """One program, in Markdown, and whether a condition holds or it cannot be compared."""
-    if status != "M":
+    if status not in "MR":
         return f"{'New' if status == 'A' else 'Gone' if status == 'D' else 'Changed'}: {code(path)}", False
     flags = [f"--hardware={arguments.hardware}"] if arguments.hardware else []
     flags += [f"--fail-if={condition}" for condition in arguments.fail_if]
     if arguments.pictures is not None:
         flags.append(f"--picture={arguments.pictures / re.sub(r'[^A-Za-z0-9._-]', '_', path)}.svg")
-    words = [arguments.distir, "diff", "--markdown", *flags, "--", f"before/{path}", f"after/{path}"]
+    words = [arguments.distir, "diff", "--markdown", *flags, "--", f"before/{before}", f"after/{path}"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if not done.stdout:
         said = "\n".join(f"    {line}" for line in done.stderr.splitlines())

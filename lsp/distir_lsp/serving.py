@@ -18,10 +18,17 @@ from distir_lsp.watch import Watch, hung_up
 class ProtocolOutput(StdoutWriter):
     """The output stream. Messages after it is closed, while the server ends, are dropped without an error."""
 
+    _closed = False
+
     def write(self, data: bytes) -> None:
         """Send one message."""
-        with contextlib.suppress(ValueError):  # that is, of a closed file
-            super().write(data)
+        if not self._closed:
+            with contextlib.suppress(ValueError):  # that is, of a closed file
+                super().write(data)
+
+    def close(self) -> None:
+        """Send nothing more. The stream stays open: it is the process's, which flushes it as it ends."""
+        self._closed = True
 
 
 def on_standard_io(server: DistirServer) -> None:

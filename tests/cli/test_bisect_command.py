@@ -60,6 +60,7 @@ def test_versions_that_do_not_check_are_passed_over(distir, repository):
     assert subject == "swap"
     shown = distir("bisect", "program.dir").out
     assert "typo (" in shown
+    assert shown.startswith("3 of 5 versions simulated")
     assert "+7.8%" in shown
 
 
@@ -77,6 +78,14 @@ def test_nothing_found_is_no_failure(distir, repository):
     ended = distir("bisect", "program.dir", "--fail-if", "latency>+5%")
     assert ended.code == 0
     assert "meets none" in ended.out
+
+
+def test_a_range_that_is_turned_round_is_no_success(distir, repository):
+    repository("first", PIPELINE)
+    repository("swap", SWAPPED)
+    ended = distir("bisect", "HEAD..HEAD~1", "program.dir", "--fail-if", "latency>+5%")
+    assert (ended.code, "write `HEAD~1..HEAD`" in ended.err) == (2, True)
+    assert distir("bisect", "HEAD..HEAD", "program.dir", "--fail-if", "latency>+5%").code == 0
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def test_goodput_without_a_program(distir):
 
 @pytest.mark.parametrize(("flags", "said"), [
     (("--mtbf", "5y"), "`--checkpoint-bandwidth`: expected how fast is saved"),
+    (("--mtbf", "0s"), "between failures of a device, more than none, found `0s`"),
     (("--checkpoint-bandwidth", "1GB/s"), "`--mtbf`: expected the mean time between failures"),
     (("--mtbf", "5y", "--checkpoint-bandwidth", "1GB/s"), "expected a program, or all of `--step`"),
     (("--mtbf", "5years", "--checkpoint-bandwidth", "1GB/s"), "unknown unit `years`"),

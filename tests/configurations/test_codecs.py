@@ -248,6 +248,15 @@ def test_a_launch_script_is_read():
     ]
 
 
+def test_a_launcher_that_states_no_nodes_starts_one():
+    found = read("megatron", PARTS.replace("nproc_per_node 8", "nproc_per_node 4"), "train.sh", Supplied())
+    assert (found.job.gpus, found.job.gpus_per_node) == (4, 4)
+    assert not any("as it does not say" in note.text for note in found.notes)
+    wider = read("megatron", PARTS.replace("batch-size 8", "batch-size 16"), "train.sh", Supplied(gpus=16))
+    assert wider.job.gpus == 16
+    assert "it starts 8 processes; simulated on 16 GPUs" in "".join(note.text for note in wider.notes)
+
+
 BRIDGE = """\
 model:
   seq_length: 8192

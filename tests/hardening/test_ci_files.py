@@ -282,6 +282,23 @@ def test_a_change_that_a_condition_rules_out_fails(repository):
     assert "cannot be compared" in comparison(repository, "--fail-if", "latency>+5%", code=1)
 
 
+def test_a_program_that_is_renamed_does_not_escape_a_condition(repository):
+    (repository / "gone.dir").rename(repository / "moved.dir")
+    subprocess.run(["git", "add", "--intent-to-add", "."], cwd=repository, check=True)
+    assert "B is `@main` of after/moved.dir" in comparison(repository, "--fail-if", "latency>+5%")
+    (repository / "moved.dir").write_text(SLOWER)
+    said = comparison(repository, "--fail-if", "latency>+5%", code=1)
+    assert "A is `@main` of before/gone.dir, B is `@main` of after/moved.dir" in said
+
+
+def test_a_commit_that_was_not_fetched_is_said_with_what_to_do(repository):
+    words = [sys.executable, str(CI / "compare.py"), "0123456789"]
+    done = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "git knows no commit `0123456789`" in done.stderr
+    assert "fetch-depth: 0" in done.stderr
+
+
 def test_a_program_that_does_not_check_is_said_to_be_wrong(repository):
     (repository / "a.dir").write_text(WRONG)
     said = comparison(repository)

@@ -161,3 +161,40 @@ def test_what_is_wrong_with_a_package_is_one_warning(distir, tmp_path, installed
     assert said.startswith("warning: the plugin `odd` could not be loaded: ")
     assert why in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "why"),
+    [
+        (
+            "from distir import op\n@op('Tensor[t, s, d] -> Tensor[t, s, d]', flops=1)\ndef Odd(x):\n    return nope\n",
+            ["run", "odd.dir"],
+            "odd.py:4: NameError: name 'nope' is not defined",
+        ),
+        (
+            "from distir.transform.overlap import kind\n@kind\ndef odd(module):\n    return module\n",
+            ["transform", "overlap=odd", "a.dir"],
+            "the kind of overlap `odd` gives Module, expected Overlapped",
+        ),
+        (
+            "from distir.transform import step\n@step\ndef odd(module):\n    return 5\n",
+            ["transform", "odd", "a.dir"],
+            "the step `odd` gives int, expected Module",
+        ),
+        (
+            "from distir.transform import schedule\n@schedule('odd')\ndef odd(devices, microbatches):\n    return ()\n",
+            ["transform", "grad", "pp=2", "schedule=odd", "a.dir"],
+            "the schedule `odd` must take devices, microbatches, stages per device",
+        ),
+    ],
+    ids=["op", "kind", "step", "schedule"],
+)
+def test_what_goes_wrong_in_a_package_is_not_called_a_bug_of_ours(distir, tmp_path, text, words, why):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    plugin(elsewhere, "odd", text)
+    (tmp_path / "a.dir").write_text(PROGRAM.replace("SquaredRelu", "Relu"))
+    (tmp_path / "odd.dir").write_text(PROGRAM.replace("SquaredRelu", "Odd"))
+    said = distir(*words, path=elsewhere, code=2)
+    assert why in said
+    assert "bug" not in said

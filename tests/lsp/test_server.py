@@ -312,10 +312,12 @@ def test_a_text_of_50_mb_is_left_alone_and_said_once(session):
     assert session.diagnostics(URI) == []
 
 
-def test_the_end(session):
-    session.ask("shutdown", None)
-    session.tell("exit", None)
-    assert session.process.wait(timeout=PATIENCE_S) == 0
+@pytest.mark.parametrize("command", [("-m", "distir_lsp"), (*COMMAND_LINE, "lsp")], ids=["distir-lsp", "distir lsp"])
+def test_the_end(command):
+    with Session(command=command) as session:
+        session.ask("shutdown", None)
+        session.tell("exit", None)
+        assert session.process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_a_client_that_goes_away_ends_the_server(session):

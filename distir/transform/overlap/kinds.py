@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from distir.ir import Constant, Module
-from distir.ir.registry import Registry
+from distir.ir.registry import DefinitionError, Registry
 from distir.transform.steps import StepPart, options_of
 
 
@@ -70,7 +70,7 @@ def kind(
 
     def register(transform: Kind) -> Kind:
         name, options = transform.__name__, options_of(transform)
-        for other in KINDS.values():
+        for other in KINDS.held.values():
             if other.name != name and (shared := options.keys() & other.options.keys()):
                 raise TypeError(f"the kinds `{other.name}` and `{name}` both have an option `{min(shared)}`")
         KINDS.register(name, StepPart(name, transform, options, tuple(after), asked), transform.__module__)
@@ -80,7 +80,10 @@ def kind(
 
 
 def applied(kind: StepPart, module: Module, machine: Machine, options: Mapping[str, object]) -> Overlapped:
-    """Apply a kind to a program. Raises what it raises."""
+    """Apply a kind to a program. Raises what it raises, and DefinitionError for one that gives no Overlapped."""
     parameters = inspect.signature(kind.transform).parameters.values()
     asks = sum(p.kind is not p.KEYWORD_ONLY for p in parameters) > 1
-    return kind.transform(module, *((machine,) if asks else ()), **options)
+    found = kind.transform(module, *((machine,) if asks else ()), **options)
+    if not isinstance(found, Overlapped):
+        raise DefinitionError(f"the kind of overlap `{kind.name}` gives {type(found).__name__}, expected Overlapped")
+    return found

@@ -14,6 +14,7 @@ and Qi et al. made of it in 2025.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -160,9 +161,17 @@ def schedule(
     fitted: bool = False,
     cuts: bool = False,
 ) -> Callable[[Rule], Rule]:
-    """Register a rule as the schedule of that name; the other parameters are those of `Schedule`."""
+    """Register a rule as the schedule of that name; the other parameters are those of `Schedule`.
+
+    Raises TypeError for a function that does not take three numbers.
+    """
 
     def register(rule: Rule) -> Rule:
+        try:
+            inspect.signature(rule).bind(1, 1, 1)
+        except TypeError as error:
+            expected = "devices, microbatches, stages per device"
+            raise TypeError(f"the schedule `{name}` must take {expected}: {error}") from None
         made = Schedule(name, rule, splits, virtual, stages, torch, fitted, cuts=cuts)
         SCHEDULES.register(name, made, rule.__module__)
         return rule
