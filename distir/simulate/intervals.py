@@ -55,7 +55,7 @@ def intervals_of(
     body: Body, streams: Collection[Clock], hosts: bool = False
 ) -> tuple[Mapping[Clock, StreamIntervals], Clocks]:
     """When these streams are occupied, with `hosts` when they wait for one too; and where all clocks end."""
-    found = finish(Runs(frozenset(streams), hosts).run(body, dict.fromkeys(streams, 0), set()))
+    found = finish(IntervalRuns(frozenset(streams), hosts).run(body, dict.fromkeys(streams, 0), set()))
     return {stream: found.streams.get(stream) or StreamIntervals() for stream in streams}, found.ends
 
 
@@ -129,7 +129,7 @@ class _Callee(NamedTuple):
 
 
 @dataclass(slots=True)
-class Runs:
+class IntervalRuns:
     """Runs of the bodies of a program, as far as they differ."""
 
     wanted: Set[Clock]

@@ -280,13 +280,13 @@ def test_calls_are_followed_once_for_all_starts_from_which_they_do_the_same(monk
     )
     hardware = with_hosts(MACHINE, host, host)
     followed: list = []
-    run = intervals.Runs.run
+    run = intervals.IntervalRuns.run
 
     def counted(self, body, start, given):
         followed.extend(step for step in body.steps if isinstance(step, Effect))
         return run(self, body, start, given)
 
-    monkeypatch.setattr(intervals.Runs, "run", counted)
+    monkeypatch.setattr(intervals.IntervalRuns, "run", counted)
     found = simulate(module, hardware)
     assert (found.bubble, found.exposed_communication, found.host_bound) == pytest.approx(
         oracle(module, hardware).shares(), rel=1e-12
