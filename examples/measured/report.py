@@ -131,10 +131,10 @@ CAUSES = """## What does not fit, and why
   with 12 virtual stages of a device in NeMo 24.05 and with 6 in NeMo 24.12: what is ranked are releases.
 - **B200's attention** is estimated: forward cuDNN's best of a paper, backward by how much its shared memory moves. On
   two and four GPUs, at short sequences, steps take 10 % longer than predicted.
-- **torchtitan with context parallelism on 4 and 8 devices** is predicted a fifth too fast, on 2 devices right within 7 %: what is
-  measured beyond one device's time is attention at 280 Tflop/s on two devices and at 180 on more, and a ring computes
-  the same kernels on any number of them. Why is not found; merging what rings find takes some per cent, and is in the
-  program.
+- **torchtitan with context parallelism on 4 and 8 devices** is predicted a fifth too fast, on 2 devices right within
+  7 %: what is measured beyond one device's time is attention at 280 Tflop/s on two devices and at 180 on more, and a
+  ring computes the same kernels on any number of them. Why is not found; merging what rings find takes some per cent,
+  and is in the program.
 - **torchtitan's 8-bit floats** have the scales of each step, and here those of steps before.
 - **MPT on H100** (mosaic_80gb) is predicted 4 to 12 % too fast at up to 2,048 tokens, with few weights and many, on one
   node and on eight; the same runs on A100 within 7 %. Its images have CUDA 11.8, whose cuBLAS is older than those that
