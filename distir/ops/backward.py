@@ -342,9 +342,10 @@ def operand_gradients(statement: Apply, dys: Gradients, active: Set[str], tape: 
         results = (*statement.results, *again[len(statement.results) :])
         statement = replace(statement, results=results, claims=())
         dys = [*dys, *[None] * (saved - len(dys))]
-    found = rule(Backward(statement, dys, active, tape))
-    operands = len(OPS[statement.op].operands)
-    if not len(statement.args) <= len(found) <= max(len(statement.args), operands):
+    backward = Backward(statement, dys, active, tape)
+    found, operands = rule(backward), len(OPS[statement.op].operands)
+    missing = any(backward.wants(i) for i in range(len(found), len(statement.args)))
+    if missing or len(found) > max(len(statement.args), operands):
         count = f"{len(statement.args)} operand{'s' * (len(statement.args) != 1)}"
         raise DefinitionError(f"the gradient of the op `{statement.op}` gives {len(found)} gradients, for {count}")
     return found
