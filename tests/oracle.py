@@ -312,7 +312,7 @@ class _Walk:
             function, index, statement, devices, operands, [leaf for leaves in results for leaf in leaves],
             [*range(first, len(self.storages))], round(Fraction(spent) / TICK), spent, done.communication is not None,
             done.temporary, [] if view else _donations(definition, ts, ws),
-            statement.stream, *self._hosts(positions[: len(devices)], done, spent), done,
+            statement.stream, *self._hosts(positions[: len(devices)], done, spent, definition.awaits), done,
         ))  # fmt: skip
         return results
 
@@ -378,11 +378,11 @@ class _Walk:
         ))  # fmt: skip
         return results
 
-    def _hosts(self, positions, done, spent):
+    def _hosts(self, positions, done, spent, awaits=False):
         """By device: for how long its host issues an op, and by how much it delays what is computed beside it."""
         kinds = [self.machine.kind(position) for position in positions]
         experts = sum(c.batch for _, _, c in done.contractions if getattr(c, "grouped", False))
-        each = [0 if done == NO_WORK else max(k.host.issue, experts * k.host.each_expert) for k in kinds]
+        each = [0 if awaits else max(k.host.issue, experts * k.host.each_expert) for k in kinds]
         waits = [self._waits(kind.host, done) for kind in kinds]
         issue = [None if w else round(Fraction(s) / TICK) for w, s in zip(waits, each, strict=True)]
         communicates = done.communication is not None

@@ -323,17 +323,19 @@ class Effects:
             _shared(definition, inputs, len(sizes)) if view else (),
             () if view else _donations(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
-            issue=self.issue(done, devices),
+            issue=self.issue(done, devices, awaits=definition.awaits),
             taxes=self.taxes(done, devices, cost),
         )
 
-    def issue(self, done: Work, devices: Sequence[int]) -> tuple[int, ...]:
-        """By device: for how many ticks its host issues an op of this work; empty if none takes time for that."""
+    def issue(self, done: Work, devices: Sequence[int], *, awaits: bool = False) -> tuple[int, ...]:
+        """By device: for how many ticks its host issues an op of this work; empty if none takes time for that.
+
+        `awaits`: a stream waits, which takes a host no time.
+        """
         if not self.hosts:
             return ()
         hosts = [self.hardware.kind(self.place[device]).host for device in devices]
-        waits = done == NO_WORK  # a view for which a stream waits
-        issued = [0.0 if waits else host.issuing(done) for host in hosts]
+        issued = [0.0 if awaits else host.issuing(done) for host in hosts]
         return tuple([BLOCKING if h.waits(done) else to_ticks(s) for h, s in zip(hosts, issued, strict=True)])
 
     @cached_property

@@ -288,8 +288,8 @@ NEMO = framework(
             "`nvte_cublas_gemm` in the mean, 14 in the median (8 B200, under a profiler); in 8 bits 40 us, chosen over "
             "30 and 46 by two runs of Qwen3 30B on B200 with microbatches of one sequence (megatron_bridge, 25.11 and "
             "26.02)",
-            "issue of an expert's bias: 2 launches forward and 8 backward for the three products of an expert, their "
-            "gradients by rows and by weights, at 18 us each, as an op of 46 us is two or three launches",
+            "issue of an expert's bias: 20 us for each of the nine products of an expert, forward and backward, as its "
+            "biases take 2 launches forward and 8 backward, at 18 us: an op of 46 us is two or three launches",
             "NVIDIA/dgxc-benchmarking, nemo_megatron/gpt3_175b_hydra.yaml (NeMo 24.05 and 24.12): `hidden_dropout` and "
             "`attention_dropout` are 0.1; so NVIDIA/NeMo-Framework-Launcher, conf/training/gpt3. In those of Llama and "
             "Nemotron they are 0",

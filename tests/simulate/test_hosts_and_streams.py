@@ -30,7 +30,6 @@ from distir.cost import load
 from distir.cost.host import Host
 from distir.ir import Module
 from distir.models import named
-from distir.ops.resources import NO_WORK
 from distir.simulate import intervals, simulate
 from distir.simulate.algebra import clocks
 from distir.simulate.effects import Effect, to_seconds
@@ -236,7 +235,7 @@ def test_a_host_issues_one_op_after_the_other_and_none_starts_before(module, har
             waits = hosts[device].waits(event.effect.work)
             if waits and event.end == free:
                 continue
-            if event.effect.work == NO_WORK and not waits:
+            if event.effect.op == "After" and not waits:
                 continue  # a stream waits, which takes the host no time
             index, begin, end = next(bars)
             assert (index, begin) == (event.index, free)
