@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from distir.validate.figures import GroupFigures, Outcome, summaries
     from distir.validate.frameworks import FRAMEWORKS, Framework, framework
     from distir.validate.predictions import Prediction, predict, predict_all
-    from distir.validate.programs import UnsupportedError, plan_of
-    from distir.validate.runs import MeasuredRun, RunsError, read_runs
+    from distir.validate.programs import plan_of
+    from distir.validate.runs import MeasuredRun, RunsError, UnsupportedError, read_runs
 
 _HOMES = {
     "distir.validate.figures": ("Outcome", "GroupFigures", "summaries"),
     "distir.validate.frameworks": ("FRAMEWORKS", "Framework", "framework"),
     "distir.validate.predictions": ("Prediction", "predict", "predict_all"),
-    "distir.validate.programs": ("UnsupportedError", "plan_of"),
-    "distir.validate.runs": ("MeasuredRun", "RunsError", "read_runs"),
+    "distir.validate.programs": ("plan_of",),
+    "distir.validate.runs": ("MeasuredRun", "RunsError", "UnsupportedError", "read_runs"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 

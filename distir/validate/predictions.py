@@ -21,9 +21,9 @@ from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
 from distir.validate.machines import MachineError
 from distir.validate.memory import memory_of
-from distir.validate.programs import RunProgram, TrainingProgram, UnsupportedError, framework_of, plan_of
+from distir.validate.programs import RunProgram, TrainingProgram, framework_of, plan_of
 from distir.validate.replicas import UnlikeError
-from distir.validate.runs import MeasuredRun
+from distir.validate.runs import MeasuredRun, UnsupportedError
 
 SMALL = 8
 """The number of runs up to which starting processes takes longer than it saves."""

@@ -28,6 +28,10 @@ class RunsError(ValueError):
     """A file that does not hold runs; the text says what is wrong, and in which line and column."""
 
 
+class UnsupportedError(ValueError):
+    """A run that cannot be expressed; the text says why."""
+
+
 Share = float
 """A share, from 0 to below 1."""
 

@@ -19,13 +19,7 @@ from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import NODE_OF_A_GRAPH, Conditions, MachineError, machine
 from distir.validate.predictions import SMALL, Prediction, families, figures_of, simulated
-from distir.validate.programs import (
-    LOSS,
-    conditions_of,
-    expert_words,
-    framework_of,
-    recomputation_words,
-)
+from distir.validate.programs import LOSS, conditions_of, framework_of
 from distir.validate.rewrites import (
     with_bias_apart,
     with_clamps_apart,
@@ -35,6 +29,7 @@ from distir.validate.rewrites import (
     with_sorted_rows,
 )
 from distir.validate.runs import parse_runs
+from distir.validate.words import expert_words, recomputation_words
 
 
 def run(**given):

@@ -1,0 +1,132 @@
+"""Steps of a run's program, in words: its schedule, sharding, recomputation, 8-bit floats and experts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from distir.models.decoder import Decoder
+from distir.transform.pipeline import SCHEDULES, TURNS
+from distir.transform.sharding.experts import DISPATCHERS
+from distir.validate.frameworks import Framework
+from distir.validate.runs import MeasuredRun, UnsupportedError
+
+EIGHT_BITS: Final = ("fp8", "mxfp8")
+"""The precisions with products in 8-bit floats."""
+
+ALL_TO_ALL, FORWARDING = DISPATCHERS
+"""How the step `dtp` sends tokens to their experts."""
+
+
+def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
+    """How layers are divided among stages: a word of the option `balance`.
+
+    Where the framework has the embedding and the loss count as layers, the first and the last stage have one less.
+    """
+    stages, ends = run.pp * virtual, 2
+    each, left = divmod(run.layers + ends, stages)
+    if run.stages or not chosen.counts_ends or left or run.layers % stages == 0:
+        return run.stages or "uniform"
+    return ",".join(map(str, [each - 1, *[each] * (stages - 2), each - 1]))
+
+
+def schedule_words(run: MeasuredRun, chosen: Framework, virtual: int, profile: str) -> list[str]:
+    """Options of the step `dtp`: the schedule of a run's pipeline, and the layers of its stages.
+
+    In which order messages are sent depends on how long passes take, and so on the machine. Without a pipeline it is no
+    matter, and runs of one layout on several GPUs are one program.
+    """
+    name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
+    known = SCHEDULES.get(name)
+    stages = [f"virtual={virtual}"] if known is None or known.virtual or virtual == 1 else []
+    turns = chosen.flash_turns if chosen.attention == chosen.flash else 1
+    name += f"{TURNS}{turns}" if turns > 1 else ""
+    return [*stages, f"schedule={name}", f"balance={stage_sizes(run, chosen, virtual)}", f"hardware={profile}"]
+
+
+def sharding_in_parts(model: Decoder, shards: int, replicas: int, chosen: Framework) -> tuple[str, float]:
+    """How state is sharded in the program, a word of the column `sharding`, and what share of it a device holds.
+
+    Frameworks cut one buffer of all weights, and the program each weight. Where these do not divide over all replicas,
+    ZeRO-1 is within groups of as many as they divide over, and the replicas of a part share it once more: as much is
+    sent, and a device holds a share of the state that it has. Raises UnsupportedError for other stages. `shards`: those
+    of tensor parallelism.
+    """
+    name, _, group = chosen.sharding.partition(":")
+    parts, heads = int(group or replicas), (model.heads, model.kv_heads or model.heads)
+    across = (model.vocabulary, model.ffn, *(n * (model.head_size or 1) for n in heads))
+    if name == "zero0" or model.width % parts == 0 or all(size // shards % parts == 0 for size in across):
+        return chosen.sharding, 1.0
+    most = max(n for n in range(1, parts + 1) if parts % n == model.width % n == 0)
+    if chosen.sharding != "zero1" or chosen.float32_sums or model.experts:
+        word = "zero0" if most == 1 else f"{'hsdp' if name in ('zero3', 'hsdp') else 'zero1'}:{most}"
+        one = f"weights of width {model.width} do not divide over {parts} replicas"
+        raise UnsupportedError(f"{one}: say `{word}` in `sharding`")
+    return ("zero0" if most == 1 else f"zero1:{most}"), most / parts
+
+
+def sharding_words(sharding: str) -> list[str]:
+    """The step `zero` of a word such as `zero1`, or `hsdp:8`: stage 3 within groups of 8 replicas."""
+    name, _, group = sharding.partition(":")
+    stage = 3 if name == "hsdp" else int(name[4])
+    return [f"zero={stage}", "partition=split", *([f"shard={group}"] if group else [])] if stage else []
+
+
+def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
+    """The step `checkpoint` of a framework, with what a run says in the place of defaults, if anything is recomputed.
+
+    `gated`: whether feed-forward layers have gates.
+    """
+    what, _, layers = chosen.recompute.partition(":")
+    if what == "selective" and chosen.operators == "core_attn":
+        what, layers = "modules", chosen.operators
+    parts = layers.split(",") if what == "modules" else []
+    fuses_gates = gated and chosen.fused_gates and chosen.kernels == "fused"
+    if fuses_gates and what in ("none", "modules") and "mlp" not in parts:
+        parts.append("gates")
+    if parts:
+        return ["checkpoint=selective", f"modules={','.join(parts)}"]
+    if what == "none":
+        return []
+    found = chosen.operators or what if what == "selective" else what
+    return [f"checkpoint={found}", *([f"layers={layers}"] if layers else [])]
+
+
+def eight_bit_words(run: MeasuredRun, chosen: Framework) -> list[str]:
+    """The step `fp8` of a run. For experts, scales are of blocks in the place of current scaling.
+
+    With tensor parallelism experts' products stay in 16 bits, where shards would gather rows for them.
+    """
+    experts = bool(run.experts) and run.tp == 1
+    scaling = "mx" if run.precision == "mxfp8" else "block" if experts else chosen.fp8
+    return [f"fp8={scaling}", *(["experts=true"] if experts else [])]
+
+
+def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
+    """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none.
+
+    Neighbours do, as in Megatron Core (core/parallel_state.py): shards first, where they do not cut experts, then those
+    that share sequences, if there are experts for both parts of a sequence that each has, then replicas. Shards are one
+    axis: experts cut over some of them would need two, along which all else is cut at once, with one collective. So are
+    those that share sequences.
+    """
+    ranks, context, shards = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
+    if ranks == 1 and shards == run.tp:
+        return []
+    words: list[str] = []
+    if shards != run.tp:
+        if shards > 1 or ranks % run.tp:
+            every = f"where all else is over {run.tp}"
+            cut = f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed"
+            raise UnsupportedError(f"{cut}; say `etp` {run.tp}, or `etp` 1 with an `ep` that {run.tp} divides")
+        ranks, words = ranks // run.tp, ["etp=1"]
+    if ranks > 1 and ranks % context:
+        some = f"parts of the experts on {ranks} ranks, some of {context} that share a sequence"
+        whole = (run.ep or 1) // ranks * context
+        raise UnsupportedError(f"{some}: cannot be expressed; an `ep` that {whole} divides can")
+    if context > 1 and ranks % context == 0 and (run.experts or 0) % (2 * (run.ep or 1)) == 0:
+        ranks, words = ranks // context, [*words, "cp_experts=true"]
+    if run.dp % ranks:
+        raise UnsupportedError(f"parts of the experts on {ranks} ranks, which do not divide {run.dp} replicas")
+    once = ranks > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
+    sent = [f"dispatcher={FORWARDING}"] if once else []
+    return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}", *sent]
