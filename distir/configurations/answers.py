@@ -17,8 +17,9 @@ from distir.models.decoder import Decoder
 from distir.validate.frameworks import ASYNC_TP, FRAMEWORKS
 from distir.validate.machines import GPUS
 from distir.validate.memory import memory_of, parts_by_device
+from distir.validate.plans import plan_of
 from distir.validate.predictions import REFUSALS, reason, simulation_of
-from distir.validate.programs import RunProgram, plan_of
+from distir.validate.programs import RunProgram
 from distir.validate.runs import MeasuredRun
 
 

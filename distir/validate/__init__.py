@@ -11,15 +11,15 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.validate.figures import GroupFigures, Outcome, summaries
     from distir.validate.frameworks import FRAMEWORKS, Framework, framework
+    from distir.validate.plans import plan_of
     from distir.validate.predictions import Prediction, predict, predict_all
-    from distir.validate.programs import plan_of
     from distir.validate.runs import MeasuredRun, RunsError, UnsupportedError, read_runs
 
 _HOMES = {
     "distir.validate.figures": ("Outcome", "GroupFigures", "summaries"),
     "distir.validate.frameworks": ("FRAMEWORKS", "Framework", "framework"),
+    "distir.validate.plans": ("plan_of",),
     "distir.validate.predictions": ("Prediction", "predict", "predict_all"),
-    "distir.validate.programs": ("plan_of",),
     "distir.validate.runs": ("MeasuredRun", "RunsError", "UnsupportedError", "read_runs"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -8,8 +8,9 @@ from typing import Final
 
 from distir.transform.overlap import KINDS
 from distir.validate.machines import at_peak, without_host, without_links, without_traffic
+from distir.validate.plans import plan_of
 from distir.validate.predictions import REFUSALS, figures_of
-from distir.validate.programs import EAGER, FUSED, RunProgram, TrainingProgram, plan_of
+from distir.validate.programs import EAGER, FUSED, RunProgram, TrainingProgram
 from distir.validate.runs import MeasuredRun
 
 

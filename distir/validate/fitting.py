@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from distir.ops.numeric import np
 from distir.validate.machines import Conditions
+from distir.validate.plans import conditions_of, plan_of
 from distir.validate.predictions import REFUSALS, figures_of
-from distir.validate.programs import conditions_of, plan_of
 from distir.validate.runs import MeasuredRun
 
 numpy: Any = np  # untyped: arrays of two dimensions and their products

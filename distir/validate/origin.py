@@ -10,8 +10,8 @@ from pathlib import Path
 
 from distir.files.reading import FileKind, read_bytes
 from distir.ir.registry import GROUP
+from distir.validate.plans import plan_of
 from distir.validate.predictions import REFUSALS, reason
-from distir.validate.programs import plan_of
 from distir.validate.runs import MeasuredRun
 
 MODULE = FileKind("a module", 10_000_000, "install DistIR again")

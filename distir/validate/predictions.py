@@ -21,7 +21,8 @@ from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
 from distir.validate.machines import MachineError
 from distir.validate.memory import memory_of
-from distir.validate.programs import RunProgram, TrainingProgram, framework_of, plan_of
+from distir.validate.plans import framework_of, plan_of
+from distir.validate.programs import RunProgram, TrainingProgram
 from distir.validate.replicas import UnlikeError
 from distir.validate.runs import MeasuredRun, UnsupportedError
 

@@ -7,8 +7,8 @@ import pytest
 from run_samples import row, text
 
 from distir.validate.fitting import FitError, fit
+from distir.validate.plans import conditions_of, plan_of
 from distir.validate.predictions import figures_of
-from distir.validate.programs import conditions_of, plan_of
 from distir.validate.runs import parse_runs
 
 

@@ -1,0 +1,330 @@
+"""What is simulated for a run: its framework with what the run states, its program, and its machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from distir.models.decoder import Decoder
+from distir.ops.optimizer import OPTIMIZERS
+from distir.transform.sharding.steps import LARGEST_NODE
+from distir.transform.unfusing import decomposed
+from distir.validate.decoders import decoder_of
+from distir.validate.frameworks import (
+    ASYNC_TP,
+    ATTENTION_RATES,
+    FRAMEWORKS,
+    HOPPERS_DROPOUT,
+    HOPPERS_RATES,
+    Framework,
+)
+from distir.validate.machines import (
+    BEFORE_HOPPER,
+    GPUS,
+    NODE_OF_A_GRAPH,
+    SLOWER_HOSTS,
+    Conditions,
+    machine,
+    whole_nodes,
+)
+from distir.validate.programs import FUSED, Rewrite, RunProgram, TrainingProgram
+from distir.validate.rewrites import (
+    with_bias_apart,
+    with_clamps_apart,
+    with_exact_softmax,
+    with_flat_gradients,
+    with_logits_again,
+    with_metrics,
+    with_sorted_rows,
+)
+from distir.validate.runs import PARTS, MeasuredRun, UnsupportedError
+from distir.validate.words import (
+    ALL_TO_ALL,
+    EIGHT_BITS,
+    eight_bit_words,
+    expert_words,
+    recomputation_words,
+    schedule_words,
+    sharding_in_parts,
+    sharding_words,
+)
+
+MOST_LAYERS: Final = 4096
+MOST_MICROBATCHES: Final = 1 << 14
+"""What is simulated in minutes; rows with more have another figure in the column, such as tokens for sequences."""
+
+USUAL_NODE: Final = 8
+"""The GPUs of a node where a run does not state them."""
+
+LOSS: Final = "SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"
+
+LOSS_APART: Final = (f"apart={LOSS}",)
+"""Of the step `fuse`: the loss reads logits in Float32."""
+
+LOSS_ALONE: Final = (f"around={LOSS}",)
+"""Of the step `fuse`: the loss is a kernel that reads the logits as they are, where each op is a kernel of its own."""
+
+
+def framework_of(run: MeasuredRun) -> Framework:
+    """The framework of a run, with what the run states in the place of defaults."""
+    found = FRAMEWORKS[run.framework]
+    parallel = run.tp > 1 and (found.loss_parallel if run.loss_parallel is None else run.loss_parallel)
+    of_gpt = run.position == "learned" and found.gpt_dropout is not None
+    dropout = found.gpt_dropout if of_gpt else found.dropout
+    return replace(
+        found,
+        dropout=dropout if run.dropout is None else float(run.dropout),
+        attention=found.flash if run.attention == "flash" else run.attention or found.attention,
+        recompute=run.recompute or found.recompute,
+        sharding=_sharding(run, found),
+        sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
+        overlap=_overlap(run, found),
+        fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
+        loss="apart" if parallel and found.loss == "gathered" else found.loss,
+        kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
+        dispatcher=run.dispatcher or found.dispatcher,
+    )
+
+
+def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
+    """What is communicated beside computation: kinds of the step `overlap`."""
+    sharded = _sharding(run, found).startswith(("zero3", "hsdp"))
+    every = found.overlap + (found.overlap_of_sharded if sharded else ())
+    kinds = tuple(kind for kind in dict.fromkeys(every) if kind != ASYNC_TP)
+    wanted = ASYNC_TP in found.overlap if run.async_tp is None else run.async_tp
+    return (*kinds, ASYNC_TP) if wanted and run.tp > 1 else kinds
+
+
+def _sharding(run: MeasuredRun, found: Framework) -> str:
+    """How weights, gradients and optimizer state are sharded: a word of the column `sharding`."""
+    stated, most = run.sharding or found.sharding, found.shards_weights_over
+    if stated == "zero3" and found.gathers_once and run.pp > 1:
+        return "zero1"
+    return f"hsdp:{most}" if stated == "zero3" and most is not None and run.dp > most else stated
+
+
+def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
+    """The optimizer of a run. Sources say Adam of any form of it: the framework's is meant.
+
+    Raises UnsupportedError for one that there is not.
+    """
+    name = run.optimizer.lower()
+    if not name or "adam" in name:
+        return chosen.optimizer
+    if name not in OPTIMIZERS:
+        raise UnsupportedError(f"there is no optimizer `{run.optimizer}`; known: {', '.join(sorted(OPTIMIZERS))}")
+    return name
+
+
+def conditions_of(run: MeasuredRun) -> Conditions:
+    """How the framework of a run uses devices."""
+    chosen = framework_of(run)
+    before = run.gpu in BEFORE_HOPPER
+    rates = ATTENTION_RATES if before else HOPPERS_RATES
+    dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
+    attention = rates.get(chosen.attention, (1.0, 1.0))
+    if run.cuda_graphs:
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, dropout=dropout)
+    slower = SLOWER_HOSTS.get(run.gpu, 1.0)
+    each = chosen.issue_of_expert[run.precision in EIGHT_BITS]
+    each += chosen.issue_of_expert_bias if _adds_biases_apart(run, chosen) else 0.0
+    communication = chosen.issue_of_communication
+    return Conditions(
+        chosen.issue * slower,
+        None if communication is None else communication * slower,
+        attention=attention,
+        waits_for_sends=chosen.waits_for_sends,
+        waits_for_counts=chosen.waits_for_counts,
+        each_expert=each * slower,
+        dropout=dropout,
+    )
+
+
+def _has_single_ops_of_experts(run: MeasuredRun) -> bool:
+    """Whether the ops of experts are kernels of their own: in 8 bits recipes let Transformer Engine fuse them."""
+    return bool(run.experts) and run.precision not in EIGHT_BITS
+
+
+def _adds_biases_apart(run: MeasuredRun, chosen: Framework) -> bool:
+    return chosen.expert_bias == "apart" and bool(run.bias) and _has_single_ops_of_experts(run)
+
+
+def _per_device(run: MeasuredRun) -> float | None:
+    """What a device sends to other nodes, in Gbit/s. The nodes of a run may be smaller than those of the profile."""
+    return None if run.node_gbps is None else run.node_gbps / (run.gpus_per_node or USUAL_NODE)
+
+
+def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: Decoder | None = None) -> RunProgram:
+    """The program of a run. `conditions`: in the place of those that follow from its framework.
+
+    `described`: the model, where more is known of it than the run says.
+
+    Raises UnsupportedError, with the reason, for one that cannot be expressed; MachineError.
+    """
+    chosen = framework_of(run)
+    micro_batch, rows = _microbatches(run, chosen)
+    _require_stages(run)
+    named = run.hardware or run.gpu
+    hardware = machine(named, run.gpus, _per_device(run), conditions or conditions_of(run), run.gpus_per_node)
+    padded = chosen.vocabulary * run.tp
+    vocabulary = -(-run.vocab // padded) * padded
+    given = decoder_of(run, vocabulary, chosen.dropout) if described is None else described
+    model = replace(given, vocabulary=vocabulary)
+    distribution, share = _distribution(run, chosen, model, rows, named)
+    overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
+    step = TrainingProgram(
+        model=model,
+        sequence=run.seq,
+        of_model=_rewrites_of_model(run, chosen),
+        training=_training(run, chosen, model),
+        of_step=_rewrites_of_step(chosen),
+        distribution=distribution,
+        overlap=overlap,
+        behind_sums=chosen.backward_prefetch == "post" and "weights" in overlap,
+        of_ranks=_rewrites_of_ranks(run, chosen, model),
+        kernels=_kernels(chosen),
+    )
+    tied = vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
+    kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * vocabulary
+    return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept, share)
+
+
+def _microbatches(run: MeasuredRun, chosen: Framework) -> tuple[int, int]:
+    """Sequences of a microbatch, and the microbatches of a replica."""
+    micro_batch = run.micro_batch or chosen.micro_batch
+    if micro_batch is None:
+        raise UnsupportedError("the micro batch is not stated")
+    rows, left = divmod(run.global_batch, run.dp * micro_batch)
+    if left or not rows:
+        each = f"micro batches of {micro_batch} on {run.dp} replicas"
+        raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
+    if rows > MOST_MICROBATCHES:
+        most = f"which are more than {MOST_MICROBATCHES}: the batch is in sequences"
+        raise UnsupportedError(f"{rows} micro batches, {most}")
+    return micro_batch, rows
+
+
+def _require_stages(run: MeasuredRun) -> None:
+    if run.layers > MOST_LAYERS:
+        raise UnsupportedError(f"{run.layers} layers, which are more than {MOST_LAYERS}")
+    stages = run.pp * (run.virtual or 1)  # the embedding and the output layer may have their own
+    if run.pp > run.layers or stages > run.layers + 2:
+        each = f" with {run.virtual} stages each" if stages != run.pp else ""
+        raise UnsupportedError(f"a pipeline of {run.pp} ranks{each}, for {run.layers} layers: some have no layer")
+
+
+def _keeps_scores(chosen: Framework) -> bool:
+    """Whether the scores of attention are in memory."""
+    return chosen.attention in ("unfused", "fused")
+
+
+def _rewrites_of_model(run: MeasuredRun, chosen: Framework) -> tuple[Rewrite, ...]:
+    """The ops that the framework has no kernel for are written out."""
+    found: list[Rewrite] = []
+    if _keeps_scores(chosen):
+        found.append(Rewrite(decomposed, ("Attention",)))
+        if chosen.attention == "unfused" and chosen.kernels == "eager":
+            # Megatron's softmax kernel takes 16-bit scores: the peaks of its tests have no other copy.
+            found.append(Rewrite(with_exact_softmax))
+    if not chosen.fused_norm and run.norm == "rmsnorm":
+        found.append(Rewrite(decomposed, ("RMSNormalization",)))
+    if not chosen.fused_rotary and run.position == "rope":
+        found.append(Rewrite(decomposed, ("RotaryEmbedding",)))
+    return tuple(found)
+
+
+def _rewrites_of_step(chosen: Framework) -> tuple[Rewrite, ...]:
+    again = (Rewrite(with_logits_again),) if chosen.recomputes_logits and chosen.recompute == "full" else ()
+    return (*again, Rewrite(with_metrics, (chosen.metrics,))) if chosen.metrics else again
+
+
+def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[Rewrite, ...]:
+    found: list[Rewrite] = []
+    if chosen.flat_gradients:
+        found.append(Rewrite(with_flat_gradients))
+    if _adds_biases_apart(run, chosen):
+        found.append(Rewrite(with_bias_apart))
+    if chosen.clamps == "apart" and model.limit is not None and _has_single_ops_of_experts(run):
+        found.append(Rewrite(with_clamps_apart))
+    # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
+    several = run.tp == (run.cp or 1) == 1 and (run.experts or 0) > (run.ep or 1) > 1
+    if several and chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL:
+        found.append(Rewrite(with_sorted_rows))
+    return tuple(found)
+
+
+def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str, ...]:
+    """The steps that make a training step of the model, in words."""
+    if run.precision == "fp32":
+        raise UnsupportedError("computation in 32-bit floats cannot be expressed")
+    if run.precision == "nvfp4":
+        raise UnsupportedError("products in 4-bit floats: no profile states their rates")
+    _require_recomputation(run, chosen)
+    found: list[str] = []
+    if run.precision in EIGHT_BITS:
+        found += eight_bit_words(run, chosen)
+    precision = "fp16" if run.precision == "fp16" else chosen.precision
+    found += ["seeded"] if model.dropout else []
+    found += ["grad", f"optimizer={_optimizer(run, chosen)}", f"precision={precision}"]
+    found += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
+    found += ["clip=1"] if chosen.clip else []
+    found += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
+    found += ["cse"] if run.precision == "mxfp8" else []  # what several products take is quantised once
+    found += recomputation_words(chosen, run.mlp == "swiglu")
+    return tuple(found)
+
+
+def _require_recomputation(run: MeasuredRun, chosen: Framework) -> None:
+    if chosen.recompute == "selective" and not _keeps_scores(chosen) and not chosen.operators:
+        known = f"with `{chosen.attention}` attention `{run.framework}` has no selective recomputation"
+        raise UnsupportedError(f"{known}: name the parts in `recompute`, as in `modules:core_attn`")
+    parts = chosen.recompute.removeprefix(PARTS).split(",") if chosen.recompute.startswith(PARTS) else []
+    if "layernorm" in parts and not chosen.fused_norm and run.norm == "rmsnorm":
+        raise UnsupportedError("norms that are not one kernel cannot be recomputed as `layernorm`: say `fused_norm` 1")
+    if "mlp" in parts and run.experts and not run.dense_layers:
+        raise UnsupportedError(
+            "`mlp` in `recompute` is of layers without experts, of which the model has none: say `moe`"
+        )
+
+
+def _gathers_logits(run: MeasuredRun, chosen: Framework) -> bool:
+    return chosen.loss == "gathered" and (run.tp == 1 or (run.cp or 1) == 1)
+
+
+def _distribution(
+    run: MeasuredRun, chosen: Framework, model: Decoder, rows: int, named: str
+) -> tuple[tuple[str, ...], float]:
+    """The steps that distribute a training step, in words, and what a device holds of the optimizer state they give."""
+    context, virtual = run.cp or 1, run.virtual or 1
+    if run.offload:
+        raise UnsupportedError("offload to the host cannot be expressed")
+    if context > 1 and _keeps_scores(chosen):
+        kept = f"parts of a sequence on {context} ranks, with `{chosen.attention}` attention, keep scores in memory"
+        raise UnsupportedError(f"{kept}: say `flash` in `attention`, or `cp` 1")
+    found = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
+    found += expert_words(run, chosen)
+    found += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
+    if run.pp > 1:
+        profile = whole_nodes(GPUS[named], run.pp).name if named in GPUS else named
+        found += schedule_words(run, chosen, virtual, profile)
+    found += ["representative=true", "ends=false"]
+    # Decided here, for programs that serve several numbers of replicas.
+    found += [f"scatter_gather={str(run.gpus > LARGEST_NODE).lower()}"] if run.tp > 1 and run.pp > 1 else []
+    gathers = _gathers_logits(run, chosen)
+    found += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
+    found += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
+    share = 1.0
+    if run.dp * context > 1:
+        sharding, share = sharding_in_parts(model, run.tp, run.dp * context, chosen)
+        found += sharding_words(sharding)
+        found += ["sums=float32"] if chosen.float32_sums and chosen.sharding == "zero1" else []
+    found += [f"decompose={LOSS}"] if gathers else []
+    return tuple(found), share
+
+
+def _kernels(chosen: Framework) -> tuple[str, ...]:
+    """The step that gives the program its kernels, in words."""
+    found = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
+    if chosen.loss == "apart" and chosen.kernels != "eager":
+        return (*found, *LOSS_APART)
+    return (*found, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else found
