@@ -100,13 +100,21 @@ def _(
     reduction: str,
 ) -> Any:
     """The logarithm of the sum of exponentials, less the logits at the labels."""
-    if weights is not None or ignore_index is not None:
+    if weights is not None:
         return NotImplemented
     shifted, logarithm = _softmax_of_pieces(p, scores)
     at_labels = p("GatherElements", shifted, p.unsqueezed(labels, (1,)), axis=1)
     loss = p.squeezed(p.sum((1.0, logarithm), (-1.0, at_labels)), (1,))
-    if reduction != "none":
-        loss = p("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
+    if ignore_index is None:
+        if reduction != "none":
+            loss = p("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
+    else:
+        counts = p("Not", p("Equal", labels, Literal(ignore_index)))
+        loss = p("Where", counts, loss, Literal(0.0))
+        if reduction != "none":
+            loss = p("ReduceSum", loss, keepdims=False)
+        if reduction == "mean":
+            loss = p("Div", loss, _counted_of_pieces(p, counts, loss))
     found = [loss, p.sum((1.0, shifted), (-1.0, logarithm))]
     return [p.cast(x, p.dtype(scores)) for x in found[: p.count]]
 
@@ -129,13 +137,14 @@ def _split_labelled(gradient: bool, softmax: bool) -> Callable[..., Layout]:
         scores, labels = operands[gradient : gradient + 2]
         assert scores is not None
         assert labels is not None
-        weighted = len(operands) > 2 + gradient or attrs.get("ignore_index") is not None
+        weights_given, ignores = len(operands) > 2 + gradient, attrs.get("ignore_index") is not None
+        weighted = weights_given or ignores
         mean, each_alone = attrs["reduction"] == "mean", attrs["reduction"] == "none"
         rank = len(labels.shape or ())
         # The sum of the weights of one part is unknown.
         examples: Letters = tuple(None if mean and weighted else f"s{k}" for k in range(rank))
-        counted = not mean or isinstance(labels.elements, int)
-        classes = "c" if softmax and not weighted and counted else None
+        counted = ignores or not mean or isinstance(labels.elements, int)
+        classes = "c" if softmax and not weights_given and counted else None
         full = (*examples[:1], classes, *examples[1:])
         slope: tuple[Letters, ...] = (examples if each_alone else (),) if gradient else ()
         weights: tuple[Letters, ...] = ((None,),) * (len(operands) - 2 - gradient)
@@ -157,7 +166,7 @@ SoftmaxCrossEntropyLoss.sharding(_split_labelled(gradient=False, softmax=True))
 
 
 @SoftmaxCrossEntropyLoss.parted
-def _(w: Parts, scores: Arg, labels: Arg, *, reduction: str, count: int, **_: Any) -> list[Arg]:
+def _(w: Parts, scores: Arg, labels: Arg, *, ignore_index: int | None = None, reduction: str, count: int) -> list[Arg]:
     """Vocabulary-parallel cross entropy, which gathers no logits (Shoeybi et al., *Megatron-LM*, section 3)."""
     shifted, logarithm = _parted_softmax(w, scores)
     own, here = w.own(labels, _classes(w, scores))
@@ -165,8 +174,16 @@ def _(w: Parts, scores: Arg, labels: Arg, *, reduction: str, count: int, **_: An
     mine = w("Where", here, w("Squeeze", at_label, ALONG_CLASSES), Literal(0.0))
     share = w("Mul", w("Squeeze", logarithm, ALONG_CLASSES), Literal(1 / w.size))  # the devices' shares add up
     loss = w("Sub", share, mine)
-    if reduction != "none":
-        loss = w("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
+    if ignore_index is None:
+        if reduction != "none":
+            loss = w("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
+    else:
+        counts = w("Not", w("Equal", labels, Literal(ignore_index)))
+        loss = w("Where", counts, loss, Literal(0.0))
+        if reduction != "none":
+            loss = w("ReduceSum", loss, keepdims=False)
+        if reduction == "mean":
+            loss = w("Div", loss, _counted(w, counts, scores))
     found = [loss, w("Sub", shifted, logarithm)] if count > 1 else [loss]
     return [_stored(w, x, scores) for x in found]
 
@@ -239,18 +256,27 @@ def _(
     reduction: str,
 ) -> Any:
     """The softmax less 1 at the labels, times the gradient of the loss."""
-    if weights is not None or ignore_index is not None:
+    if weights is not None:
         return NotImplemented
     shifted, logarithm = _softmax_of_pieces(p, scores)
     ends = dense((0.0, 1.0), p.dtype(shifted))
     at_labels = p("OneHot", labels, Literal(p.shape(scores)[1]), ends, axis=1)
     slope = p.sum((1.0, p("Exp", p.sum((1.0, shifted), (-1.0, logarithm)))), (-1.0, at_labels))
     scale = p.cast(dy, p.dtype(shifted))
-    if reduction == "none":
+    if ignore_index is not None:
+        counts = p("Not", p("Equal", labels, Literal(ignore_index)))
+        if reduction == "mean":
+            scale = p("Div", scale, _counted_of_pieces(p, counts, shifted))
+        scale = p("Where", counts, scale, Literal(0.0))
+    if reduction == "none" or ignore_index is not None:
         scale = p.unsqueezed(scale, (1,))
     elif reduction == "mean":
         scale = p.sum((1 / max(1, math.prod(p.shape(labels))), scale))
     return [p.cast(p("Mul", slope, scale), p.dtype(scores))]
+
+
+def _counted_of_pieces(p: Pieces, counts: Piece, like: Piece) -> Piece:
+    return p("ReduceSum", p.cast(counts, p.dtype(like)), keepdims=False)
 
 
 def _softmax_of_pieces(p: Pieces, scores: Piece) -> tuple[Piece, Piece]:
@@ -268,7 +294,7 @@ SoftmaxCrossEntropyLossGrad.sharding(_split_labelled(gradient=True, softmax=True
 
 
 @SoftmaxCrossEntropyLossGrad.parted
-def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, reduction: str, **_: Any) -> list[Arg]:
+def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, ignore_index: int | None = None, reduction: str) -> list[Arg]:
     """The softmax minus 1 at the labels, each device for its own classes."""
     shifted, logarithm = _parted_softmax(w, scores)
     classes = _classes(w, scores)
@@ -278,12 +304,17 @@ def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, reduction: str, **_: Any) 
     at_labels = w("Where", w("Unsqueeze", here, ALONG_CLASSES), ones, Literal(0.0))
     slope = w("Sub", w("Exp", w("Sub", shifted, logarithm)), at_labels)
     scale = w("Cast", dy, to=_wide_type(w, scores)) if _is_narrow(w, scores) else dy
-    if reduction == "none":
-        scale = w("Unsqueeze", scale, ALONG_CLASSES)
+    if ignore_index is not None:
+        counts = w("Not", w("Equal", labels, Literal(ignore_index)))
+        if reduction == "mean":
+            scale = w("Div", scale, _counted(w, counts, scores))
+        scale = w("Where", counts, scale, Literal(0.0))
     elif reduction == "mean":
         examples = w.type(labels).elements
         assert isinstance(examples, int)
         scale = w("Div", scale, Literal(float(examples)))
+    if reduction == "none" or ignore_index is not None:
+        scale = w("Unsqueeze", scale, ALONG_CLASSES)
     return [_stored(w, w("Mul", slope, scale), scores)]
 
 
@@ -565,6 +596,11 @@ def _parted_softmax(w: Parts, logits: Arg) -> tuple[Arg, Arg]:
     wide = w("Cast", logits, to=_wide_type(w, logits)) if _is_narrow(w, logits) else logits
     shifted = w("Sub", wide, w.greatest(w("ReduceMax", wide, ALONG_CLASSES), axis=1))
     return shifted, w("Log", w.sum(w("ReduceSum", w("Exp", shifted), ALONG_CLASSES)))
+
+
+def _counted(w: Parts, counts: Arg, logits: Arg) -> Arg:
+    """The number of labels that count, of a mask."""
+    return w("ReduceSum", w("Cast", counts, to=_wide_type(w, logits)), keepdims=False)
 
 
 def _classes(w: Parts, logits: Arg) -> int:

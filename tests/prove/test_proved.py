@@ -50,16 +50,17 @@ def test_mixed_precision_with_clipping_is_proved(words):
     assert prove(distir.transform(step, *words.split()), step).failures == ()
 
 
+@pytest.mark.parametrize("ignored", ["", ", ignore_index = -100"])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("words", ["tp=2", "dp=2", "tp=2 dp=2"])
-def test_losses_over_a_split_vocabulary_are_proved(words, reduction):
+def test_losses_over_a_split_vocabulary_are_proved(words, reduction, ignored):
     text = f"""
     func @main(
       %x: Tensor[Float32, (8, 4), 1] {{batch = 0}}, %w: Tensor[Float32, (4, 16), 1] {{param}},
       %l: Tensor[Int64, (8,), 1] {{batch = 0}}
     ) {{
       %s = MatMul(%x, %w)
-      %loss = SoftmaxCrossEntropyLoss[reduction = "{reduction}"](%s, %l)
+      %loss = SoftmaxCrossEntropyLoss[reduction = "{reduction}"{ignored}](%s, %l)
       return %loss
     }}
     """

@@ -191,3 +191,23 @@ def test_a_mean_in_a_called_function_gathers_no_logits(words):
     assert verify(step, made).equal
     gathered = [s for f in made for s in f.body if isinstance(s, Apply) and s.op == "MPIAllgather"]
     assert not [s for s in gathered if "flat" in str(s.args) or "logits" in str(s.args) or "scores" in str(s.args)]
+
+
+@pytest.mark.parametrize("ignored", ["", ", ignore_index = -100"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_shards_compute_the_loss_of_their_part_of_the_vocabulary(reduction, ignored):
+    forward = distir.parse(f"""func @main(
+      %x: Tensor[Float64, (32, 6), 1] {{batch = 0}}, %w: Tensor[Float64, (6, 16), 1] {{param}},
+      %labels: Tensor[Int64, (32,), 1] {{batch = 0}}
+    ) {{
+      %logits = MatMul(%x, %w)
+      %loss = SoftmaxCrossEntropyLoss[reduction = "{reduction}"{ignored}](%logits, %labels)
+      return %loss
+    }}""")
+    step = forward if reduction == "none" else transform(forward, "grad", "loss=none")
+    sharded = transform(step, "tp=2")
+    assert verify(step, sharded).equal
+    assert not ignored or (random_inputs(step, 0, {})["labels"] < 0).any()
+    assert [p.type.shape for p in sharded.entry().params if p.name.startswith("w")] == [(6, 8)] * 2
+    ops = {s.op for f in sharded for s in f.body if isinstance(s, Apply)}
+    assert not ops & {"AllGather", "SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad"}
