@@ -61,15 +61,15 @@ CAUSES = """## What does not fit, and why
   FlashAttention 2, which four of these 26 runs were chosen by (98, 107, 127, 141); of the 22 others none is a test of
   more than two stages. Without turns the error of the table is 7 %.
 - **LLaMA 13B out of memory.** Twelve layouts ran out of memory that are predicted to fit: one by 3 GB, which is within
-  the error; eleven are predicted to need 54 to 79 of 85 GB: with
-  `fused` or `unfused` attention, or recomputation and a microbatch of 8. What their code, as far as it is public, holds
-  explains part of it (logits of all shards, and those of two microbatches beside); the rest is not found. No number of
-  bytes for each score, or each logit, agrees with all of these runs and with those of the same kernels that fit: with
-  two shards and a microbatch of 8 a device has as many scores as with one shard and a microbatch of 4, which fits. Nor
-  is it the allocator's blocks: laid out as PyTorch's caching allocator does (best fit, split, joined with free
-  neighbours), what these programs allocate takes 2 to 10 GB more than their tensors, and 31 GB are missing. The public
-  code is a later version, and would hold less, not more: its RMS norm is computed in 16 bits, and here in Float32,
-  which is up to 13 GB without recomputation.
+  the error; eleven are predicted to need 54 to 79 of 85 GB: with `fused` or `unfused` attention, or recomputation and a
+  microbatch of 8. What their code, as far as it is public, holds explains part of it (logits of all shards, and those
+  of two microbatches beside); the rest is not found. No number of bytes for each score, or each logit, agrees with all
+  of these runs and with those of the same kernels that fit: with two shards and a microbatch of 8 a device has as many
+  scores as with one shard and a microbatch of 4, which fits. (All 16 runs with a microbatch of 8 and scores in memory
+  are listed as out of memory, whatever their shards, stages and recomputation.) Nor is it the allocator's blocks: laid
+  out as PyTorch's caching allocator does (best fit, split, joined with free neighbours), what these programs allocate
+  takes 2 to 10 GB more than their tensors, and 31 GB are missing. The public code is a later version, and would hold
+  less, not more: its RMS norm is computed in 16 bits, and here in Float32, which is up to 13 GB without recomputation.
 - **LLaMA 13B, recomputation.** With tensor parallelism, Aleph Alpha's code gathers the logits once more, too, when it
   recomputes the output layer; here only the product is done again. That is 0.2 % of a step.
 - **Runs at the limit of memory** take 10 to 18 % longer than predicted, those of the same table with more memory left
@@ -131,10 +131,11 @@ CAUSES = """## What does not fit, and why
   with 12 virtual stages of a device in NeMo 24.05 and with 6 in NeMo 24.12: what is ranked are releases.
 - **B200's attention** is estimated: forward cuDNN's best of a paper, backward by how much its shared memory moves. On
   two and four GPUs, at short sequences, steps take 10 % longer than predicted.
-- **torchtitan with context parallelism on 4 and 8 devices** is predicted a fifth too fast, on 2 devices right within
-  7 %: what is measured beyond one device's time is attention at 280 Tflop/s on two devices and at 180 on more, and a
-  ring computes the same kernels on any number of them. Why is not found; merging what rings find takes some per cent,
-  and is in the program.
+- **torchtitan with context parallelism on 4 and 8 devices** is predicted a fifth too fast, on 2 devices right within 7
+  %: what is measured beyond one device's time is attention at 280 Tflop/s on two devices and at 180 on more, and a ring
+  computes the same kernels on any number of them. From four devices on it is as if parts were attended to whole,
+  without the balance of the causal mask, which torch's ring has by default: twice the arithmetic, at 345 Tflop/s. Why
+  is not found; merging what rings find takes some per cent, and is in the program.
 - **torchtitan's 8-bit floats** have the scales of each step, and here those of steps before.
 - **MPT on H100** (mosaic_80gb) is predicted 4 to 12 % too fast at up to 2,048 tokens, with few weights and many, on one
   node and on eight; the same runs on A100 within 7 %. Its images have CUDA 11.8, whose cuBLAS is older than those that
