@@ -22,7 +22,7 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
-from fitting.tables import HELD_OUT, loaded, read_rows
+from fitting.tables import HELD_OUT, add_conditions, loaded, read_rows
 
 from distir.cost import ALGORITHMS, Hardware, Level, Link
 from distir.cost.correction import Correction
@@ -271,7 +271,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--level")
     parser.add_argument("--correct", action="store_true", help="also by how much rows differ from what links say")
     parser.add_argument("--source", default="table", help="the key in `[sources]` that the figures cite")
-    parser.add_argument("--where", nargs="*", default=[], metavar="COLUMN=VALUE")
+    add_conditions(parser, "--where", "only these rows")
     parser.add_argument("--column", nargs="*", default=[], metavar="NAME=COLUMN")
     given = parser.parse_args(words)
     machine = loaded(given.like, None if given.nodes == 1 else given.nodes)
@@ -280,8 +280,8 @@ def main(words: Sequence[str] | None = None) -> None:
         raise SystemExit(
             f"`{machine.name}` has no level `{level}`: {', '.join(found.name for found in machine.levels)}"
         )
-    where, columns = (dict(word.split("=", 1) for word in found) for found in (given.where, given.column))
-    rows = measured(read_rows(given.table, where), columns, machine, len(machine.kinds) // given.nodes)
+    columns = dict(word.split("=", 1) for word in given.column)
+    rows = measured(read_rows(given.table, dict(given.where)), columns, machine, len(machine.kinds) // given.nodes)
     fitted, held_out = ([row for row in rows if row.held_out == held] for held in (False, True))
     if not fitted or not held_out:
         raise SystemExit(f"{len(rows)} rows of the table are too few")

@@ -23,7 +23,8 @@ from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
-from collectives import HELD_OUT, STEPS, loaded, read_rows
+from collectives import HELD_OUT, STEPS
+from fitting.tables import add_conditions, loaded, read_rows
 
 from distir.cost import Hardware, Link
 from distir.ops.resources import Communication, Routed, Work
@@ -147,9 +148,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--groups", type=int, default=4, help="a token's experts are in at most so many nodes")
     parser.add_argument("--most", type=int, default=4096, help="fit rows of no more nodes")
     parser.add_argument("--source", default="table", help="the key in `[sources]` that the figures cite")
-    parser.add_argument("--where", nargs="*", default=[], metavar="COLUMN=VALUE")
+    add_conditions(parser, "--where", "only these rows")
     given = parser.parse_args(words)
-    rows = exchanges(read_rows(given.table, dict(word.split("=", 1) for word in given.where)), given.groups)
+    rows = exchanges(read_rows(given.table, dict(given.where)), given.groups)
     machines = {nodes: loaded(given.like, nodes) for nodes in {row.nodes for row in rows}}
     fitted = [row for row in rows if not row.held_out and row.nodes <= given.most]
     unseen = [row for row in rows if row.held_out]

@@ -35,7 +35,7 @@ from fitting.products import (
     uncorrected,
     worth,
 )
-from fitting.tables import Array, column, held_out, loaded, quantiles, read_rows, seconds_of
+from fitting.tables import Array, add_conditions, column, held_out, loaded, quantiles, read_rows, seconds_of
 
 from distir.cost import DeviceKind
 from distir.cost.contractions import ProductFigures
@@ -66,15 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 raise SystemExit(f"`{path}`: the column `dtype` has `{dtype}`, expected one of {', '.join(DTYPES)}")
             named = copy(asked)
             named.op, named.table, named.dtype = name, path, dtype
-            named.where = [*asked.where, *([f"dtype={dtype}"] if len(dtypes) > 1 else [])]
+            named.where = [*asked.where, *([("dtype", dtype)] if len(dtypes) > 1 else [])]
             _fitted(named)
 
 
 def _fitted(asked: argparse.Namespace) -> None:
-    where, left_out = dict(map(_condition, asked.where)), list(map(_condition, asked.but))
-    rows = [row for row in read_rows(asked.table, where) if all(row.get(name) != value for name, value in left_out)]
+    rows = read_rows(asked.table, dict(asked.where))
+    rows = [row for row in rows if all(row.get(name) != value for name, value in asked.but)]
     if len(rows) < 50:
-        raise SystemExit(f"`{asked.table}` has {len(rows)} rows{' where ' + ', '.join(asked.where) if where else ''}")
+        stated = ", ".join(f"{name}={value}" for name, value in asked.where)
+        raise SystemExit(f"`{asked.table}` has {len(rows)} rows{f' where {stated}' if stated else ''}")
     kind = loaded(asked.like).kinds[0]
     peak = kind.rates[DTYPES[asked.dtype]].peak
     FITS[asked.op](asked, rows, kind, peak, f'source = "{asked.source}"\nbasis = "derived"\n')
@@ -193,13 +194,6 @@ def _report(asked: argparse.Namespace, seen: Array, fitted: Array, unseen: Array
     sys.stdout.flush()
 
 
-def _condition(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise SystemExit(f"expected a column and a value, as in `device=h100`, found `{text}`")
-    return name, value
-
-
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("op", nargs="?", choices=tuple(FITS))
@@ -213,8 +207,8 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--like", required=True, metavar="PROFILE", help="peak rates and bandwidth; the fit's start")
     parser.add_argument("--dtype", default="BFloat16", choices=sorted(DTYPES))
-    parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows")
-    parser.add_argument("--but", action="append", default=[], metavar="COLUMN=VALUE", help="not these rows")
+    add_conditions(parser, "--where", "only these rows")
+    add_conditions(parser, "--but", "not these rows")
     parser.add_argument("--processors", type=int, default=0, help="multiprocessors, if the profile does not say")
     parser.add_argument("--cache", type=float, default=50.0, metavar="MB", help="the device's last cache")
     parser.add_argument("--turns", type=int, default=1, help="matrices that the measurement took turns with")

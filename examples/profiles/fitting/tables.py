@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import hashlib
 import math
@@ -26,6 +27,20 @@ def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
             return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SystemExit(f"`{path}` cannot be read as a table: {error}") from None
+
+
+def add_conditions(parser: argparse.ArgumentParser, name: str, help: str) -> None:
+    """An option that takes COLUMN=VALUE, several times or several at once; it may not be before a file's name."""
+    parser.add_argument(
+        name, action="extend", nargs="+", type=_condition, default=[], metavar="COLUMN=VALUE", help=help
+    )
+
+
+def _condition(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SystemExit(f"expected a column and a value, as in `device=h100`, found `{text}`")
+    return name, value
 
 
 def loaded(profile: str, nodes: int | None = None) -> Hardware:
