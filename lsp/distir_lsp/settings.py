@@ -16,8 +16,10 @@ from pygls.exceptions import JsonRpcException
 
 from distir import config
 from distir.config import Budget, Config, ConfigError, Hints
-from distir.cost import Hardware, HardwareError, load, with_nodes
-from distir.diagnostics import Report
+from distir.cost import Hardware, HardwareError, Problem, load, with_nodes
+from distir.diagnostics import Diagnostic, Report, Source, Span
+from distir.diagnostics.codes.settings import SETTING_VALUE
+from distir.files.reading import PROFILE, read_text
 from distir.ide.document import Setup
 from distir.ide.proofs import SequentialFile, UnusableSequential, sequential
 from distir.simulate.setup import SetupError, constants, limits
@@ -180,14 +182,14 @@ async def _ask(server: DistirServer) -> bool:
 
 
 def _watch(server: DistirServer) -> None:
-    """Register for changes of settings files and settings, if the client supports it."""
+    """Register for changes of settings files, of profiles, and of settings, if the client supports it."""
     workspace = server.client_capabilities.workspace
     if workspace is None:
         return
     wanted: list[types.Registration] = []
     files = workspace.did_change_watched_files
     if files is not None and files.dynamic_registration:
-        watchers = [types.FileSystemWatcher(glob_pattern=f"**/{config.FILE_NAME}")]
+        watchers = [types.FileSystemWatcher(glob_pattern="**/*.toml")]  # settings, and the profiles that they name
         options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
         name = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
         wanted.append(types.Registration(f"distir {name}", name, options))
@@ -211,9 +213,23 @@ def _hardware(found: Config, given: Client, reports: list[Report], trouble: list
     try:
         return load(found.machine), found.machine
     except HardwareError as error:
-        for problem in error.problems:
-            reports.append(_report(found, ("hardware",), problem.message, problem.help))
+        for fault in error.problems:
+            reports.append(_report(found, ("hardware",), fault.text, fault.help))
+            if fault.path is not None and fault.line is not None:
+                reports.append(_in_profile(fault.path, fault.line, fault))
     return load(config.DEFAULT_HARDWARE), config.DEFAULT_HARDWARE
+
+
+def _in_profile(path: str, line: int, fault: Problem) -> Report:
+    """A fault of a profile where it is, to the end of its line."""
+    try:
+        source = Source(path, read_text(path, PROFILE, "replace").removeprefix("\ufeff"))
+    except OSError:
+        source = Source(path, "")
+    number, column = min(line, len(source.line_starts)), fault.column or 1
+    start = source.line_starts[number - 1]
+    span = Span(start + column - 1, max(start + column - 1, start + len(source.line(number))))
+    return Report(source, (Diagnostic(SETTING_VALUE, span, fault.message, help=fault.help),))
 
 
 def _sequential(path: str, found: Config, reports: list[Report]) -> SequentialFile | None:

@@ -157,6 +157,21 @@ def test_settings_come_from_the_file_and_change_without_a_restart(session, tmp_p
     assert session.diagnostics(settings.as_uri()) == []
 
 
+def test_faults_of_a_profile_are_shown_in_the_profile_until_they_are_mended(session, tmp_path):
+    uri, settings, profile = ((tmp_path / name).as_uri() for name in ("a.dir", "distir.toml", "ours.toml"))
+    (tmp_path / "distir.toml").write_text('hardware = "ours.toml"\n')
+    (tmp_path / "ours.toml").write_text('extends = "dgx-h100"\n[kinds.h100]\nlaunch = "7 potatoes"\n')
+    session.open(uri, SIZED)
+    (found,) = session.diagnostics(profile, bool)
+    assert found["range"] == {"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 21}}
+    assert "potatoes" in found["message"]
+    (named,) = session.diagnostics(settings, bool)
+    assert "ours.toml:3:1: " in named["message"]
+    (tmp_path / "ours.toml").write_text('extends = "dgx-h100"\n')
+    session.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": profile, "type": 2}]})
+    assert session.diagnostics(profile) == session.diagnostics(settings) == []
+
+
 def test_the_clients_settings_win(tmp_path):
     uri = (tmp_path / "a.dir").as_uri()
     (tmp_path / "distir.toml").write_text('[bind]\nB = 64\n[budget]\nmax_latency = "1ns"\n')
@@ -177,7 +192,7 @@ def test_the_client_is_asked_for_its_settings_and_to_watch_files(tmp_path):
     with Session({**PUSHED, "workspace": workspace}, settings={"bind": {"B": 4}}) as session:
         registered = session.wait(lambda m: m.get("method") == "client/registerCapability")
         (wanted,) = registered["params"]["registrations"]
-        assert wanted["registerOptions"]["watchers"] == [{"globPattern": "**/distir.toml"}]
+        assert wanted["registerOptions"]["watchers"] == [{"globPattern": "**/*.toml"}]
         session.wait(lambda m: m.get("method") == "workspace/configuration")
         session.open(URI, SIZED)
         assert session.diagnostics(URI, lambda found: found == []) == []

@@ -60,7 +60,8 @@ SETTING_VALUE = code(
     "setting-value",
     """
 A setting has a value of the wrong type. Times and sizes are strings with a unit, flags are `true` or `false`, a
-dimension is an integer, and a host parameter is a string with a literal.
+dimension is an integer, and a host parameter is a string with a literal. Faults of the hardware profile that a setting
+names have this code, too, in the profile and at the setting.
 
 ```toml
 [budget]
