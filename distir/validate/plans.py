@@ -254,7 +254,7 @@ def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> t
 
 
 def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str, ...]:
-    """The steps that make a training step of the model, in words."""
+    """The steps that derive the training step from the model, in words."""
     if run.precision == "fp32":
         raise UnsupportedError("computation in 32-bit floats cannot be expressed")
     if run.precision == "nvfp4":
