@@ -91,6 +91,8 @@ class Layout:
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
     parted: frozenset[str] = frozenset()
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
+    gathered: frozenset[str] = frozenset()
+    """Those of which that rule gathers parts, in blocks or not: the op asks nothing of how they are split."""
     instead: str | None = None
     """The hint for users if microbatches would split such a letter."""
     positions: int | None = None
@@ -139,6 +141,14 @@ class Parts(Protocol):
 
     def scattered(self, x: Arg, axis: int, in_order: bool = True) -> Arg:
         """The part of this device along `axis` of the sum over the devices of what `gathered` gives the order of."""
+        ...
+
+    def whole(self, x: Arg, like: Arg) -> Arg:
+        """A value that is split as the operand `like` is, whole on each device."""
+        ...
+
+    def part(self, x: Arg, like: Arg) -> Arg:
+        """The part of a whole value that this device has, split as the operand `like` is."""
         ...
 
     def places(self, length: int) -> tuple[int, ...]:
