@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Arg, DType, Literal, TensorType
 from distir.ops.core import op
 from distir.ops.host import Operand
-from distir.ops.layout import Layout, Letters, Parts
+from distir.ops.layout import Layout, Letters, WholeParts
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.optimizer.rules import (
     SCALARS,
@@ -46,30 +46,60 @@ def _adjusted(adjust_lr: str, rows: int, columns: int) -> float:
     return math.sqrt(max(1, rows / columns)) if adjust_lr == RATES[0] else 0.2 * math.sqrt(max(rows, columns))
 
 
-def _sides(shapes: Sequence[Sequence[int]]) -> tuple[int, int, int]:
+def _sides(shape: Sequence[int]) -> tuple[int, int, int]:
     """How many matrices there are, and the shorter and the longer side of each."""
-    *stack, rows, columns = shapes[0]
+    *stack, rows, columns = shape
     return math.prod(stack), min(rows, columns), max(rows, columns)
 
 
-def _products(steps: int, dtype: DType, shapes: Sequence[Sequence[int]]) -> list[Product]:
+def _products(steps: int, dtype: DType, shape: Sequence[int]) -> list[Product]:
     """Of each iteration: X · Xᵀ, of which the square, and that times X."""
-    count, short, long = _sides(shapes)
+    count, short, long = _sides(shape)
     kinds = ((short, short, long), (short, short, short), (short, long, short))
     once = [Product(dtype, 2 * count * m * n * k, MatrixProduct(m, n, k, count)) for m, n, k in kinds]
     return once * steps if count * short * long else []
 
 
-def _traffic(steps: int, dtype: DType, shapes: Sequence[Sequence[int]]) -> int:
+def _traffic(steps: int, dtype: DType, shape: Sequence[int]) -> int:
     """Bytes read and written: the norm, the division by it, and the products, with what is added to two of them."""
-    count, short, long = _sides(shapes)
+    count, short, long = _sides(shape)
     return count * dtype.bytes * (3 * short * long + steps * (3 * short * long + 4 * short * short))
 
 
-def _workspace(dtype: DType, shapes: Sequence[Sequence[int]]) -> int:
+def _workspace(dtype: DType, shape: Sequence[int]) -> int:
     """One matrix after the other: X, the next X, and two squares."""
-    _, short, long = _sides(shapes)
+    _, short, long = _sides(shape)
     return dtype.bytes * (2 * short * long + 2 * short * short)
+
+
+def _products_alone(*, given: Mapping[str, TensorType], steps: int, shapes: Sequence[Sequence[int]], **_: Any) -> Any:
+    return _products(steps, _dtype(given["x"]), shapes[0])
+
+
+def _traffic_alone(
+    *, given: Mapping[str, TensorType], steps: int, shapes: Sequence[Sequence[int]], moved: int, **_: Any
+) -> int:
+    return moved + _traffic(steps, _dtype(given["x"]), shapes[0])
+
+
+def _workspace_alone(*, given: Mapping[str, TensorType], shapes: Sequence[Sequence[int]], **_: Any) -> int:
+    return _workspace(_dtype(given["x"]), shapes[0])
+
+
+def _dtype(x: TensorType) -> DType:
+    return x.dtype or BFLOAT16
+
+
+def _products_of_step(*, ns_steps: int, inside: DType, shapes: Sequence[Sequence[int]], **_: Any) -> Any:
+    return _products(ns_steps, inside, shapes[0])
+
+
+def _traffic_of_step(*, ns_steps: int, inside: DType, shapes: Sequence[Sequence[int]], moved: int, **_: Any) -> int:
+    return moved + _traffic(ns_steps, inside, shapes[0])
+
+
+def _workspace_of_step(*, inside: DType, shapes: Sequence[Sequence[int]], **_: Any) -> int:
+    return _workspace(inside, shapes[0])
 
 
 def orthogonal(x: Array, steps: int, epsilon: float) -> Array:
@@ -95,9 +125,9 @@ def orthogonal(x: Array, steps: int, epsilon: float) -> Array:
 @op(
     "Tensor[t:float, (*s, m, n), d] -> Tensor[t, (*s, m, n), d]",
     flops=lambda elements, **_: 3 * elements,
-    contraction=lambda given, steps, shapes, **_: _products(steps, given["x"].dtype, shapes),
-    bytes=lambda given, steps, shapes, moved, **_: moved + _traffic(steps, given["x"].dtype, shapes),
-    temporary=lambda given, shapes, **_: _workspace(given["x"].dtype, shapes),
+    contraction=_products_alone,
+    bytes=_traffic_alone,
+    temporary=_workspace_alone,
     non_differentiable=UPDATE,
 )
 def Orthogonalize(x: Array, *, steps: int = 5, epsilon: float = EPSILON) -> Array:
@@ -129,9 +159,9 @@ def _(write: Write, x: Expr, *, steps: int, epsilon: float) -> str:
     "Tensor[t:float, (*s, m, n), d], Tensor[u:float, (*s, m, n), d], Tensor[v:float, (*s, m, n), d],"
     f" {SCALARS} -> Tensor[t, (*s, m, n), d], Tensor[v, (*s, m, n), d]",
     flops=lambda inputs, weight_decay, **_: (11 if weight_decay else 9) * inputs // 3,
-    contraction=lambda ns_steps, inside, shapes, **_: _products(ns_steps, inside, shapes),
-    bytes=lambda ns_steps, inside, shapes, moved, **_: moved + _traffic(ns_steps, inside, shapes),
-    temporary=lambda inside, shapes, **_: _workspace(inside, shapes),
+    contraction=_products_of_step,
+    bytes=_traffic_of_step,
+    temporary=_workspace_of_step,
     inplace={0: 0, 1: 2},
     leafwise=True,
     non_differentiable=UPDATE,
@@ -187,13 +217,13 @@ def _(w: TensorType, *others: TensorType, **attrs: object) -> Layout:
     """Stacked matrices, each by itself; along rows or columns, as parts of what is gathered."""
     own = _letters(w)
     scalars: tuple[Letters, ...] = ((),) * (len(others) - 2)
-    sides = frozenset(own[-2:]) - {None}
+    sides = frozenset(filter(None, own[-2:]))
     return Layout((own, own, own, *scalars), (own, own), parted=sides, gathered=sides)
 
 
 @Muon.parted
 def _(
-    write: Parts,
+    write: WholeParts,
     w: Arg,
     dw: Arg,
     m: Arg,
@@ -210,9 +240,7 @@ def _(
 ) -> list[Arg]:
     """Each device's part of the weight and of the momentum; the direction is computed whole on each device."""
     of = write.type(w)
-    *_, rows, columns = of.shape or ()
-    assert isinstance(rows, int)
-    assert isinstance(columns, int)
+    rows, columns = (dim if isinstance(dim, int) else 1 for dim in (of.shape or (1, 1))[-2:])  # known, or not split
     doubled = DTYPES["Float64"] in (of.dtype, write.type(m).dtype)
     to = DTYPES["Float64" if doubled else "Float32"]
 

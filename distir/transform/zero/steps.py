@@ -103,6 +103,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     chosen = partitions(entry, groups, partition)
     inside: list[Function] = []
     variants: dict[str, str] = {}
+    types = {name: type_of(v) for name, v in checked(module).states[entry.name].items()}
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
         weights = GatherAtUse(module, Partitioned(groups, chosen))
@@ -112,7 +113,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
         variants = {made.name: name for (name, _), made in weights.made.items()}
         module = Module([*module, *inside])
         groups = groups_of(module, entry)
-    body = rewritten(entry, groups, chosen, value, _narrow(module) if sums == "float32" else None)
+    body = rewritten(entry, groups, chosen, value, types, _narrow(module) if sums == "float32" else None)
     summed = groups
     if hybrid is not None:
         body, summed = summed_over_groups(body, groups, hybrid, namer(replace(entry, body=(*entry.body, *body))))
