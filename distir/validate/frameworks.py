@@ -248,8 +248,8 @@ MEGATRON = framework(
             "expressed)",
             "megatron/core/distributed/fsdp, `MegatronFSDP`: with `optim_grads_params` it sets `overlap_param_gather` "
             "and `overlap_grad_reduce`, which are off otherwise",
-            "megatron/core/optimizer, `LayerWiseDistributedOptimizer` with `dist_muon`: gradients are summed whole, each "
-            "replica updates some matrices, and broadcasts them at the end; master weights and momentum are Float32. "
+            "megatron/core/optimizer, `LayerWiseDistributedOptimizer` with `dist_muon`: gradients are summed whole, "
+            "each replica updates some matrices, and broadcasts them at the end; master weights and momentum are Float32. "
             "The one replica of a program here updates its part of each matrix instead, and orthogonalises all; the "
             "all-reduce in place of a reduce-scatter is not expressed, and gates and second products of experts, which "
             "are one matrix there, are two here",
