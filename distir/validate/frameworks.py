@@ -249,10 +249,10 @@ MEGATRON = framework(
             "megatron/core/distributed/fsdp, `MegatronFSDP`: with `optim_grads_params` it sets `overlap_param_gather` "
             "and `overlap_grad_reduce`, which are off otherwise",
             "megatron/core/optimizer, `LayerWiseDistributedOptimizer` with `dist_muon`: gradients are summed whole, "
-            "each replica updates some matrices, and broadcasts them at the end; master weights and momentum are Float32. "
-            "The one replica of a program here updates its part of each matrix instead, and orthogonalises all; the "
-            "all-reduce in place of a reduce-scatter is not expressed, and gates and second products of experts, which "
-            "are one matrix there, are two here",
+            "each replica updates some matrices, and broadcasts them at the end; master weights and momentum are in "
+            "Float32. The one replica of a program here updates its part of each matrix instead, and orthogonalises "
+            "all; that sums are whole is not expressed, and the first products of experts, which are one matrix "
+            "there, are two here",
             "issue: that of Megatron-DeepSpeed, below",
         ),
         overlap_of_sharded=("gradients", "weights"),
