@@ -93,6 +93,7 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         sharding=sharding,
         micro_batch=job.micro_batch,
         global_batch=job.global_batch,
+        optimizer=job.optimizer,
         precision=job.precision,
         recompute=job.recompute,
         compile=job.compile or None if framework != "torchtitan" else job.compile,

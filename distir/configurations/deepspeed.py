@@ -11,7 +11,7 @@ from typing import Final
 
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, optimizer_of, replicas, unsaid
 from distir.configurations.known import known
 from distir.configurations.options import Options, Remark
 
@@ -104,14 +104,12 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         zero=stage,
         micro_batch=micro,
         global_batch=total,
+        optimizer=optimizer_of(options, "optimizer.type"),
         precision=_precision(options),
         recompute=_recomputation(options),
         overlap=stage == 3 if overlap is None else bool(overlap),
         node=given.node,
     )
-    kind = options.get("optimizer.type")
-    if kind is not None and str(kind).lower() not in ("adam", "adamw", "fusedadam"):
-        options.note(f"the optimizer `{kind}` is simulated as AdamW", "optimizer.type")
     return ReadJob(checked(path, job), "deepspeed", options.rest())
 
 
@@ -179,6 +177,7 @@ def write(job: Job) -> Exported:
             "stage": job.zero if job.pp == 1 else min(job.zero, 1),
             **({"overlap_comm": job.overlap} if job.zero else {}),
         },
+        "optimizer": {"type": "Muon"} if job.optimizer == "muon" else None,
         job.precision if job.precision in ("bf16", "fp16") else "bf16": {"enabled": True} if job.precision else None,
         "activation_checkpointing": {"partition_activations": False} if job.recompute != "none" else None,
         "distir": {

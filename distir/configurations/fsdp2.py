@@ -130,6 +130,8 @@ def write(job: Job) -> Exported:
     for degree, what in ((job.tp, "tensor"), (job.pp, "pipeline"), (job.cp, "context"), (job.ep, "expert")):
         if degree > 1:
             lost.append(f"{what} parallelism of {degree}: FSDP2 shards data-parallel replicas")
+    if job.optimizer:
+        lost.append(f"the optimizer {job.optimizer}: make it behind the plan")
     if job.zero < 2:
         lost.append(f"ZeRO stage {job.zero}: FSDP2 shards weights, gradients and state")
     if job.gradients:

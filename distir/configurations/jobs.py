@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.configurations.options import ConfigurationError, Remark
+from distir.configurations.options import ConfigurationError, Options, Remark
 from distir.models.decoder import Decoder
 
 
@@ -16,7 +16,8 @@ class Job:
     The devices are `dp · tp · pp · cp`. `zero`: the stage, as FSDP is stage 3, and stage 2 where it keeps weights
     between passes; `shard`: how many replicas partition state among them, 0 for all. `virtual`: stages of each device.
     `stages`: layers of each stage, where not equally many. `schedule_file`: a CSV of torch's schedules, instead of
-    `schedule`. `gradients`: the precision of their buffers, where it is not the framework's own, such as `bf16`.
+    `schedule`. `optimizer`: a word of `grad`, where it is not AdamW. `gradients`: the precision of their buffers, where
+    it is not the framework's own, such as `bf16`.
     `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
     parts of layers (see the step `checkpoint`). `overlap`: whether gradients and weights are communicated beside
     computation. `gathers_logits`: whether, with tensor parallelism, all shards have all logits, where otherwise each
@@ -41,6 +42,7 @@ class Job:
     shard: int = 0
     micro_batch: int | None = None
     global_batch: int | None = None
+    optimizer: str = ""
     precision: str = "bf16"
     gradients: str = ""
     recompute: str = "none"
@@ -72,6 +74,16 @@ class Job:
         if self.micro_batch is None or self.global_batch is None:
             return None
         return self.global_batch // (self.dp * self.micro_batch)
+
+
+def optimizer_of(options: Options, name: str) -> str:
+    """The optimizer in a job's word, where an option names it; others than Muon are simulated as AdamW, with a note."""
+    found = str(options.get(name) or "")
+    if "muon" in found.lower():
+        return "muon"
+    if found and "adam" not in found.lower():
+        options.note(f"the optimizer `{found}` is simulated as AdamW", name)
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from distir.configurations import arguments
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, optimizer_of, replicas, unsaid
 from distir.configurations.known import listed, words
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, as_list
@@ -159,6 +159,7 @@ def job_of(options: Options, given: Supplied) -> Job:
             shard=shard,
             micro_batch=micro,
             global_batch=total,
+            optimizer=_optimizer(options, tp),
             precision=_precision(options),
             gradients="bf16" if options.flag("grad_reduce_in_bf16") else "",
             recompute=_recomputation(options, model),
@@ -361,7 +362,7 @@ STRATEGIES: Final = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_p
 def _sharding(options: Options, dp: int) -> tuple[int, int]:
     """The stage of ZeRO, and the size of the groups that share state, 0 for all."""
     strategy = options.word("data_parallel_sharding_strategy", STRATEGIES)
-    distributed = options.flag("use_distributed_optimizer")
+    distributed = options.flag("use_distributed_optimizer") or options.get("optimizer") == LAYER_WISE
     instances = options.optional("num_distributed_optimizer_instances") or 1
     fsdp = options.flag("use_megatron_fsdp") | options.flag("use_custom_fsdp")
     if dp % instances:
@@ -372,6 +373,18 @@ def _sharding(options: Options, dp: int) -> tuple[int, int]:
     if fsdp:
         return STRATEGIES[strategy or "no_shard"], 0
     return int(distributed), (dp // instances if distributed and instances > 1 else 0)
+
+
+LAYER_WISE: Final = "dist_muon"
+"""Muon whose state is distributed over replicas, matrix by matrix."""
+
+
+def _optimizer(options: Options, tp: int) -> str:
+    found = optimizer_of(options, "optimizer")
+    if found and tp > 1 and options.get("muon_tp_mode") in (None, "blockwise"):
+        text = "the parts of a matrix on tensor-parallel devices are orthogonalised together, not each by itself"
+        options.note(text, "muon_tp_mode" if "muon_tp_mode" in options else "optimizer")
+    return found
 
 
 def _expert_shards(options: Options, ep: int, tp: int) -> int:
@@ -518,14 +531,20 @@ def _sharding_options(job: Job, lost: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if job.zero in (2, 3) and job.pp > 1:
         lost.append(f"ZeRO stage {job.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines")
-    if job.zero:
+    layer_wise = job.optimizer == "muon" and job.zero == 1
+    if job.optimizer == "muon":
+        found |= {"optimizer": LAYER_WISE if layer_wise else "muon", "muon_tp_mode": "duplicated"}
+    if job.zero and not layer_wise:
         found["use_distributed_optimizer"] = True
     if job.shard and job.zero == 1:
         found["num_distributed_optimizer_instances"] = job.dp // job.shard
     elif job.shard:
         lost.append(f"state within groups of {job.shard} replicas: Megatron-FSDP is given to all")
     if job.overlap and job.dp > 1:
-        found |= {"overlap_grad_reduce": True, **({"overlap_param_gather": True} if job.zero else {})}
+        found |= {
+            "overlap_grad_reduce": True,
+            **({"overlap_param_gather": True} if job.zero and not layer_wise else {}),
+        }
     if job.zero in (2, 3) and job.pp == 1:
         found |= {
             "use_megatron_fsdp": True,

@@ -198,12 +198,17 @@ STATED: Final[dict[str, Any]] = {
 """Options of a model that are written where they are at their defaults, too: a recipe may have other values."""
 
 
+OPTIMIZERS_OWN: Final = ("optimizer", "muon_tp_mode")
+"""Arguments of Megatron-LM that say which optimizer it is."""
+
+
 def write_bridge(job: Job) -> Exported:
     """Overrides of a recipe of Megatron-Bridge."""
     lost: list[str] = []
     flags = megatron.options_of(job, lost)
     if flags.pop("grad_reduce_in_bf16", None):  # `ddp.grad_reduce_in_fp32` is overwritten by that of the precision
         lost.append("gradients in bf16: set grad_reduce_in_fp32=False in the recipe's MixedPrecisionConfig")
+    own = {name: flags.pop(name) for name in OPTIMIZERS_OWN if name in flags}
     precision = "bf16_with_fp8_delayed_scaling_mixed" if job.precision == "fp8" else f"{job.precision}_mixed"
     tables: dict[str, dict[str, Any]] = {"model": dict(STATED), "train": {}, "ddp": {}, "dist": {}}
     if job.seq:
@@ -220,22 +225,23 @@ def write_bridge(job: Job) -> Exported:
         to, value = back.get(name, (name, value))
         section = next((s for s in tables if f"{s}.{to}" in known), "model")
         tables[section][to] = value
+    distributed = "use_distributed_optimizer" in flags
     tables["ddp"] = {
         "use_megatron_fsdp": False,
         "num_distributed_optimizer_instances": 1,
         **tables["ddp"],
-        "use_distributed_optimizer": job.zero > 0,
+        "use_distributed_optimizer": distributed,
         "overlap_grad_reduce": job.overlap,
-        "overlap_param_gather": job.overlap and job.zero > 0,
+        "overlap_param_gather": job.overlap and distributed,
     }
-    tables["optimizer"] = {"use_distributed_optimizer": job.zero > 0}  # where either is on, both are
+    tables["optimizer"] = {**own, "use_distributed_optimizer": distributed}  # where either is on, both are
     text = (f"mixed_precision: {precision}\n" if job.precision else "") + _yaml(tables)
     return Exported(text, lost)
 
 
 MISSING_IN_NEMO: Final = (
     *("pipeline_model_parallel_layout", "use_megatron_fsdp", "num_distributed_optimizer_instances"),
-    "recompute_modules",
+    *("recompute_modules", *OPTIMIZERS_OWN),
 )
 """Arguments of Megatron-LM that NeMo's configuration of models does not pass on."""
 

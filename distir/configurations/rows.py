@@ -45,6 +45,7 @@ def job_of_row(row: Row, given: Supplied) -> Job:
         shard=row.shard,
         micro_batch=row.micro_batch,
         global_batch=row.batch_size,
+        optimizer="muon" if "optimizer=muon" in row.model else "",
         precision="fp8" if " fp8=" in row.model else "bf16" if model else "",
         recompute=recompute,
         overlap=row.overlap,

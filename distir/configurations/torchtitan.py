@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas, unsaid
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, optimizer_of, replicas, unsaid
 from distir.configurations.known import known
 from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
 from distir.configurations.options import Options, Setting
@@ -112,6 +112,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         shard=groups,
         micro_batch=micro,
         global_batch=total if total > 0 else local * dp,
+        optimizer=optimizer_of(options, "optimizer.name"),
         precision=_precision(options),
         recompute=_recomputation(options, model),
         compile=options.flag("compile.enable") and "model" in (options.get("compile.components") or ()),
@@ -262,6 +263,8 @@ def _recomputation(options: Options, model: Decoder | None) -> str:
 def write(job: Job) -> Exported:
     """The TOML of a job, and what of it is lost."""
     lost = unsaid(job)
+    if job.optimizer:
+        lost.append(f"the optimizer {job.optimizer}: set it beside the configuration")
     tables: dict[str, dict[str, Any]] = {"model": {}, "training": {}, "parallelism": {}}
     flavor = flavor_of(job.name)
     if flavor:

@@ -24,6 +24,8 @@ RECOMPUTED = {"full": "FullAC", "selective": "SelectiveAC"}
 def write(job: Job) -> Exported:
     """The Python of a job, and what of it is lost."""
     lost = unsaid(job)
+    if job.optimizer:
+        lost.append(f"the optimizer {job.optimizer}: set it beside the configuration")
     settings: dict[str, Any] = {
         "training.seq_len": job.seq,
         "training.local_batch_size": torchtitan.local_batch(job),

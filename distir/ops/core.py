@@ -30,7 +30,7 @@ from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 from distir.ir.registry import Registry, import_plugins, importing_plugins
-from distir.ops.resources import Contraction, Pattern
+from distir.ops.resources import Contraction, Pattern, Product
 from distir.ops.signature import Signature
 from distir.ops.signature_reader import parse_signature
 from distir.ops.specs import REQUIRED, AttributeSpec, OperandSpec, TorchForm
@@ -56,8 +56,10 @@ class Op:
     """Arithmetic operations; None: not declared. Simulation needs them, except for communication and views."""
     bytes: Amount | None = None
     """Memory traffic in bytes; None: every operand is read and every result is written once."""
-    contraction: Callable[..., Contraction | None] | None = None
-    """The matrix product or the attention that the op is, for costs by shape: a function as `flops` may be."""
+    contraction: Callable[..., Contraction | list[Product] | None] | None = None
+    """The matrix product or the attention that the op is, for costs by shape: a function as `flops` may be.
+
+    Or those that it computes one after the other, besides its `flops`."""
     communication: Pattern | None = None
     view: bool | Literal["first"] = False
     """The results alias the operands, leaf by leaf, or all the first one: they take no time and no memory."""

@@ -91,6 +91,8 @@ class Layout:
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
     parted: frozenset[str] = frozenset()
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
+    gathered: frozenset[str] = frozenset()
+    """Those of which that rule gathers parts, in blocks or not: the op asks nothing of how they are split."""
     instead: str | None = None
     """The hint for users if microbatches would split such a letter."""
     positions: int | None = None
@@ -109,17 +111,33 @@ class Layout:
     """Alternative layouts, the most likely first."""
 
 
-class Parts(Protocol):
-    """The interface of `parted` rules, which write the ops of each device on its parts. Values are names."""
+class WholeParts(Protocol):
+    """The interface of `parted` rules for letters that are `gathered`: ops of each device on its parts, as names."""
+
+    def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
+        """Write an op on each device. Returns its result."""
+        ...
+
+    def whole(self, x: Arg, like: Arg) -> Arg:
+        """A value that is split as the operand `like` is, whole on each device."""
+        ...
+
+    def part(self, x: Arg, like: Arg) -> Arg:
+        """The part of a whole value that this device has, split as the operand `like` is."""
+        ...
+
+    def type(self, x: Arg) -> TensorType:
+        """The type of an operand before the split."""
+        ...
+
+
+class Parts(WholeParts, Protocol):
+    """The interface of all `parted` rules, which write the ops of each device on its parts."""
 
     size: int
     """The number of devices."""
     letter: str
     """The letter that is split."""
-
-    def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
-        """Write an op on each device. Returns its result."""
-        ...
 
     def several(self, op: str, count: int, *args: Arg, **attrs: Constant) -> tuple[Arg, ...]:
         """Write an op with `count` results on each device. Returns them."""
@@ -155,10 +173,6 @@ class Parts(Protocol):
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
         """Positions from 0 to `length` relative to the device's part, 0 outside of it; and the mask of those inside."""
-        ...
-
-    def type(self, x: Arg) -> TensorType:
-        """The type of an operand before the split."""
         ...
 
 

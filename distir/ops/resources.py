@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from distir.ir import DType
 
@@ -102,6 +102,14 @@ Contraction = MatrixProduct | Scores
 """The shapes on which a cost depends, if a profile has figures by shape."""
 
 
+class Product(NamedTuple):
+    """A product or attention in a kernel of several, with its element type and its FLOPs."""
+
+    dtype: DType | None
+    flops: int
+    shape: Contraction
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """The work of one execution of an op, on each device that computes and between devices.
@@ -109,7 +117,7 @@ class Work:
     `flops` are operations in `dtype`; `bytes` is the traffic with the device's memory; `temporary` is the workspace in
     bytes on each device while the op runs, in addition to its inputs and outputs. `others`: the operations that a
     kernel of several ops does in other element types, by type. `contractions`: the products and attentions among all
-    operations, each with its element type and its FLOPs. `counts`: whether the host may wait for it, as for numbers of
+    operations. `counts`: whether the host may wait for it, as for numbers of
     rows of what follows.
     """
 
@@ -119,7 +127,7 @@ class Work:
     communication: Communication | None = None
     temporary: int = 0
     others: tuple[tuple[DType | None, int], ...] = ()
-    contractions: tuple[tuple[DType | None, int, Contraction], ...] = ()
+    contractions: tuple[Product, ...] = ()
     counts: bool = False
 
     @property

@@ -13,7 +13,7 @@ from distir.ops.attributes import bind
 from distir.ops.core import Amount, Op
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure, type_of
-from distir.ops.resources import AWAITED, NO_WORK, ROUTED, Communication, Routed, Work
+from distir.ops.resources import AWAITED, NO_WORK, ROUTED, Communication, Product, Routed, Work
 from distir.ops.unify import Bindings, Reject
 
 COUNTING = frozenset({"Dispatch"})
@@ -46,9 +46,19 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
     dtype = next((d for d in floating if d.kind == "float"), floating[0] if floating else None)
     flops = _amount(op, "flops", letters)
     found = op.contraction(**letters) if op.contraction is not None and flops else None
-    contractions = () if found is None else ((dtype, flops, found),)
+    several = isinstance(found, list)
+    contractions = tuple(found) if several else () if found is None else (Product(dtype, flops, found),)
+    others = tuple((one.dtype, one.flops) for one in contractions) if several else ()
     temporary = _amount(op, "temporary", letters)
-    return Work(flops, traffic, dtype, temporary=temporary, contractions=contractions, counts=op.name in COUNTING)
+    return Work(
+        flops,
+        traffic,
+        dtype,
+        temporary=temporary,
+        others=others,
+        contractions=contractions,
+        counts=op.name in COUNTING,
+    )
 
 
 def _letters(

@@ -116,7 +116,7 @@ def _literals(args: tuple[Arg, ...]) -> list[Literal]:
 def _statement(statement: Statement) -> Statement:
     if isinstance(statement, Apply):
         known = OPS[statement.op].attributes.items() if statement.op in OPS else ()
-        attrs: dict[str, Constant] = {name: FLOAT64 for name, spec in known if spec.default is FLOAT32}
+        attrs: dict[str, Constant] = {name: FLOAT64 for name, spec in known if spec.default in WIDENED}
         attrs |= {name: _constant(value) for name, value in statement.attrs.items()}
         return replace(statement, args=_args(statement.args), attrs=Attributes(attrs), claims=())
     if isinstance(statement, Call):

@@ -108,6 +108,9 @@ class Framework:
     fp8: str = "delayed"
     """How products in 8-bit floats are scaled: a word of the step `fp8`. By default as Transformer Engine does."""
     optimizer: str = "adamw"
+    layer_wise: bool = False
+    """Whether with Muon each replica updates whole matrices, sends new weights when all are there, and holds them in 16
+    bits, whatever products take; with Float32 master weights."""
     clip: bool = True
     kernels: Kernels = "fused"
     compiled: Kernels = "fused"
@@ -245,9 +248,15 @@ MEGATRON = framework(
             "expressed)",
             "megatron/core/distributed/fsdp, `MegatronFSDP`: with `optim_grads_params` it sets `overlap_param_gather` "
             "and `overlap_grad_reduce`, which are off otherwise",
+            "megatron/core/optimizer, `LayerWiseDistributedOptimizer` with `dist_muon`: gradients are summed whole, "
+            "each replica updates some matrices, and broadcasts them at the end; master weights and momentum are in "
+            "Float32. The one replica of a program here updates its part of each matrix instead, and orthogonalises "
+            "all; that sums are whole is not expressed, and the first products of experts, which are one matrix "
+            "there, are two here",
             "issue: that of Megatron-DeepSpeed, below",
         ),
         overlap_of_sharded=("gradients", "weights"),
+        layer_wise=True,
         fused_gates=True,
         expert_bias="apart",
         clamps="apart",
@@ -308,6 +317,9 @@ NEMO = framework(
             "NVIDIA/NeMo, scripts/performance/helpers.py, and NVIDIA-NeMo/Megatron-Bridge, scripts/performance/utils/"
             "overrides.py: `use_precision_aware_optimizer = True` in bf16, with which Transformer Engine's Adam holds "
             "what bf16 weights lack (NVIDIA/Megatron-LM, core/optimizer/__init__.py, `store_param_remainders`)",
+            "NVIDIA-NeMo/Megatron-Bridge, recipes/kimi/kimi_k2.py and scripts/performance/configs/kimi: Muon is "
+            "`dist_muon`, without `use_distributed_optimizer`, `overlap_param_gather`, `fp8_param_gather` and "
+            "`use_precision_aware_optimizer`, and with `grad_reduce_in_fp32 = False`",
             "NVIDIA-NeMo/Megatron-Bridge, recipes: none asks for deterministic kernels, so that cuDNN's attention runs "
             "on Blackwell, too, whose output is not copied",
         ),

@@ -65,9 +65,15 @@ LOSS_ALONE: Final = (f"around={LOSS}",)
 """Of the step `fuse`: the loss is a kernel that reads the logits as they are, where each op is a kernel of its own."""
 
 
+MUON: Final = "muon"
+
+
 def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
+    if found.layer_wise and _optimizer(run, found) == MUON:
+        memory = replace(found.memory, eight_bit_weights=False, remainders=False)
+        found = replace(found, overlap=tuple(kind for kind in found.overlap if kind != "weights"), memory=memory)
     parallel = run.tp > 1 and (found.loss_parallel if run.loss_parallel is None else run.loss_parallel)
     of_gpt = run.position == "learned" and found.gpt_dropout is not None
     dropout = found.gpt_dropout if of_gpt else found.dropout

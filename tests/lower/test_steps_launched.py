@@ -56,6 +56,13 @@ def test_adafactor_runs_on_the_parts_of_weights(ranks, tmp_path):
     assert ranks.largest_error(step, tmp_path) < 1e-5
 
 
+@pytest.mark.parametrize("steps", ["tp=2", "dp=2 zero=1 partition=split", "dp=2 zero=1"])
+def test_muon_runs_on_the_parts_of_matrices(ranks, tmp_path, steps):
+    step = api.transform(mlp(3, 8, 8, "Float32"), "grad", "optimizer=muon", "lr=0.01", "clip=1.0")
+    # The direction is in bfloat16: torch may sum in another order.
+    assert ranks.largest_error(api.transform(step, *steps.split()), tmp_path) < 5e-4
+
+
 def test_weights_in_float32_alone_are_gathered_in_16_bits(ranks, tmp_path):
     step = api.transform(mlp(2, 8, 8, "Float32"), "grad", "optimizer=adamw", "precision=mixed", "master=only", "clip=1")
     error = ranks.largest_error(api.transform(step, "dp=2", "zero=3", "partition=split"), tmp_path)

@@ -16,12 +16,14 @@ from distir.ops.optimizer.rules import OPTIMIZERS, UPDATE, OptimizerRule, optimi
 from distir.ops.optimizer.descent import SGD, Lion, Momentum, Optimizer
 from distir.ops.optimizer.adam import Adam
 from distir.ops.optimizer.adafactor import Adafactor
+from distir.ops.optimizer.muon import RATES, Muon, Orthogonalize
 from distir.ops.optimizer.weights import Assign, MovingAverage
 from distir.ops.optimizer.rates import SCHEDULES, LearningRate
 # isort: on
 
 __all__ = [
     "OPTIMIZERS",
+    "RATES",
     "SCHEDULES",
     "SGD",
     "UPDATE",
@@ -32,8 +34,10 @@ __all__ = [
     "Lion",
     "Momentum",
     "MovingAverage",
+    "Muon",
     "Optimizer",
     "OptimizerRule",
+    "Orthogonalize",
     "optimizer",
     "unless_skipped",
 ]

@@ -33,6 +33,8 @@ class OptimizerRule:
     fixed: Mapping[str, Constant] = field(default_factory=dict[str, Constant])
     shapes: Callable[[Shape], Mapping[str, Shape]] | None = None
     """By name, the shapes of the state of a weight of this shape, where they are not its own."""
+    others: str | None = None
+    """The optimizer of embeddings, output layers, and weights that are no matrices; None: it is of all weights."""
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -56,9 +58,18 @@ OPTIMIZERS: Final[Registry[OptimizerRule]] = Registry()
 """The optimizers by the names that `grad optimizer=` takes: built-in ones, and those of plugins."""
 
 
-def optimizer(name: str, op: Op, shapes: Callable[[Shape], Mapping[str, Shape]] | None = None, **fixed: Constant) -> Op:
-    """Register an op as an optimizer of `grad`. `fixed`: attributes that the name implies. Returns the op."""
-    OPTIMIZERS.register(name, OptimizerRule(op, fixed, shapes), op.body.__module__)
+def optimizer(
+    name: str,
+    op: Op,
+    shapes: Callable[[Shape], Mapping[str, Shape]] | None = None,
+    others: str | None = None,
+    **fixed: Constant,
+) -> Op:
+    """Register an op as an optimizer of `grad`: of all weights, or with `others` of hidden matrices alone.
+
+    `others` names the optimizer of the other weights; `fixed`: attributes that the name implies. Returns the op.
+    """
+    OPTIMIZERS.register(name, OptimizerRule(op, fixed, shapes, others), op.body.__module__)
     return op
 
 

@@ -213,7 +213,7 @@ def _split(
     for name in found.divided.get(letter, ()):
         if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), size)):
             return None
-    if blocks and ((letter in found.parted and letter != found.sequence) or _joins(letter, found)):
+    if blocks and ((letter in found.parted - found.gathered and letter != found.sequence) or _joins(letter, found)):
         return None
     needed = _states(letter, found.operands, found.operand_blocks, Split(0, blocks, loose), WHOLE)
     kept = Split(0, () if _cuts(letter, found) else blocks, loose)

@@ -346,7 +346,7 @@ class _Body:
         traits.contiguous |= letter in found.contiguous
         traits.owned |= letter == found.owned
         traits.sequence |= letter == found.sequence
-        if letter in found.parted:
+        if letter in found.parted - found.gathered:
             traits.parted = True
             traits.contiguous = True
             if found.positions is not None and is_host(vs[found.positions][0]):  # known positions

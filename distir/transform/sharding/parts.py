@@ -13,7 +13,7 @@ from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Collective, Each, Ranked
 from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.state import PARTIAL, Split
+from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State
 from distir.transform.steps import StepError
 
 
@@ -81,6 +81,20 @@ class Writer:
         """The part of this device along `axis` of the sum over all devices."""
         whole = self._body.in_order_of_devices(x, axis) if in_order else x
         return self._collective("part", "MPIReduceScatter", whole, axis=axis)
+
+    def whole(self, x: Arg, like: Arg) -> Arg:
+        """The value of all devices, split as an operand is, in blocks or not."""
+        return self._placed(x, self._body.state(like), WHOLE, like)
+
+    def part(self, x: Arg, like: Arg) -> Arg:
+        """The part of this device, split as an operand is."""
+        return self._placed(x, WHOLE, self._body.state(like), like)
+
+    def _placed(self, x: Arg, now: State, wanted: State, like: Arg) -> Arg:
+        of = self.type(like)
+        assert isinstance(x, str)
+        self._body.define(x, TensorType(None, of.shape, of.device), now)
+        return self._body.placed(x, wanted)
 
     def places(self, length: int) -> tuple[int, ...]:
         """The starts of all runs along an axis of `length`, in order of the devices."""

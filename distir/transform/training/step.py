@@ -33,7 +33,7 @@ from distir.ir import (
 from distir.ir.builder import namer
 from distir.ir.roles import is_trained
 from distir.ops import type_of
-from distir.ops.optimizer import OPTIMIZERS, SCHEDULES, OptimizerRule
+from distir.ops.optimizer import OPTIMIZERS, RATES, SCHEDULES, OptimizerRule
 from distir.transform.backward_pass import is_differentiable
 from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
@@ -42,6 +42,7 @@ from distir.transform.float8_histories import recorded
 from distir.transform.gradient import Differentiation
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
+from distir.transform.training.hidden import hidden_matrices
 from distir.transform.training.loss import (
     LOSSES,
     REDUCTIONS,
@@ -90,6 +91,7 @@ CHOICES: Mapping[str, Collection[str]] = {
     "gradients": GRADIENTS,
     "master": MASTERS,
     "no_decay": NO_DECAY,
+    "adjust_lr": RATES,
     "lr_schedule": SCHEDULES,
 }
 
@@ -117,6 +119,9 @@ def grad(
     beta1: float | None = None,
     beta2: float | None = None,
     epsilon: float | None = None,
+    ns_steps: int | None = None,
+    adjust_lr: str | None = None,
+    lr_others: float | None = None,
     lr_schedule: str = "constant",
     warmup: int = 0,
     steps: int | None = None,
@@ -128,9 +133,13 @@ def grad(
     parameters. `loss` is `mse`, `cross_entropy` (logits along the last dimension, integer labels) or `none` (the first
     result is the loss); the default is `none` for a scalar, `cross_entropy` for integer inputs, else `mse`.
 
-    `optimizer` is `sgd`, `momentum`, `adam`, `adamw`, `lion`, `adafactor` or `none`, which returns gradients. Its
-    options are those of its op (`distir ops Adam`): `weight_decay`, `momentum`, `nesterov`, `beta1`, `beta2`,
-    `epsilon`. `no_decay=1d` exempts biases and scales of normalisations from weight decay.
+    `optimizer` is `sgd`, `momentum`, `adam`, `adamw`, `lion`, `adafactor`, `muon` or `none`, which returns gradients.
+    Its options are those of its op (`distir ops Adam`): `weight_decay`, `momentum`, `nesterov`, `beta1`, `beta2`,
+    `epsilon`, `ns_steps`, `adjust_lr`. `no_decay=1d` exempts biases and scales of normalisations from weight decay.
+
+    `muon` updates hidden matrices: those that products take, but for embeddings and the output layer, which `adamw`
+    updates, as it does all weights that are no matrices. It has the options of both; `lr_others` is the learning rate
+    of `adamw`, where it is another one.
 
     `lr` is the learning rate, or `input`: then the step takes it as a parameter. `warmup` is a number of steps in which
     it rises, and `lr_schedule` says how it falls from there to `lr_min` in step number `steps`: `constant`, `linear` or
@@ -173,13 +182,17 @@ def grad(
         "beta1": beta1,
         "beta2": beta2,
         "epsilon": epsilon,
+        "ns_steps": ns_steps,
+        "adjust_lr": adjust_lr,
     }
     for name, coefficient in (("aux_loss", aux_loss), ("z_loss", z_loss)):
         if not (coefficient >= 0 and math.isfinite(coefficient)):
             raise StepError(f"`{name}` expected a number of 0 or more, found {coefficient:g}")
     scaled = _loss_scaling(loss_scale, decided)
     rate = _rate(lr, lr_schedule, warmup, steps, lr_min)
-    chosen = _chosen(optimizer, {k: v for k, v in attributes.items() if v is not None}, rate, decided, no_decay)
+    chosen = _chosen(
+        optimizer, {k: v for k, v in attributes.items() if v is not None}, rate, lr_others, decided, no_decay
+    )
     if clip is not None and not (clip > 0 and math.isfinite(clip)):
         raise StepError(f"`clip` expected a number above 0, found {clip:g}")
     if chosen is None and (clip is not None or loss_scale is not None):
@@ -188,8 +201,9 @@ def grad(
     scaled = None if chosen is None else scaled
     if chosen is not None:
         changes = rate.is_input or rate.schedule is not None
-        _check_takes(chosen.rule, optimizer, "rate", "a learning rate that changes" if changes else "")
-        _check_takes(chosen.rule, optimizer, "factor", "clipping or loss scaling" if clip or scaled else "")
+        for rule in chosen.rules:
+            _check_takes(rule, optimizer, "rate", "a learning rate that changes" if changes else "")
+            _check_takes(rule, optimizer, "factor", "clipping or loss scaling" if clip or scaled else "")
     entry = entry_of(module)
     for role in ROLES:
         if f"{entry.name}.{role}" in module.functions:
@@ -216,13 +230,15 @@ def grad(
         analysis, entry = _checked(module), entry_of(module)
     state = analysis.states[entry.name]
     weights = _weights(entry)
-    computed = {w.name: casts.get(w.name, w.name) for w in weights}  # what the loss is differentiated by
-    held_in = {w.name: type_of(state[computed[w.name]]) for w in weights}
-    found = Differentiation(analysis)
-    builder = namer(entry)
     scored = entry.returned[0] if entry.returned else None
     if not isinstance(scored, str):
         raise bad_loss(entry, "the entry function returns no value to compute a loss from")
+    computed = {w.name: casts.get(w.name, w.name) for w in weights}  # what the loss is differentiated by
+    if chosen is not None and chosen.others is not None:
+        chosen = chosen.of(hidden_matrices(module, entry, weights, scored))
+    held_in = {w.name: type_of(state[computed[w.name]]) for w in weights}
+    found = Differentiation(analysis)
+    builder = namer(entry)
     kind = chosen_loss(loss, entry, type_of(state[scored]))
     held = None if scaled is None else scaling.scale_state(builder, scaled, device_of(weights))
     scale = None if held is None else held.scale
@@ -256,29 +272,58 @@ def grad(
 
 
 def _chosen(
-    optimizer: str, options: Mapping[str, Constant], rate: ChosenRate, precision: Precision, no_decay: str
+    optimizer: str,
+    options: Mapping[str, Constant],
+    rate: ChosenRate,
+    lr_others: float | None,
+    precision: Precision,
+    no_decay: str,
 ) -> Chosen | None:
     """The optimizer with its options; None if gradients are returned. Raises StepError for options that it lacks."""
     rule: OptimizerRule | None = OPTIMIZERS[optimizer] if optimizer != NO_OPTIMIZER else None
-    has = rule.options if rule is not None else ()
+    others = OPTIMIZERS[rule.others] if rule is not None and rule.others is not None else None
+    rules = [known for known in (rule, others) if known is not None]
+    has = [*dict.fromkeys(name for known in rules for name in known.options)]
     for name in options:
         if name not in has:
             hint = f"it has {', '.join(f'`{own}`' for own in has)}" if has else "it returns gradients"
-            others = ", ".join(f"`optimizer={word}`" for word, other in OPTIMIZERS.items() if name in other.options)
+            having = ", ".join(f"`optimizer={word}`" for word, other in OPTIMIZERS.items() if name in other.options)
             raise StepError(
                 f"`optimizer={optimizer}` has no option `{name}`: {hint}"
-                + (f"; for `{name}`: {others}" if others else "")
+                + (f"; for `{name}`: {having}" if having else "")
             )
     if rule is None:
-        if rate != ChosenRate():
+        if rate != ChosenRate() or lr_others is not None:
             raise StepError("`optimizer=none` has no learning rate: it returns gradients")
         return None
-    for name, low, high in (("beta1", 0, 1), ("beta2", 0, 1), ("momentum", 0, math.inf), ("epsilon", 0, math.inf)):
+    if lr_others is not None and others is None:
+        known = ", ".join(f"`optimizer={word}`" for word, other in OPTIMIZERS.items() if other.others is not None)
+        raise StepError(
+            f"`lr_others` is of weights that `{optimizer}` leaves to another optimizer; it goes with {known}"
+        )
+    if lr_others is not None and rate.is_input:
+        raise StepError("`lr=input` takes one learning rate from outside, for all weights: leave out `lr_others`")
+    for name, low, high in (
+        ("beta1", 0, 1),
+        ("beta2", 0, 1),
+        ("momentum", 0, math.inf),
+        ("epsilon", 0, math.inf),
+        ("ns_steps", 0, 100),
+    ):
         value = options.get(name)
-        if isinstance(value, float) and not low <= value < high:
-            expected = f"from {low} to below {high}" if high == 1 else f"of {low} or more"
+        if isinstance(value, (int, float)) and not low <= value < high:
+            expected = f"from {low} to below {high}" if high < math.inf else f"of {low} or more"
             raise StepError(f"`{name}` expected a number {expected}, found {value:g}")
-    return Chosen(rule, options, rate, precision.masters, no_decay == "1d")
+    if "adjust_lr" in options:
+        _one_of("adjust_lr", str(options["adjust_lr"]), RATES)
+
+    def chosen(rule: OptimizerRule, rate: ChosenRate, others: Chosen | None = None) -> Chosen:
+        own = {name: value for name, value in options.items() if name in rule.options}
+        return Chosen(rule, own, rate, precision.masters, no_decay == "1d", others)
+
+    if others is None:
+        return chosen(rule, rate)
+    return chosen(rule, rate, chosen(others, rate if lr_others is None else replace(rate, given=lr_others)))
 
 
 def _check_takes(rule: OptimizerRule, optimizer: str, operand: str, use: str) -> None:

@@ -7,7 +7,7 @@ the weights. The op of an optimizer defines its state (`distir.ops.optimizer`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import (
     DTYPES,
@@ -43,13 +43,43 @@ class ChosenRate:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """An optimizer and its options. `no_decay`: whether weights with less than two dimensions are exempt from decay."""
+    """An optimizer and its options. `no_decay`: whether weights with less than two dimensions are exempt from decay.
+
+    `others`: the optimizer of all weights but those named in `own`.
+    """
 
     rule: OptimizerRule
     options: Mapping[str, Constant]
     rate: ChosenRate
     masters: bool
     no_decay: bool
+    others: Chosen | None = None
+    own: frozenset[str] = frozenset()
+
+    @property
+    def all(self) -> tuple[Chosen, ...]:
+        """The optimizer, and those of other weights."""
+        return (self,) if self.others is None else (self, *self.others.all)
+
+    @property
+    def rules(self) -> tuple[OptimizerRule, ...]:
+        """Those of all."""
+        return tuple(chosen.rule for chosen in self.all)
+
+    @property
+    def greatest(self) -> float:
+        """The learning rate that is stated, or else the op's own."""
+        given = self.rate.given if self.rate.given is not None else self.rule.op.attributes["lr"].default
+        assert isinstance(given, float)
+        return given
+
+    def of(self, own: frozenset[str]) -> Chosen:
+        """The same for these weights, and the other optimizer for others."""
+        return replace(self, own=own)
+
+    def on(self, weight: str) -> Chosen:
+        """The optimizer of a weight."""
+        return self if self.others is None or weight in self.own else self.others.on(weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +102,18 @@ def updates(
 
     `factor`: the factor of gradients; `skips`: whether it may be 0, in which case the step is not counted.
     """
-    rule = chosen.rule
     masters = {w.name: _master(f, w) for w in weights if chosen.masters and needs_master(w.type)}
-    state = {(w.name, k): param for k in rule.state for w in weights for param in [_state(f, w, k, rule)]}
-    counts = rule.counts or chosen.rate.schedule is not None
+    kinds = dict.fromkeys(kind for rule in chosen.rules for kind in rule.state)
+    having = [(w, k) for k in kinds for w in weights if k in chosen.on(w.name).rule.state]
+    state = {(w.name, k): _state(f, w, k, chosen.on(w.name).rule) for w, k in having}
+    counts = any(chosen.on(w.name).rule.counts for w in weights) or chosen.rate.schedule is not None
     device: Device = device_of(weights) if skips else HOST
     step = Param(f.fresh("step"), TensorType(INT64, (), device), STATE) if counts else None
-    rate, inputs = _rate(f, chosen, step)
+    rates, inputs = _rates(f, chosen, step)
     new: dict[object, Arg] = {}
     for w in weights:
+        own = chosen.on(w.name)
+        rule, rate = own.rule, rates.get(own.rule.op.name)
         held = [state[w.name, k] for k in rule.state]
         master = masters.get(w.name)
         updated = master or w
@@ -88,7 +121,7 @@ def updates(
         operands += [step.name] if rule.counts and step is not None else []
         operands += [rate or "", factor or ""] if factor is not None else [rate] if rate is not None else []
         hints = (f"{updated.name}_new", *(f"{p.name}_new" for p in held))
-        attrs = _options(chosen, w)
+        attrs = _options(own, w)
         results = f.apply(rule.op.name, *operands, results=hints, **attrs)
         new.update(zip([updated.name, *(p.name for p in held)], results, strict=True))
         if master is not None:
@@ -133,19 +166,20 @@ def device_of(weights: Sequence[Param]) -> Device:
     return types.device_of(weights[0].type)
 
 
-def _rate(f: FunctionBuilder, chosen: Chosen, step: Param | None) -> tuple[str | None, tuple[Param, ...]]:
-    """The value that holds the learning rate, if any, and its parameter."""
+def _rates(f: FunctionBuilder, chosen: Chosen, step: Param | None) -> tuple[Mapping[str, str], tuple[Param, ...]]:
+    """By optimizer's op: the value that holds the learning rate, if any; and their parameter."""
     if chosen.rate.is_input:
         param = Param(f.fresh("lr"), TensorType(FLOAT32, (), HOST), NO_ATTRIBUTES)
-        return param.name, (param,)
+        return {rule.op.name: param.name for rule in chosen.rules}, (param,)
     if chosen.rate.schedule is None or step is None:
-        return None, ()
-    greatest = chosen.rate.given
-    if greatest is None:
-        default = chosen.rule.op.attributes["lr"].default
-        assert isinstance(default, float)
-        greatest = default
-    return f.apply("LearningRate", step.name, lr=greatest, results=("lr",), **chosen.rate.schedule)[0], ()
+        return {}, ()
+    if chosen.others is None or chosen.others.greatest == chosen.greatest:
+        return dict.fromkeys((rule.op.name for rule in chosen.rules), _scheduled(f, chosen, step)), ()
+    return {own.rule.op.name: _scheduled(f, own, step) for own in chosen.all}, ()
+
+
+def _scheduled(f: FunctionBuilder, chosen: Chosen, step: Param) -> str:
+    return f.apply("LearningRate", step.name, lr=chosen.greatest, results=("lr",), **(chosen.rate.schedule or {}))[0]
 
 
 def _options(chosen: Chosen, w: Param) -> dict[str, Constant]:

@@ -6,11 +6,25 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.ir import DISCARD, DTYPES, Apply, Arg, Attributes, DType, Function, Literal, Return, Statement, TensorType
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    Apply,
+    Arg,
+    Attributes,
+    DType,
+    Function,
+    Literal,
+    Return,
+    Statement,
+    TensorType,
+    Type,
+)
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops.group import GroupPart
 from distir.transform.operands import with_operands
 from distir.transform.zero.gather_at_use import spread
+from distir.transform.zero.gathered import in_parts
 from distir.transform.zero.groups import ASSIGN, Uses, WeightGroup, check_unused, uses_of
 from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition
@@ -22,12 +36,13 @@ def rewritten(
     groups: Sequence[WeightGroup],
     partitions: Sequence[Partition],
     stage: int,
+    types: Mapping[str, Type],
     narrow: Mapping[str, DType] | None = None,
 ) -> list[Statement]:
     """The statements of the entry function after ZeRO stage 1, 2 or 3, without the `return`.
 
-    `narrow`: the element types of what has fewer bits than Float32; where it is given, gradients are summed whole, in
-    Float32.
+    `types`: of values of the entry function; `narrow`: the element types of what has fewer bits than Float32; where it
+    is given, gradients are summed whole, in Float32.
     """
     edits = _Edits(uses_of(entry), namer(entry))
     edits.made = {edits.uses.defined[name] for g in groups for name in g.gradients if name in edits.uses.defined}
@@ -40,6 +55,8 @@ def rewritten(
             _update_by_owner(edits, group, partition, stage)
         else:
             _update_in_parts(edits, group, partition, stage)
+            if partition.gathered:
+                _gather_for_updates(edits, group, partition, types)
     return with_norms(edits.applied(entry), groups, partitions, edits.namer)
 
 
@@ -154,6 +171,34 @@ def _update_in_parts(edits: _Edits, group: WeightGroup, along: Along, stage: int
     if stage < 3 and any(group.new):
         together = group.replicas.collective("MPIAllgather", group.new, parts, axis=along.axis)
         edits.after[max(group.writes)].append(together)
+
+
+def _gather_for_updates(edits: _Edits, group: WeightGroup, along: Along, types: Mapping[str, Type]) -> None:
+    """Write the updates of parts out, as they need something of all parts: together, where the last one was."""
+    entry = edits.uses.entry
+    updates: list[Apply] = []
+    before: list[Statement] = []
+    casts: list[Statement] = []
+    for index, write in zip(group.updates, group.writes, strict=True):
+        update = with_operands(edits.replaced.get(index, entry.body[index]), edits.renamed[index])
+        assert isinstance(update, Apply)
+        updates.append(update)
+        slices = edits.before.pop(write, [])
+        if write == index:
+            before += slices
+        else:
+            casts += [*slices, with_operands(edits.replaced[write], edits.renamed[write])]
+        edits.dropped |= {index, write}
+    original = entry.body[group.updates[0]]
+    assert isinstance(original, Apply)
+    weight = str(original.args[0])
+    stated = {p.name: p.type for p in entry.params}
+    known = {**stated, str(updates[0].args[0]): stated[weight], group.sums[0]: types[group.gradients[0]]}
+
+    def part(name: str, whole: str, rank: int) -> Apply:
+        return _part(name, whole, group, along, rank)
+
+    edits.after[max(group.updates)][:0] = [*before, *in_parts(updates, group, along, part, known, edits.namer), *casts]
 
 
 def _part(name: str, weight: str, group: WeightGroup, along: Along, rank: int) -> Apply:

@@ -193,7 +193,7 @@ def _group(
     new = tuple(s.results[0] for s in writing)
     kept = tuple(
         _kept(uses, origins, updates, operand, result, {*written} if result == 0 else set())
-        for result, operand in _in_place(statements[0].op).items()
+        for result, operand in in_place(statements[0].op).items()
         if result or has_masters
     )
     _check_returned(uses, [new, *(k.results for k in kept)])
@@ -226,7 +226,7 @@ def _assigned(uses: Uses, update: Apply, weights: Mapping[str, Type]) -> int | N
     return None
 
 
-def _in_place(op: str) -> Mapping[int, int]:
+def in_place(op: str) -> Mapping[int, int]:
     """By result of an update op: the operand in whose memory it is written; empty for other ops."""
     inplace = OPS[op].inplace if op in OPS else None
     return inplace if inplace is not None and inplace != "each" and inplace.get(0) == 0 else {}
@@ -235,7 +235,7 @@ def _in_place(op: str) -> Mapping[int, int]:
 def updated_by(entry: Function, index: int, gradient: str) -> str:
     """The value that a statement updates with a gradient; empty if it is no update."""
     statement = entry.body[index]
-    if not isinstance(statement, Apply) or not _in_place(statement.op) or statement.args[1:2] != (gradient,):
+    if not isinstance(statement, Apply) or not in_place(statement.op) or statement.args[1:2] != (gradient,):
         return ""
     return statement.args[0] if isinstance(statement.args[0], str) else ""
 

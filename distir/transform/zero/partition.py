@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from distir.ir import Apply, Function, TensorType, Type, types
+from distir.ir import DTYPES, Apply, Function, TensorType, Type, types
 from distir.ops import OPS
 from distir.ops.signature import Segment, TensorPattern
-from distir.transform.zero.groups import ReplicaGroup, WeightGroup, unequal
+from distir.ops.splitting import layout
+from distir.transform.zero.groups import ReplicaGroup, WeightGroup, in_place, unequal
+
+SCALAR = TensorType(DTYPES["Float32"], ())
+"""What an update takes besides weights, gradients and state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class Along:
     """Every replica holds an equal part along an axis, in the order of the replicas."""
 
     axis: int
+    gathered: bool = False
+    """Whether the update of a part needs something of all parts, which it gathers."""
 
 
 Partition = Owner | Along
@@ -71,15 +77,37 @@ def part_type(type: Type, partition: Along, parts: int) -> Type:
 def _split(entry: Function, stated: Mapping[str, Type], group: WeightGroup) -> Along | None:
     """The first dimension that divides in the weight and in all of its optimizer state."""
     update = entry.body[group.updates[0]]
-    if not isinstance(update, Apply) or not _is_elementwise(update.op):
+    if not isinstance(update, Apply):
         return None
     shapes = {_shape(stated[name]) for name in (group.weights[0], *(kept.params[0] for kept in group.kept))}
     shape = shapes.pop()
     if shapes or shape is None:
         return None
-    axes = (i for i, dim in enumerate(shape) if isinstance(dim, int) and dim and dim % group.replicas.size == 0)
-    axis = next(axes, None)
-    return None if axis is None else Along(axis)
+    axes = [i for i, dim in enumerate(shape) if isinstance(dim, int) and dim and dim % group.replicas.size == 0]
+    if _is_elementwise(update.op):
+        return Along(axes[0]) if axes else None
+    gathered = _gathered(update, stated)
+    return next((Along(axis, gathered[axis]) for axis in axes if axis in gathered), None)
+
+
+def _gathered(update: Apply, stated: Mapping[str, Type]) -> Mapping[int, bool]:
+    """By dimension along which a part of the weight can be updated: whether that gathers something of all parts."""
+    weight = stated.get(str(update.args[0]))
+    operands = [None if arg == "" else stated.get(str(arg), SCALAR) for arg in update.args]
+    if not isinstance(weight, TensorType):
+        return {}
+    operands[1] = weight  # the gradient
+    results = [operands[i] or weight for _, i in sorted(in_place(update.op).items())]
+    found = layout(OPS[update.op], operands, results, update.attrs)
+    if found is None:
+        return {}
+    held = [found.operands[i] for i in (1, *in_place(update.op).values())]
+    alone = {
+        axis: letter in found.gathered
+        for axis, letter in enumerate(found.operands[0])
+        if letter is not None and (letter not in found.parted or letter in found.gathered)
+    }
+    return {axis: g for axis, g in alone.items() if all(own[axis] == found.operands[0][axis] for own in held)}
 
 
 def _is_elementwise(op: str) -> bool:

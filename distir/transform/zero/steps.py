@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
+    Apply,
     Attributes,
     Call,
     DType,
@@ -23,10 +24,10 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.interleaving import interleaved_calls
 from distir.transform.orphans import without_orphans
-from distir.transform.steps import StepError, always, step
+from distir.transform.steps import StepError, always, step, tell
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.gather_at_use import GatherAtUse, handing_on
-from distir.transform.zero.groups import WeightGroup, groups_of
+from distir.transform.zero.groups import ASSIGN, WeightGroup, groups_of
 from distir.transform.zero.hybrid import in_groups, summed_over_groups
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
@@ -101,8 +102,10 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     entry = _plain(module)
     groups = groups_of(module, entry)
     chosen = partitions(entry, groups, partition)
+    _tell_of_whole_state(entry, groups)
     inside: list[Function] = []
     variants: dict[str, str] = {}
+    types = {name: type_of(v) for name, v in checked(module).states[entry.name].items()}
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
         weights = GatherAtUse(module, Partitioned(groups, chosen))
@@ -112,7 +115,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
         variants = {made.name: name for (name, _), made in weights.made.items()}
         module = Module([*module, *inside])
         groups = groups_of(module, entry)
-    body = rewritten(entry, groups, chosen, value, _narrow(module) if sums == "float32" else None)
+    body = rewritten(entry, groups, chosen, value, types, _narrow(module) if sums == "float32" else None)
     summed = groups
     if hybrid is not None:
         body, summed = summed_over_groups(body, groups, hybrid, namer(replace(entry, body=(*entry.body, *body))))
@@ -138,6 +141,19 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
         changed[joined.name] = gather(joined, entry.returned, results)
     found = Module([*inside, *(f for f in module if f not in inside)])
     return without_orphans(given, (changed.get(f.name, f) for f in found), variants)
+
+
+def _tell_of_whole_state(entry: Function, groups: Sequence[WeightGroup]) -> None:
+    """Say which state is not partitioned because its update is no op any more, but what `tp` made of it."""
+    held = {name for group in groups for kept in group.kept for name in kept.params}
+    state = {p.name for p in entry.params if "state" in p.roles} - held
+    left = [s.args[0] for s in entry.body if isinstance(s, Apply) and s.op == ASSIGN and s.args[0] in state]
+    if left:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        tell(
+            f"each replica holds all of `%{left[0]}`{more}: state of weights that tensor parallelism splits where their"
+            " optimizer needs them whole is not partitioned"
+        )
 
 
 def _shapes(module: Module) -> dict[str, dict[str, Shape | None]]:
