@@ -27,7 +27,7 @@ from distir.validate.machines import (
     machine,
     whole_nodes,
 )
-from distir.validate.programs import FUSED, Rewrite, RunProgram, TrainingProgram
+from distir.validate.programs import FUSED, ProgramRewrite, RunProgram, TrainingProgram
 from distir.validate.rewrites import (
     with_bias_apart,
     with_clamps_apart,
@@ -224,38 +224,38 @@ def _keeps_scores(chosen: Framework) -> bool:
     return chosen.attention in ("unfused", "fused")
 
 
-def _rewrites_of_model(run: MeasuredRun, chosen: Framework) -> tuple[Rewrite, ...]:
+def _rewrites_of_model(run: MeasuredRun, chosen: Framework) -> tuple[ProgramRewrite, ...]:
     """The ops that the framework has no kernel for are written out."""
-    found: list[Rewrite] = []
+    found: list[ProgramRewrite] = []
     if _keeps_scores(chosen):
-        found.append(Rewrite(decomposed, ("Attention",)))
+        found.append(ProgramRewrite(decomposed, ("Attention",)))
         if chosen.attention == "unfused" and chosen.kernels == "eager":
             # Megatron's softmax kernel takes 16-bit scores: the peaks of its tests have no other copy.
-            found.append(Rewrite(with_exact_softmax))
+            found.append(ProgramRewrite(with_exact_softmax))
     if not chosen.fused_norm and run.norm == "rmsnorm":
-        found.append(Rewrite(decomposed, ("RMSNormalization",)))
+        found.append(ProgramRewrite(decomposed, ("RMSNormalization",)))
     if not chosen.fused_rotary and run.position == "rope":
-        found.append(Rewrite(decomposed, ("RotaryEmbedding",)))
+        found.append(ProgramRewrite(decomposed, ("RotaryEmbedding",)))
     return tuple(found)
 
 
-def _rewrites_of_step(chosen: Framework) -> tuple[Rewrite, ...]:
-    again = (Rewrite(with_logits_again),) if chosen.recomputes_logits and chosen.recompute == "full" else ()
-    return (*again, Rewrite(with_metrics, (chosen.metrics,))) if chosen.metrics else again
+def _rewrites_of_step(chosen: Framework) -> tuple[ProgramRewrite, ...]:
+    again = (ProgramRewrite(with_logits_again),) if chosen.recomputes_logits and chosen.recompute == "full" else ()
+    return (*again, ProgramRewrite(with_metrics, (chosen.metrics,))) if chosen.metrics else again
 
 
-def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[Rewrite, ...]:
-    found: list[Rewrite] = []
+def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[ProgramRewrite, ...]:
+    found: list[ProgramRewrite] = []
     if chosen.flat_gradients:
-        found.append(Rewrite(with_flat_gradients))
+        found.append(ProgramRewrite(with_flat_gradients))
     if _adds_biases_apart(run, chosen):
-        found.append(Rewrite(with_bias_apart))
+        found.append(ProgramRewrite(with_bias_apart))
     if chosen.clamps == "apart" and model.limit is not None and _has_single_ops_of_experts(run):
-        found.append(Rewrite(with_clamps_apart))
+        found.append(ProgramRewrite(with_clamps_apart))
     # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
     several = run.tp == (run.cp or 1) == 1 and (run.experts or 0) > (run.ep or 1) > 1
     if several and chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL:
-        found.append(Rewrite(with_sorted_rows))
+        found.append(ProgramRewrite(with_sorted_rows))
     return tuple(found)
 
 

@@ -30,14 +30,14 @@ REPLICAS_WITHIN_STAGES: Final = "pdt"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rewrite:
+class ProgramRewrite:
     """What a framework does in a training step that no step of `distir transform` does: a function, and its options."""
 
     function: Callable[..., Module]
     given: tuple[str | int, ...] = ()
 
     def __call__(self, module: Module) -> Module:
-        """Rewrite a program."""
+        """ProgramRewrite a program."""
         return self.function(module, *self.given)
 
     def __repr__(self) -> str:
@@ -55,13 +55,13 @@ class TrainingProgram:
 
     model: Decoder
     sequence: int
-    of_model: tuple[Rewrite, ...]
+    of_model: tuple[ProgramRewrite, ...]
     training: tuple[str, ...]
-    of_step: tuple[Rewrite, ...]
+    of_step: tuple[ProgramRewrite, ...]
     distribution: tuple[str, ...]
     overlap: tuple[str, ...]
     behind_sums: bool
-    of_ranks: tuple[Rewrite, ...]
+    of_ranks: tuple[ProgramRewrite, ...]
     kernels: tuple[str, ...]
 
     def module(self) -> Module:
@@ -197,9 +197,9 @@ def _applied(module: Module, words: Sequence[str]) -> Module:
 def _step(
     model: Decoder,
     sequence: int,
-    of_model: tuple[Rewrite, ...],
+    of_model: tuple[ProgramRewrite, ...],
     words: tuple[str, ...],
-    of_step: tuple[Rewrite, ...],
+    of_step: tuple[ProgramRewrite, ...],
 ) -> Module:
     module = program(model, sequence)
     for rewrite in of_model:

@@ -20,7 +20,7 @@ from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import NODE_OF_A_GRAPH, Conditions, MachineError, machine
 from distir.validate.plans import LOSS, conditions_of, framework_of
 from distir.validate.predictions import SMALL, Prediction, families, figures_of, simulated
-from distir.validate.programs import Rewrite
+from distir.validate.programs import ProgramRewrite
 from distir.validate.rewrites import (
     with_bias_apart,
     with_clamps_apart,
@@ -448,10 +448,10 @@ def test_biases_of_experts_that_are_added_apart_are_more_traffic_and_change_noth
 def test_rows_of_several_experts_are_sorted_behind_an_all_to_all():
     routed = {"experts": 8, "top_k": 2, "expert_ffn": 512, "norm": "rmsnorm", "mlp": "swiglu", "ep": 4}
     one = replace(run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), dispatcher="alltoall", **routed)
-    assert Rewrite(with_sorted_rows) in plan_of(one).step.of_ranks
-    assert Rewrite(with_sorted_rows) not in plan_of(replace(one, dispatcher="hybridep")).step.of_ranks
-    assert Rewrite(with_sorted_rows) not in plan_of(replace(one, experts=4)).step.of_ranks  # one on each device
-    assert Rewrite(with_sorted_rows) not in plan_of(replace(one, framework="torchtitan")).step.of_ranks
+    assert ProgramRewrite(with_sorted_rows) in plan_of(one).step.of_ranks
+    assert ProgramRewrite(with_sorted_rows) not in plan_of(replace(one, dispatcher="hybridep")).step.of_ranks
+    assert ProgramRewrite(with_sorted_rows) not in plan_of(replace(one, experts=4)).step.of_ranks  # one on each device
+    assert ProgramRewrite(with_sorted_rows) not in plan_of(replace(one, framework="torchtitan")).step.of_ranks
     shards = replace(one, tp=2, dp=2, etp=1, position="rope", sequence_parallel=True)
     assert predict(shards).note == ""
     model = PUBLISHED["qwen3-30b-a3b"]
@@ -466,10 +466,10 @@ def test_rows_of_several_experts_are_sorted_behind_an_all_to_all():
 def test_biases_of_experts_are_apart_in_16_bits_where_the_framework_has_it_so():
     routed = {"experts": 8, "top_k": 2, "expert_ffn": 512, "norm": "rmsnorm", "mlp": "swiglu"}
     one = replace(run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), bias=True, **routed)
-    assert Rewrite(with_bias_apart) in plan_of(one).step.of_ranks
-    assert Rewrite(with_bias_apart) not in plan_of(replace(one, precision="fp8")).step.of_ranks
-    assert Rewrite(with_bias_apart) not in plan_of(replace(one, bias=False)).step.of_ranks
-    assert Rewrite(with_bias_apart) not in plan_of(replace(one, framework="torchtitan")).step.of_ranks
+    assert ProgramRewrite(with_bias_apart) in plan_of(one).step.of_ranks
+    assert ProgramRewrite(with_bias_apart) not in plan_of(replace(one, precision="fp8")).step.of_ranks
+    assert ProgramRewrite(with_bias_apart) not in plan_of(replace(one, bias=False)).step.of_ranks
+    assert ProgramRewrite(with_bias_apart) not in plan_of(replace(one, framework="torchtitan")).step.of_ranks
 
 
 def test_gates_of_experts_are_clamped_apart_in_16_bits_where_the_framework_has_it_so():
@@ -477,12 +477,12 @@ def test_gates_of_experts_are_clamped_apart_in_16_bits_where_the_framework_has_i
         run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), norm="rmsnorm", mlp="swiglu", hidden=2880, heads=64,
         kv_heads=8, head_dim=64, attention_kind="gqa", ffn=2880, expert_ffn=2880, experts=8, top_k=4, layers=1,
     )  # fmt: skip
-    assert Rewrite(with_clamps_apart) in plan_of(one).step.of_ranks
-    assert Rewrite(with_clamps_apart) not in plan_of(replace(one, precision="mxfp8")).step.of_ranks
+    assert ProgramRewrite(with_clamps_apart) in plan_of(one).step.of_ranks
+    assert ProgramRewrite(with_clamps_apart) not in plan_of(replace(one, precision="mxfp8")).step.of_ranks
     assert (
-        Rewrite(with_clamps_apart) not in plan_of(replace(one, ffn=1024, expert_ffn=1024)).step.of_ranks
+        ProgramRewrite(with_clamps_apart) not in plan_of(replace(one, ffn=1024, expert_ffn=1024)).step.of_ranks
     )  # of another model
-    assert Rewrite(with_clamps_apart) not in plan_of(replace(one, framework="torchtitan")).step.of_ranks
+    assert ProgramRewrite(with_clamps_apart) not in plan_of(replace(one, framework="torchtitan")).step.of_ranks
     model = PUBLISHED["gpt-oss-20b"]
     small = replace(model, layers=1, width=16, heads=4, kv_heads=2, head_size=4, experts=4, top_k=2, expert_ffn=24)
     module = transform(program(replace(small, vocabulary=32), 8, 4), "grad", "optimizer=sgd")
