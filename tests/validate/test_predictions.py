@@ -622,7 +622,7 @@ def test_fsdp_of_llm_foundry_hides_less_of_a_backward_pass():
     one = run(framework="llm-foundry", tp=1, dp=4, hidden=2048, ffn=8192, heads=16, seq=512)
     step = plan_of(one).step
     assert step.behind_sums
-    assert step.flat_gradients
+    assert ProgramRewrite(with_flat_gradients) in step.of_ranks
     program = plan_of(one)
     hidden = figures_of(replace(program, step=replace(step, behind_sums=False)))
     assert figures_of(program)[0] > hidden[0]
@@ -636,17 +636,16 @@ def test_gradients_of_nemo_are_16_bits_in_all_precisions():
 
 
 def test_recomputing_every_layer_is_of_the_output_layer_where_the_framework_takes_it_for_one():
-    full, none = (plan_of(run(framework="aleph", recompute=how)).step.logits_again for how in ("full", "none"))
-    assert full
-    assert not none
-    assert not plan_of(run(framework="vtrain", recompute="full")).step.logits_again
+    full, none = (plan_of(run(framework="aleph", recompute=how)).step.of_step for how in ("full", "none"))
+    assert full == (ProgramRewrite(with_logits_again),)
+    assert none == plan_of(run(framework="vtrain", recompute="full")).step.of_step == ()
 
 
 def test_metrics_of_training_are_computed_when_activations_are_gone():
     one = run(framework="llm-foundry", tp=1, dp=4, vocab=4000, layers=8, micro_batch=2)
     program = plan_of(one)
-    without = replace(program, step=replace(program.step, metrics=0))
-    assert program.step.metrics == 2
+    assert program.step.of_step == (ProgramRewrite(with_metrics, (2,)),)
+    without = replace(program, step=replace(program.step, of_step=()))
     seconds, most, _ = figures_of(program)
     less_seconds, least, _ = figures_of(without)
     logits = 2 * 256 * 4000
