@@ -133,7 +133,7 @@ class ValueKinds:
                 for result, arg in zip(statement.results, callee.returned, strict=True):
                     kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
                     rho[result] = _joined(kinds - {None})
-            elif isinstance(statement, Apply) and OPS[statement.op].family == "optimizer":
+            elif isinstance(statement, Apply) and OPS[statement.op].family == "optimizer" and OPS[statement.op].inplace:
                 rho |= {result: _updated(statement, result) for result in statement.results}
             elif isinstance(statement, Apply):
                 kinds = _kinds(_moved(statement), rho) or {ACTIVATIONS}

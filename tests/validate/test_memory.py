@@ -190,3 +190,13 @@ def test_ends_count_as_layers_where_layers_do_not_divide_over_stages(layers, vir
     own = -(-layers // 2) if sizes == "uniform" else sum(map(int, sizes.split(",")[::2]))
     products, embedding = 4 * one.hidden**2 + 2 * one.hidden * one.ffn, (one.vocab + one.seq) * one.hidden
     assert first.gradients == pytest.approx(2 * (own * products + embedding), rel=0.05)
+
+
+def test_with_muon_matrices_have_one_momentum_and_16_bits_beside_their_8():
+    one = replace(run(framework="nemo", tp=1, dp=1, gpus=1, gpu="gb300", hidden=512), precision="mxfp8")
+    muon, adam = plan_of(replace(one, optimizer="muon")), plan_of(one)
+    assert adam.memory.eight_bit_weights
+    assert not muon.memory.eight_bit_weights
+    (momentum,), (moments,) = (parts_by_device(p, simulation_of(p)).values() for p in (muon, adam))
+    matrices = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
+    assert moments.optimizer - momentum.optimizer == 4 * matrices

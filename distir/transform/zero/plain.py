@@ -70,6 +70,8 @@ def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
         ]
         if not all(updating) or updating == users:
             continue
+        if all(takes_norm(entry, i) for places in updating for i in places):  # its update is no op any more
+            continue
         own = tuple(namer_of.fresh(f"{name}_to_update") for name in statement.results)
         body.append(replace(statement, results=own))
         for name, new, places in zip(statement.results, own, updating, strict=True):
