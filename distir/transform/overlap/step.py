@@ -82,7 +82,8 @@ def overlapped(
     """A program after all kinds of overlap that apply, or of those that are named. What does not apply is no mistake.
 
     Raises StepError for a kind that there is not, an option of none of them, or a value of one that does not fit;
-    ProgramError where a kind gives a program that does not check, with DIR606.
+    ProgramError where a kind gives the next one a program that does not check, with DIR606. What the last one gives is
+    for the caller to check.
     """
     given = options or {}
     for name in kinds:
@@ -97,16 +98,17 @@ def overlapped(
             raise StepError(
                 f"there is no option `{option}`" if owner is None else f"`{option}` is an option of the kind `{owner}`"
             )
-    made, done, refused = module, dict[str, Overlapped](), dict[str, str]()
+    versions, done, refused = [module], dict[str, Overlapped](), dict[str, str]()
     for kind in chosen:
+        if done:
+            check_result(f"overlap={next(reversed(done))}", *versions[-2:])
         own = {name: value for name, value in given.items() if name in kind.options}
         try:
-            done[kind.name] = applied(kind, made, machine, own)
+            done[kind.name] = applied(kind, versions[-1], machine, own)
         except Inapplicable as why:
             refused[kind.name] = str(why)
             continue
-        check_result(f"overlap={kind.name}", made, done[kind.name].module)
-        made = done[kind.name].module
+        versions.append(done[kind.name].module)
     return OverlapsFound(module, done, refused)
 
 
