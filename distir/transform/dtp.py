@@ -40,7 +40,6 @@ from distir.transform.sharding import (
     Owned,
     TensorPlan,
     expert_states,
-    has_whole_experts,
     marked_for_context,
     order_of,
     owned_weights,
@@ -48,6 +47,7 @@ from distir.transform.sharding import (
     sequence_states,
     sequences,
     sequential,
+    shards_of_expert,
     split,
     tell_of_experts,
     with_dispatcher,
@@ -147,7 +147,7 @@ def dtp(
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
     microbatches = schedule_count(schedule, count_of(module, microbatches, micro_batch, d))
     with paused_collection():
-        order, parts = IN_ORDER, experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
+        order, parts = IN_ORDER, experts * (t // (cut := shards_of_expert(etp, t)))
         if d * context > 1:
             module = with_counted_losses(module)
         if context > 1:
@@ -171,7 +171,7 @@ def dtp(
             return _pipeline(*options)
         analysis, flow = sequential(module)
         weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if parts > 1 else {}
-        shards = TensorPlan(t, shard, strict, representative, whole_experts=whole_experts)
+        shards = TensorPlan(t, shard, strict, representative, expert_shards=cut)
         if t > 1 and not shard:
             shards.settled = _settled(module)
         written = _Distribution(
@@ -246,11 +246,11 @@ class _Distribution:
     def split_tensors(self, sequence: bool, cut_sends: bool, whole: frozenset[str]) -> None:
         """Split tensors over shards, as the plan says."""
         t, before = self.degrees["t"], entry_of(self.made)
-        self.shards.owned = self.weights if self.shards.whole_experts else None
+        self.shards.owned = self.weights if self.shards.owners > 1 else None
         stride, piped = self._stride("t", "pc"), self.sources is not None
-        if self.degrees["c"] > 1 or self.shards.whole_experts or self.shards.strict or is_heard():
-            report = self.shards.report
-            self._split(t, stride, self.shards, 0, sequence, report=report, cut_sends=cut_sends, whole=whole)
+        if self.degrees["c"] > 1 or self.shards.owners > 1 or self.shards.strict or is_heard():
+            more: dict[str, Any] = {"cut_sends": cut_sends, "whole": whole, "factors": self.shards.factors}
+            self._split(t, stride, self.shards, 0, sequence, report=self.shards.report, **more)
         else:  # without a report, plans with other numbers of replicas may share the program
             how = (stride, sequence, self.ends, self.representative, cut_sends, whole)
             self.made = _shards(self.given, self.analysis, piped, t, self.shards.by_hand, *how)

@@ -30,7 +30,7 @@ from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.ownership import Owned, owned_weights, with_owners
 from distir.transform.sharding.state import WHOLE, Split, State
 from distir.transform.sharding.stated import split_as_stated
-from distir.transform.sharding.steps import TensorPlan, dp, has_whole_experts, sequential, split, tensor_shares, tp
+from distir.transform.sharding.steps import TensorPlan, dp, sequential, shards_of_expert, split, tensor_shares, tp
 
 __all__ = [
     "CONTEXTS",
@@ -44,7 +44,6 @@ __all__ = [
     "dp",
     "ep",
     "expert_states",
-    "has_whole_experts",
     "marked_for_context",
     "order_of",
     "owned_weights",
@@ -52,6 +51,7 @@ __all__ = [
     "sequence_states",
     "sequences",
     "sequential",
+    "shards_of_expert",
     "split",
     "split_as_stated",
     "tell_of_experts",

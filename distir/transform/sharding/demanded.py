@@ -8,12 +8,13 @@ from distir.ir import Apply, TupleType
 from distir.ir import names as names_of
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide, made_in_parts
-from distir.transform.sharding.state import WHOLE, Split, is_host
+from distir.transform.sharding.factors import decide_along
+from distir.transform.sharding.state import WHOLE, Nested, Split, is_host, is_nested
 from distir.transform.sharding.sums import PartialSums
 
 
-def demanded_in_parts(body: PartialSums, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> Decision | None:
-    """The decision to compute the part that a user of the result needs; None if the op, or no user, allows that."""
+def demanded(body: PartialSums, statement: Apply, ws: Sequence[Value]) -> Split | Nested | None:
+    """The part of the result of an op on whole operands that a user needs; None if the op, or no user, allows that."""
     op, name = OPS[statement.op], statement.results[0]
     if "parted" not in op.rules or len(ws) != 1 or is_host(ws[0]):
         return None
@@ -28,10 +29,21 @@ def demanded_in_parts(body: PartialSums, statement: Apply, vs: Sequence[Value], 
         if any(isinstance(type_of(v), TupleType) for v in theirs):
             continue
         try:
-            needed = decide(OPS[user.op], user.attrs, theirs, states, made, body.size, body.order).needed
+            if any(map(is_nested, states)):
+                needed = decide_along(OPS[user.op], user.attrs, theirs, states, made, body.factors).needed
+            else:
+                needed = decide(OPS[user.op], user.attrs, theirs, states, made, body.size, body.order).needed
         except (NoRule, NotExchanged):
             continue
         wanted = needed[user.args.index(name)]
-        if isinstance(wanted, Split):
-            return made_in_parts(op, statement.attrs, vs, [type_of(ws[0])], wanted, body.size)
+        if isinstance(wanted, (Split, Nested)):
+            return wanted
     return None
+
+
+def demanded_in_parts(body: PartialSums, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> Decision | None:
+    """The decision to compute the part that a user of the result needs; None if there is none."""
+    wanted = demanded(body, statement, ws)
+    if not isinstance(wanted, Split):
+        return None
+    return made_in_parts(OPS[statement.op], statement.attrs, vs, [type_of(ws[0])], wanted, body.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from distir.ir import Function, Module
@@ -11,7 +11,7 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Settled, is_one
 from distir.transform.sharding.owned import OwnedExperts, Owners, owned, owners_of
-from distir.transform.sharding.state import Split, State
+from distir.transform.sharding.state import Split, State, nested
 from distir.transform.steps import StepError, tell
 
 Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
@@ -50,18 +50,32 @@ def owned_weights(entry: Function, settled: Settled) -> Owned:
     return found
 
 
-def by_owner(entry: Function, states: list[State], weights: Owned) -> list[State]:
-    """The states of the entry function's parameters, those of experts split by owner."""
+def by_owner(
+    entry: Function,
+    states: list[State],
+    weights: Owned,
+    among: Sequence[State] | None = None,
+    factors: tuple[int, ...] = (),
+) -> list[State]:
+    """The states of the entry function's parameters, those of experts split by owner.
+
+    With `factors` owners are along the outer one of these two, and `among` says how experts are split along the inner.
+    """
     found = [*states]
     for i, param in enumerate(entry.params):
         for path, axis in weights.get(param.name, ()):
-            found[i] = _along(found[i], path, axis)
+            found[i] = _along(found[i], among[i] if among else None, path, axis, factors)
     return found
 
 
-def _along(state: State, path: tuple[int, ...], axis: int) -> State:
+def _along(state: State, inner: State | None, path: tuple[int, ...], axis: int, factors: tuple[int, ...]) -> State:
     """A state with one leaf split along an axis."""
     if not path:
-        return Split(axis)
+        return Split(axis) if inner is None else nested((Split(axis), inner), factors)
     assert isinstance(state, tuple)
-    return tuple(_along(s, path[1:], axis) if k == path[0] else s for k, s in enumerate(state))
+
+    def item(k: int, s: State) -> State:
+        own = inner[k] if isinstance(inner, tuple) else inner
+        return _along(s, own, path[1:], axis, factors) if k == path[0] else s
+
+    return tuple(item(k, s) for k, s in enumerate(state))

@@ -107,9 +107,9 @@ def tp(
     Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
     something heavy is replicated: 1 % of the weights in a parameter, or of all FLOPs.
     """
-    plan = TensorPlan(value, shard, strict, whole_experts=has_whole_experts(etp, value))
-    if plan.whole_experts and value > 1:
-        module = with_owners(module, value, skew)
+    plan = TensorPlan(value, shard, strict, expert_shards=shards_of_expert(etp, value))
+    if plan.owners > 1:
+        module = with_owners(module, plan.owners, skew)
     return split(
         module,
         value,
@@ -119,6 +119,7 @@ def tp(
         report=plan.report,
         cut_sends=scatter_gather,
         whole=known_ops("whole", whole),
+        factors=plan.factors,
     )
 
 
@@ -132,11 +133,11 @@ def known_ops(option: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def has_whole_experts(etp: int, shards: int) -> bool:
-    """Whether `etp` asks for experts that are not split over these shards. Raises StepError for what it cannot be."""
-    if etp not in (0, 1, shards):
-        raise StepError(f"`etp` expected 1, each expert on one shard, or {shards}, each on all shards, found {etp}")
-    return etp == 1
+def shards_of_expert(etp: int, shards: int) -> int:
+    """Over how many of the shards each expert is split, as `etp` says; 0: over all. Raises StepError for no divisor."""
+    if etp < 0 or shards % (etp or shards):
+        raise StepError(f"`etp` expected a divisor of {shards} shards, over so many of which each expert is, found {etp}")
+    return etp or shards
 
 
 @dataclass
@@ -149,8 +150,8 @@ class TensorPlan:
     representative: bool = False
     settled: Settled | None = None
     """The dimensions of the parameters, where they are known already."""
-    whole_experts: bool = False
-    """Whether each device has some whole experts, not a part of every one."""
+    expert_shards: int = 0
+    """Over how many neighbours each expert is split; 0: over all devices. With fewer, devices have parts of experts."""
     owned: Owned | None = None
     """The weights of these experts, where they are known already."""
 
@@ -158,10 +159,24 @@ class TensorPlan:
         """The placement of the entry function's parameters. Raises ProgramError where nothing can be split."""
         if self.settled is None:
             self.settled = Flow(analysis.domain).entry(entry)
-        if self.whole_experts and self.owned is None:
+        if self.owners > 1 and self.owned is None:
             self.owned = owned_weights(entry, self.settled)
         owned = self.owned or {}
-        return by_owner(entry, parameter_states(entry, self.size, self.by_hand, self.settled, owned), owned)
+        states = parameter_states(entry, self.size, self.by_hand, self.settled, owned)
+        inner = None
+        if self.factors:
+            inner = parameter_states(entry, self.expert_shards, self.by_hand, self.settled)
+        return by_owner(entry, states, owned, inner, self.factors)
+
+    @property
+    def owners(self) -> int:
+        """The number of parts of the experts."""
+        return self.size // (self.expert_shards or self.size)
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """Owners, and the devices over which each expert is split, if there are several of both."""
+        return (self.owners, self.expert_shards) if self.owners > 1 and self.expert_shards > 1 else ()
 
     def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
         """The shares of the result."""
@@ -216,6 +231,7 @@ def split(
     cut_sends: bool | None = False,
     order: Order = IN_ORDER,
     whole: frozenset[str] = frozenset(),
+    factors: tuple[int, ...] = (),
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters placed as `plan` says.
 
@@ -225,7 +241,8 @@ def split(
     already. `representative`: the program contains only the first of the devices that one becomes (see `ops/group.py`).
     `report` receives the result; without it, work that is not divided is reported. `cut_sends`: send values that all
     devices of a group hold whole in parts; None: in programs of more than `LARGEST_NODE` devices. `order`: which parts
-    of a split value a device has. `whole`: ops that each device computes from whole operands.
+    of a split value a device has. `whole`: ops that each device computes from whole operands. `factors`: the numbers of
+    devices, outermost first, along which the plan places values differently (`Nested`).
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -237,7 +254,7 @@ def split(
     mesh = mesh_of(module, entry, size, place, representative, order)
     if cut_sends is None:
         cut_sends = mesh.count * size > LARGEST_NODE
-    mesh = replace(mesh, cut_sends=cut_sends, whole=whole)
+    mesh = replace(mesh, cut_sends=cut_sends, whole=whole, factors=factors)
     with paused_collection():
         partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)
