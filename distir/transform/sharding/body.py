@@ -25,6 +25,7 @@ from distir.transform.sharding.factors import decide_along, write_along, write_i
 from distir.transform.sharding.items import Each, Item, Joint, LocalSlice, is_plain, repeated
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.needed_whole import NeededWhole
+from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated
 from distir.transform.sharding.sends import parts_to_send, send_in_parts
 from distir.transform.sharding.sizes import divisors
@@ -242,7 +243,7 @@ class ShardedBody(PartialSums):
             hint = f"{divisors(math.gcd(*found.sizes))} would do, or `cp_kind=allgather`"
             site = Site(self.function.name, index)
             raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), hint)]) from None
-        except NoRule:
+        except (NoRule, NotAlong):
             split = next(i for i, state in enumerate(states) if isinstance(state, (Split, Nested)))
             named = statement.args[split]
             message = f"nothing says how `{op.name}` can be split, and `%{named}` is, along its dimension"

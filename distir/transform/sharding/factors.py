@@ -11,7 +11,7 @@ from distir.transform.sharding.decide import Decision, NoRule, decide, made_in_p
 from distir.transform.sharding.items import Each
 from distir.transform.sharding.part_types import part_of
 from distir.transform.sharding.rewrite import Rewriting, rewritten
-from distir.transform.sharding.state import WHOLE, Nested, Split, State, holds_partial, is_nested, nested, state_along
+from distir.transform.sharding.state import WHOLE, Nested, Split, State, is_nested, nested, state_along
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,17 @@ def decide_along(
 ) -> Decisions:
     """How an op runs on operands of which some are `Nested`. Raises NoRule.
 
-    What is split over all devices is gathered before partial sums would be completed for it.
+    What is split over all devices is gathered where only some of the factors would split the op so, but for the rows of
+    experts, which go to their owners.
     """
     found = _decide_along(op, attrs, vs, states, ws, factors)
-    pairs = zip(states, found.needed, strict=True)
-    if not any(is_nested(state) and holds_partial(state) and state != need for state, need in pairs):
+    if any(d.layout is not None and d.letter == d.layout.owned for d in found.each if d.letter is not None):
         return found
-    return _decide_along(op, attrs, vs, [WHOLE if isinstance(s, Split) else s for s in states], ws, factors)
+    apart = [isinstance(s, Split) and is_nested(need) for s, need in zip(states, found.needed, strict=True)]
+    if not any(apart):
+        return found
+    gathered = [WHOLE if is_apart else s for s, is_apart in zip(states, apart, strict=True)]
+    return _decide_along(op, attrs, vs, gathered, ws, factors)
 
 
 def _decide_along(

@@ -46,6 +46,10 @@ from distir.transform.sharding.state import (
 )
 
 
+class NotAlong(Exception):  # noqa: N818 - a verdict on a value, not a failure of ours
+    """There is no collective for this change of state along a factor of a mesh axis."""
+
+
 class Resharding:
     """Items in progress, with the values and states of their names."""
 
@@ -212,17 +216,13 @@ class Resharding:
         return self._cut(arg, hint, value, state)
 
     def _place_along(self, arg: Arg, hint: str, value: Value, now: State, state: State) -> Arg:
-        """A value in another state along some factors of the mesh axis: gathered from inside out, cut from outside in."""
-        states = [state_along(now, k) for k in range(len(self.factors))]
-        wanted = [state_along(state, k) for k in range(len(self.factors))]
-        gathered = [k for k in reversed(range(len(states))) if not isinstance(wanted[k], Split)]
-        for k in (*gathered, *(k for k in range(len(states)) if isinstance(wanted[k], Split))):
-            before, after = states[k], wanted[k]
-            if before == after or _same_parts(before, after):
-                continue
-            states[k] = after
+        """A value in another state along some factors of the mesh axis, one after the other."""
+        states, wanted = ([_fixed(state_along(s, k)) for k in range(len(self.factors))] for s in (now, state))
+        while states != wanted:
+            factor, after = _next_change(states, wanted)
+            before, states[factor] = states[factor], after
             there = nested(states, self.factors)
-            with self.along(k):
+            with self.along(factor):
                 match before, after:
                     case Unsplit.PARTIAL, Unsplit.WHOLE:
                         arg = self._collective(f"{hint}_sum", "MPIAllreduce", arg, value, there)
@@ -239,7 +239,7 @@ class Resharding:
                         self.define(name, value, there)
                         arg = name
                     case _:
-                        raise NotImplementedError(f"{before} to {after}")
+                        raise NotAlong
         return arg
 
     def _collective(self, hint: str, op: str, arg: Arg, value: Value, state: State, **attrs: int) -> str:
@@ -399,6 +399,19 @@ def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
         return type
     shape = (*type.shape[:axis], dim, *type.shape[axis + 1 :])
     return TensorType(type.dtype, shape, type.device)
+
+
+def _next_change(states: Sequence[State], wanted: Sequence[State]) -> tuple[int, State]:
+    """The factor of a mesh axis along which a value's state changes next, and to what: the outermost that is to change.
+
+    A part along it is contiguous only while no inner factor splits the same dimension, so that is gathered before, from
+    inside out, and cut again afterwards.
+    """
+    factor = next(k for k, state in enumerate(states) if state != wanted[k])
+    axes = {state.axis for state in (states[factor], wanted[factor]) if isinstance(state, Split)}
+    inner = enumerate(states[factor + 1 :], factor + 1)
+    split = [k for k, state in inner if isinstance(state, Split) and state.axis in axes]
+    return (split[-1], WHOLE) if split else (factor, wanted[factor])
 
 
 def _fixed(state: State) -> State:
