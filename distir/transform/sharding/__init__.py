@@ -19,15 +19,15 @@ writes `.scatter` and `.gather`, `shares` the report; `steps` and `stated` run i
 from distir.transform.sharding.context import (
     CONTEXTS,
     cp,
+    dispatched_in_parts,
     marked_for_context,
     order_of,
     sequence_states,
     sequences,
-    tell_of_experts,
 )
 from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
 from distir.transform.sharding.joined import with_joined_sums, with_roles
-from distir.transform.sharding.ownership import Owned, owned_weights, with_owners
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.state import WHOLE, Split, State
 from distir.transform.sharding.stated import split_as_stated
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, shards_of_expert, split, tensor_shares, tp
@@ -36,11 +36,14 @@ __all__ = [
     "CONTEXTS",
     "DISPATCHERS",
     "WHOLE",
+    "Holders",
     "Owned",
     "Split",
     "State",
     "TensorPlan",
+    "by_owner",
     "cp",
+    "dispatched_in_parts",
     "dp",
     "ep",
     "expert_states",
@@ -54,7 +57,6 @@ __all__ = [
     "shards_of_expert",
     "split",
     "split_as_stated",
-    "tell_of_experts",
     "tensor_shares",
     "tp",
     "with_dispatcher",

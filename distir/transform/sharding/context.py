@@ -26,7 +26,8 @@ from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_roles
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.ownership import by_owner, owned_weights, with_owners
+from distir.transform.sharding.grouped import with_groups
+from distir.transform.sharding.ownership import Holders, by_owner, owned_weights, with_owners
 from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_like
@@ -67,9 +68,10 @@ def cp(
     `cp`, after one with `a2a`, splits the sequences of the heads that each device has then. With `representative=true`
     only the first of these devices is written, which represents all of them.
 
-    Where tokens go to experts, they are gathered, and every device computes all their rows. With `cp_experts=true` each
-    device has some of the experts, and computes their rows alone; what it adds to a token is summed over the devices
-    (Megatron's expert parallelism goes over context-parallel ranks, too). `skew` as in the step `ep`.
+    Where tokens go to experts, each device computes the rows of its tokens. With `cp_experts=true` it has some of the
+    experts, and computes the rows of all tokens for these; what it adds to a token is summed over the devices (Megatron's
+    expert parallelism goes over context-parallel ranks, too). `skew` as in the step `ep`. Where experts have a capacity,
+    which is that of whole sequences, tokens are gathered for them in any case.
 
     Raises ProgramError where there is no attention, or no input has its sequence, or that does not divide.
     """
@@ -80,14 +82,17 @@ def cp(
     if cp_experts:
         marked = with_owners(marked, order.parts(value), skew)
     else:
-        tell_of_experts(module, value)
+        marked = dispatched_in_parts(marked, order.parts(value), value)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
-        states = sequence_states(entry, along_sequence(analysis, entry), value, order)
+        states = sequence_states(entry, along, value, order)
         return (
-            by_owner(entry, states, owned_weights(entry, Flow(analysis.domain).entry(entry))) if cp_experts else states
+            by_owner(entry, states, owned_weights(entry, Flow(analysis.domain).entry(entry)), Holders(owners=value))
+            if cp_experts
+            else states
         )
 
+    along = sequences(module)
     made = split(marked, value, "innermost", placement, representative=representative, order=order)
     shared = value * max(
         (n for p in entry_of(module).params if isinstance(n := p.roles.get("context"), int)), default=1
@@ -146,11 +151,17 @@ def _obstacle(statement: Apply) -> str:
     return ""
 
 
-def tell_of_experts(module: Module, size: int) -> None:
-    """Report that tokens are gathered for experts, if there are any."""
-    if any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
+def dispatched_in_parts(module: Module, parts: int, size: int) -> Module:
+    """The module with the tokens of a sequence dispatched to experts in so many parts, if there are any.
+
+    A note says where they are gathered instead, as experts have a capacity of them.
+    """
+    dispatches = [s for f in module for s in f.body if isinstance(s, Apply) and s.op == "Dispatch"]
+    if any(s.attrs.get("capacity") is not None for s in dispatches):
         rows = f"whose rows each of the {size} devices computes"
         tell(f"tokens are gathered for their experts, {rows}; with `cp_experts=true`, those of its experts")
+        return module
+    return with_groups(module, parts) if dispatches else module
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:

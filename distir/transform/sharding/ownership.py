@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from distir.ir import Function, Module
@@ -10,8 +11,9 @@ from distir.ir.roles import is_held
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Settled, is_one
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.owned import OwnedExperts, Owners, owned, owners_of
-from distir.transform.sharding.state import Split, State, nested
+from distir.transform.sharding.state import WHOLE, Split, State, nested
 from distir.transform.steps import StepError, tell
 
 Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]
@@ -50,32 +52,48 @@ def owned_weights(entry: Function, settled: Settled) -> Owned:
     return found
 
 
-def by_owner(
-    entry: Function,
-    states: list[State],
-    weights: Owned,
-    among: Sequence[State] | None = None,
-    factors: tuple[int, ...] = (),
-) -> list[State]:
-    """The states of the entry function's parameters, those of experts split by owner.
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """How the devices of a mesh axis hold experts, from outside in: copies of all parts of them, parts, each cut again.
 
-    With `factors` owners are along the outer one of these two, and `among` says how experts are split along the inner.
+    In Megatron's words of expert data parallelism, expert parallelism and expert tensor parallelism. The product is the
+    number of devices.
     """
+
+    copies: int = 1
+    owners: int = 1
+    cut: int = 1
+    order: Order = IN_ORDER
+    """That of values that are split over all devices; experts are in order."""
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The factors of the mesh axis along which experts are placed differently; empty if they are not."""
+        found = tuple(n for n in (self.copies, self.owners, self.cut) if n > 1)
+        if len(found) == 1 and self.owners > 1 and self.order.zigzag:
+            return (1, self.owners)
+        return found if len(found) > 1 else ()
+
+    def state(self, axis: int, cut: State) -> State:
+        """The state of a value of experts, which `axis` numbers. `cut`: as devices split all of the experts."""
+        states = [WHOLE] * (self.copies > 1) + [Split(axis)] * (self.owners > 1) + [cut] * (self.cut > 1)
+        if not self.factors:
+            return states[0] if states else cut
+        return nested([WHOLE] * (len(self.factors) - len(states)) + states, self.factors)
+
+
+def by_owner(entry: Function, states: Sequence[State], weights: Owned, holders: Holders) -> list[State]:
+    """The states of the entry function's parameters, those of experts as devices hold them."""
     found = [*states]
     for i, param in enumerate(entry.params):
         for path, axis in weights.get(param.name, ()):
-            found[i] = _along(found[i], among[i] if among else None, path, axis, factors)
+            found[i] = _along(found[i], path, axis, holders)
     return found
 
 
-def _along(state: State, inner: State | None, path: tuple[int, ...], axis: int, factors: tuple[int, ...]) -> State:
-    """A state with one leaf split along an axis."""
+def _along(state: State, path: tuple[int, ...], axis: int, holders: Holders) -> State:
+    """A state with one leaf that experts number."""
     if not path:
-        return Split(axis) if inner is None else nested((Split(axis), inner), factors)
+        return holders.state(axis, state)
     assert isinstance(state, tuple)
-
-    def item(k: int, s: State) -> State:
-        own = inner[k] if isinstance(inner, tuple) else inner
-        return _along(s, own, path[1:], axis, factors) if k == path[0] else s
-
-    return tuple(item(k, s) for k, s in enumerate(state))
+    return tuple(_along(s, path[1:], axis, holders) if k == path[0] else s for k, s in enumerate(state))

@@ -222,6 +222,11 @@ class Resharding:
             factor, after = _next_change(states, wanted)
             before, states[factor] = states[factor], after
             there = nested(states, self.factors)
+            if self.factors[factor] == 1:
+                continue
+            ordered = isinstance(now, Split) and after is WHOLE, isinstance(state, Split) and before is WHOLE
+            if self.order.zigzag and any(ordered):
+                raise NotAlong  # the parts along a factor are no contiguous ones of the whole
             with self.along(factor):
                 match before, after:
                     case Unsplit.PARTIAL, Unsplit.WHOLE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from distir.analysis import Analysis, analysed, check
@@ -24,7 +24,7 @@ from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.mesh import IN_ORDER, Order, Place, mesh_of
 from distir.transform.sharding.owned import owners_of
-from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
@@ -107,9 +107,10 @@ def tp(
     Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
     something heavy is replicated: 1 % of the weights in a parameter, or of all FLOPs.
     """
-    plan = TensorPlan(value, shard, strict, expert_shards=shards_of_expert(etp, value))
-    if plan.owners > 1:
-        module = with_owners(module, plan.owners, skew)
+    cut = shards_of_expert(etp, value)
+    plan = TensorPlan(value, shard, strict, holders=Holders(owners=value // cut, cut=cut))
+    if plan.is_apart:
+        module = with_owners(module, plan.holders.owners, skew)
     return split(
         module,
         value,
@@ -119,7 +120,7 @@ def tp(
         report=plan.report,
         cut_sends=scatter_gather,
         whole=known_ops("whole", whole),
-        factors=plan.factors,
+        factors=plan.holders.factors,
     )
 
 
@@ -150,8 +151,8 @@ class TensorPlan:
     representative: bool = False
     settled: Settled | None = None
     """The dimensions of the parameters, where they are known already."""
-    expert_shards: int = 0
-    """Over how many neighbours each expert is split; 0: over all devices. With fewer, devices have parts of experts."""
+    holders: Holders = field(default_factory=Holders)
+    """How devices hold experts, where it is not a part of every one."""
     owned: Owned | None = None
     """The weights of these experts, where they are known already."""
 
@@ -159,24 +160,19 @@ class TensorPlan:
         """The placement of the entry function's parameters. Raises ProgramError where nothing can be split."""
         if self.settled is None:
             self.settled = Flow(analysis.domain).entry(entry)
-        if self.owners > 1 and self.owned is None:
+        if self.is_apart and self.owned is None:
             self.owned = owned_weights(entry, self.settled)
-        owned = self.owned or {}
+        owned, cut = self.owned or {}, self.holders.cut
         states = parameter_states(entry, self.size, self.by_hand, self.settled, owned)
-        inner = None
-        if self.factors:
-            inner = parameter_states(entry, self.expert_shards, self.by_hand, self.settled)
-        return by_owner(entry, states, owned, inner, self.factors)
+        if owned and cut > 1:
+            inner = parameter_states(entry, cut, self.by_hand, self.settled)
+            states = [i if p.name in owned else s for p, s, i in zip(entry.params, states, inner, strict=True)]
+        return by_owner(entry, states, owned, self.holders)
 
     @property
-    def owners(self) -> int:
-        """The number of parts of the experts."""
-        return self.size // (self.expert_shards or self.size)
-
-    @property
-    def factors(self) -> tuple[int, ...]:
-        """Owners, and the devices over which each expert is split, if there are several of both."""
-        return (self.owners, self.expert_shards) if self.owners > 1 and self.expert_shards > 1 else ()
+    def is_apart(self) -> bool:
+        """Whether experts are split otherwise than all else."""
+        return self.holders.copies * self.holders.owners > 1
 
     def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
         """The shares of the result."""
