@@ -43,6 +43,7 @@ from distir.transform.sharding import (
     by_owner,
     dispatched_in_parts,
     expert_states,
+    expert_weights,
     marked_for_context,
     order_of,
     owned_weights,
@@ -155,7 +156,9 @@ def dtp(
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
     cut = shards_of_expert(etp, t)
     if expert_parallel and (experts > 1 or cp_experts):
-        raise StepError("`expert_parallel` says over which devices experts are; leave out `experts` and `cp_experts` beside it")
+        raise StepError(
+            "`expert_parallel` says over which devices experts are; leave out `experts` and `cp_experts` beside it"
+        )
     if expert_parallel:
         held, shared, experts = folded(expert_parallel, cut, t, context, d)
     else:
@@ -193,7 +196,11 @@ def dtp(
         if piped and d == t == context == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
-        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if parts > 1 else {}
+        weights: Owned = {}
+        if parts > 1:
+            weights = owned_weights(entry_of(module), flow.entry(entry_of(module)))
+        elif held.copies > 1:
+            weights = expert_weights(module)
         shards = TensorPlan(t, shard, strict, representative, holders=held)
         if t > 1 and not shard:
             shards.settled = _settled(module)
@@ -476,7 +483,9 @@ def folded(ep: int, cut: int, shards: int, context: int, replicas: int) -> tuple
         left //= owners[-1]
     if left > 1:
         most = math.prod(axes.values())
-        raise StepError(f"`expert_parallel={ep}` expected at most {most} parts of the experts, on all devices of a stage")
+        raise StepError(
+            f"`expert_parallel={ep}` expected at most {most} parts of the experts, on all devices of a stage"
+        )
     (t, c, d), (of_t, of_c, _) = owners, axes.values()
     return Holders(of_t // t, t, cut), Holders(of_c // c, c), d
 

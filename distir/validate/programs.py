@@ -282,7 +282,9 @@ class TrainingProgram:
         data, shards, stages = self._degrees
         context = next((int(w.partition("=")[2]) for w in self.distribution if w.startswith("context=")), 1)
         few = DeviceLayout.of_few(shards, context)
-        unlike = {"experts", "shard"}.intersection(word.partition("=")[0] for word in self.distribution)
+        unlike = {"experts", "expert_parallel", "shard"}.intersection(
+            word.partition("=")[0] for word in self.distribution
+        )
         if data <= few.replicas or unlike or f"layout={REPLICAS_WITHIN_STAGES}" not in self.distribution:
             raise UnlikeError("it is a program of its own")
         if shards == 1 and any(word.startswith("zero=") for word in self.distribution):

@@ -27,7 +27,7 @@ from distir.transform.sharding.context import (
 )
 from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
 from distir.transform.sharding.joined import with_joined_sums, with_roles
-from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, expert_weights, owned_weights, with_owners
 from distir.transform.sharding.state import WHOLE, Split, State
 from distir.transform.sharding.stated import split_as_stated
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, shards_of_expert, split, tensor_shares, tp
@@ -47,6 +47,7 @@ __all__ = [
     "dp",
     "ep",
     "expert_states",
+    "expert_weights",
     "marked_for_context",
     "order_of",
     "owned_weights",

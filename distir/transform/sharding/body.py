@@ -248,7 +248,11 @@ class ShardedBody(PartialSums):
             named = statement.args[split]
             message = f"nothing says how `{op.name}` can be split, and `%{named}` is, along its dimension"
             state = states[split]
-            axis = next(own.axis for own, _ in state.parts if isinstance(own, Split)) if isinstance(state, Nested) else cast(Split, state).axis
+            axis = (
+                next(own.axis for own, _ in state.parts if isinstance(own, Split))
+                if isinstance(state, Nested)
+                else cast(Split, state).axis
+            )
             site = Site(self.function.name, index, Part("operand", split))
             hint = f"state a rule where the op is defined (`@{op.name}.sharding`)"
             found = Diagnostic(codes.NO_SHARDING_RULE, site, f"{message} {axis}", (), hint)

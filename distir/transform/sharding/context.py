@@ -24,9 +24,9 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.grouped import with_groups
 from distir.transform.sharding.joined import with_roles
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.grouped import with_groups
 from distir.transform.sharding.ownership import Holders, by_owner, owned_weights, with_owners
 from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import divisors
@@ -78,7 +78,7 @@ def cp(
     if value == 1:
         return module
     marked = marked_for_context(with_counted_losses(module), cp_kind)
-    order = order_of(marked, cp_kind, zigzag)
+    order, along = order_of(marked, cp_kind, zigzag), sequences(marked)
     if cp_experts:
         marked = with_owners(marked, order.parts(value), skew)
     else:
@@ -92,7 +92,6 @@ def cp(
             else states
         )
 
-    along = sequences(module)
     made = split(marked, value, "innermost", placement, representative=representative, order=order)
     shared = value * max(
         (n for p in entry_of(module).params if isinstance(n := p.roles.get("context"), int)), default=1

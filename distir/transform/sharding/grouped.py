@@ -13,7 +13,21 @@ from functools import lru_cache
 from distir.analysis import Analysis, Instance, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, Module, Param, Shape, Site, TensorType, Type, results
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Call,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Shape,
+    Site,
+    TensorType,
+    Type,
+    results,
+)
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import Value, type_of
 from distir.transform.checking import checked
@@ -78,7 +92,9 @@ class _Grouped:
         match statement.op:
             case "Dispatch" if statement.results[0] != DISCARD:
                 if statement.attrs.get("capacity") is not None:
-                    message = "experts with a capacity drop tokens of whole sequences, which cannot be dispatched in parts"
+                    message = (
+                        "experts with a capacity drop tokens of whole sequences, which cannot be dispatched in parts"
+                    )
                     raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(self.instance.function.name, index), message)])
                 args[0] = self.grouped(f, index, args[0])
                 self.append(f, statement, args)
@@ -122,7 +138,9 @@ class _Grouped:
             shape = self.shape(index, arg)
             if shape[-2] % self.count:
                 message = f"{shape[-2]} tokens are not {self.count} groups of equally many"
-                raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, Site(self.instance.function.name, index), message)])
+                raise ProgramError(
+                    [Diagnostic(codes.INDIVISIBLE_SPLIT, Site(self.instance.function.name, index), message)]
+                )
             sizes = (*(0,) * (len(shape) - 2), self.count, shape[-2] // self.count, shape[-1])
             hint = arg if isinstance(arg, str) else "tokens"
             self.done[arg] = f.apply("Reshape", arg, Literal(sizes), results=(f"{hint}_in_groups",))[0]
@@ -143,7 +161,9 @@ def _opened(function: Function) -> Function:
 
     def opened(param: Param) -> Param:
         found = param.type
-        return replace(param, type=TensorType(found.dtype, None, found.device)) if isinstance(found, TensorType) else param
+        return (
+            replace(param, type=TensorType(found.dtype, None, found.device)) if isinstance(found, TensorType) else param
+        )
 
     return unclaimed(replace(function, params=tuple(map(opened, function.params))))
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from distir.ir import Function, Module
+from distir.ir import Apply, Function, Module
 from distir.ir.roles import is_held
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Settled, is_one
+from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.owned import OwnedExperts, Owners, owned, owners_of
 from distir.transform.sharding.state import WHOLE, Split, State, nested
@@ -40,6 +42,17 @@ def with_owners(module: Module, count: int, skew: float) -> Module:
 @lru_cache(maxsize=16)  # cached for searches
 def _with_owners(module: Module, owners: Owners) -> OwnedExperts:
     return owned(checked(module), entry_of(module), owners)
+
+
+def expert_weights(module: Module) -> Owned:
+    """The same in a program in which no device owns a part of the experts; found as if there were several owners."""
+    numbers = (s.attrs["num_experts"] for f in module for s in f.body if isinstance(s, Apply) and s.op == "Dispatch")
+    experts = math.gcd(*(n for n in numbers if isinstance(n, int)))
+    several = next((n for n in range(2, experts + 1) if experts % n == 0), None)
+    if several is None:
+        return {}
+    made = _with_owners(module, Owners(several, 1.0)).module
+    return owned_weights(entry_of(made), Flow(checked(made).domain).entry(entry_of(made)))
 
 
 def owned_weights(entry: Function, settled: Settled) -> Owned:

@@ -53,9 +53,7 @@ class NotAlong(Exception):  # noqa: N818 - a verdict on a value, not a failure o
 class Resharding:
     """Items in progress, with the values and states of their names."""
 
-    def __init__(
-        self, size: int, taken: Iterable[str], order: Order = IN_ORDER, factors: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, size: int, taken: Iterable[str], order: Order = IN_ORDER, factors: tuple[int, ...] = ()) -> None:
         self.size = size
         self.order = order
         self.factors = factors

@@ -201,9 +201,16 @@ def _cut_along(f: FunctionBuilder, hint: str, arg: Arg, state: Nested, mesh: Mes
             for block, of in zip(blocks, own.blocks or (None,), strict=True):
                 names = tuple(f"{hint}_part" for _ in range(size))
                 whole = isinstance(of, Shared)
-                rows.append((block,) * size if whole else f.apply("Split", block, results=names, axis=own.axis, num_outputs=size, **stride))
+                rows.append(
+                    (block,) * size
+                    if whole
+                    else f.apply("Split", block, results=names, axis=own.axis, num_outputs=size, **stride)
+                )
             columns = [*zip(*rows, strict=True)][: 1 if mesh.representative else size]
-            cut += [c[0] if len(c) == 1 else f.apply("Concat", *c, results=(f"{hint}_own",), axis=own.axis)[0] for c in columns]
+            cut += [
+                c[0] if len(c) == 1 else f.apply("Concat", *c, results=(f"{hint}_own",), axis=own.axis)[0]
+                for c in columns
+            ]
         found = cut
     return found
 
@@ -231,7 +238,9 @@ def _join_along(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, 
                     blocks += f.apply(GROUPED["MPIAllgather"].name, *row, results=(f"{hint}_block",), **group)
                 else:
                     blocks += f.apply("Concat", *row, results=(f"{hint}_block",), axis=own.axis)
-            joined += blocks if len(blocks) == 1 else f.apply("Concat", *blocks, results=(f"{hint}_whole",), axis=own.axis)
+            joined += (
+                blocks if len(blocks) == 1 else f.apply("Concat", *blocks, results=(f"{hint}_whole",), axis=own.axis)
+            )
         found = joined
     return str(found[0])
 

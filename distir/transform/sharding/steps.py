@@ -137,7 +137,9 @@ def known_ops(option: str, names: Iterable[str]) -> frozenset[str]:
 def shards_of_expert(etp: int, shards: int) -> int:
     """Over how many of the shards each expert is split, as `etp` says; 0: over all. Raises StepError for no divisor."""
     if etp < 0 or shards % (etp or shards):
-        raise StepError(f"`etp` expected a divisor of {shards} shards, over so many of which each expert is, found {etp}")
+        raise StepError(
+            f"`etp` expected a divisor of {shards} shards, over so many of which each expert is, found {etp}"
+        )
     return etp or shards
 
 
