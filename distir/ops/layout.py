@@ -91,6 +91,8 @@ class Layout:
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
     parted: frozenset[str] = frozenset()
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
+    blocked: frozenset[str] = frozenset()
+    """Letters among these whose dimensions may be in blocks of one size."""
     instead: str | None = None
     """The hint for users if microbatches would split such a letter."""
     positions: int | None = None
