@@ -134,13 +134,13 @@ def dtp(
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
     number of replicas, and each of the N has its part of the experts. `skew` and `dispatcher` as there.
-    With `etp=1` as in the step `tp`: each shard has whole experts, of each of the N some.
+    With `etp` as in the step `tp`: each shard has whole experts, or parts of some, of each of the N replicas' share.
 
-    With `expert_parallel=N` the experts are in N parts, whichever axes that takes: of all devices of a stage, numbered shards first,
-    then those that share sequences, then replicas, each `etp` neighbours have one part, N of these groups all of them,
-    and the others copies (Megatron's `--expert-model-parallel-size` and `--expert-tensor-parallel-size`). A number of
-    devices that cuts an axis apart has to divide it. Shards with copies of the same experts compute the rows of their
-    own tokens, so that takes `sequence=true`.
+    `expert_parallel=N` says it of all devices of a stage at once, as Megatron's `--expert-model-parallel-size` does.
+    They are numbered shards first, then those that share sequences, then replicas: each `etp` neighbours have one part
+    of the experts, N of these groups have them all, and the next N have copies. Rows go to their experts by all-to-alls
+    between parts of sequences and between replicas, and between shards as with `etp`. Shards that have copies of the
+    same experts compute the rows of their own tokens, which takes `sequence=true`.
 
     Raises ProgramError if one of these steps does.
     """
@@ -156,16 +156,15 @@ def dtp(
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
     cut = shards_of_expert(etp, t)
     if expert_parallel and (experts > 1 or cp_experts):
-        raise StepError(
-            "`expert_parallel` says over which devices experts are; leave out `experts` and `cp_experts` beside it"
-        )
+        raise StepError("leave out `experts` and `cp_experts` beside `expert_parallel`, which says it of all devices")
     if expert_parallel:
         held, shared, experts = folded(expert_parallel, cut, t, context, d)
     else:
         held = Holders(owners=t // cut, cut=cut)
         shared = Holders(owners=context) if cp_experts else Holders(copies=context)
     if held.copies > 1 and not sequence:
-        raise StepError(f"{held.copies} shards have the same experts, for their own tokens each: say `sequence=true`")
+        same = f"{held.copies} shards have the same experts, each for its own tokens"
+        raise StepError(f"{same}: `sequence=true` gives them these")
     microbatches = schedule_count(schedule, count_of(module, microbatches, micro_batch, d))
     with paused_collection():
         order, parts, groups = IN_ORDER, experts * held.owners * shared.owners, 1
@@ -180,7 +179,7 @@ def dtp(
                 shared, groups = replace(shared, order=order), order.parts(context)
         if held.copies > 1:
             groups *= t
-        whole_module = module
+        undivided = module
         if groups > 1:
             module = dispatched_in_parts(module, groups, groups)
         if parts > 1:
@@ -205,7 +204,7 @@ def dtp(
         if t > 1 and not shard:
             shards.settled = _settled(module)
         written = _Distribution(
-            whole_module,
+            undivided,
             module,
             module,
             analysis,
@@ -237,7 +236,7 @@ class _Distribution:
     sequential: Module
     """The program on one device, as given."""
     given: Module
-    """The same, with tokens and experts in as many parts as devices have."""
+    """The same with rows for each owner of experts, and tokens dispatched in as many parts as a sequence has."""
     made: Module
     analysis: Analysis
     shards: TensorPlan
@@ -483,9 +482,7 @@ def folded(ep: int, cut: int, shards: int, context: int, replicas: int) -> tuple
         left //= owners[-1]
     if left > 1:
         most = math.prod(axes.values())
-        raise StepError(
-            f"`expert_parallel={ep}` expected at most {most} parts of the experts, on all devices of a stage"
-        )
+        raise StepError(f"`expert_parallel={ep}` expected at most {most} parts of the experts, one on each device")
     (t, c, d), (of_t, of_c, _) = owners, axes.values()
     return Holders(of_t // t, t, cut), Holders(of_c // c, c), d
 

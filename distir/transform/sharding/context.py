@@ -68,10 +68,10 @@ def cp(
     `cp`, after one with `a2a`, splits the sequences of the heads that each device has then. With `representative=true`
     only the first of these devices is written, which represents all of them.
 
-    Where tokens go to experts, each device computes the rows of its tokens. With `cp_experts=true` it has some of the
-    experts, and computes the rows of all tokens for these; what it adds to a token is summed over the devices (Megatron's
-    expert parallelism goes over context-parallel ranks, too). `skew` as in the step `ep`. Where experts have a capacity,
-    which is that of whole sequences, tokens are gathered for them in any case.
+    Where tokens go to experts, each device computes the rows of its own. With `cp_experts=true` it has some of the
+    experts, and computes the rows of all tokens for these; what it adds to a token is summed over the devices. With the
+    option `expert_parallel` of `dtp` rows are sent instead, as Megatron does. `skew` as in the step `ep`. Where experts
+    have a capacity, which is one of whole sequences, tokens are gathered for them in any case.
 
     Raises ProgramError where there is no attention, or no input has its sequence, or that does not divide.
     """

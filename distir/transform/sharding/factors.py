@@ -39,11 +39,11 @@ def decide_along(
 ) -> Decisions:
     """How an op runs on operands of which some are `Nested`. Raises NoRule.
 
-    What is split over all devices is gathered where only some of the factors would split the op so, but for the rows of
-    experts, which go to their owners.
+    Where it takes the places of rows to be these of one factor, what is split over all devices is gathered, rather than
+    split along the others.
     """
     found = _decide_along(op, attrs, vs, states, ws, factors)
-    if any(d.layout is not None and d.letter == d.layout.owned for d in found.each if d.letter is not None):
+    if not any(map(_is_parted, found.each)):
         return found
     apart = [isinstance(s, Split) and is_nested(need) for s, need in zip(states, found.needed, strict=True)]
     if not any(apart):

@@ -1,8 +1,8 @@
 """Dispatches tokens in groups of consecutive ones, so that devices with parts of a sequence each dispatch their own.
 
 `Dispatch` sorts the tokens of a group by themselves, and without a capacity the groups change no result. With as many
-groups of a sequence as it has parts, a split of the sequence is one of the groups, as with Megatron's dispatchers, which
-sort the tokens that a rank has.
+groups of a sequence as it has parts, a split of the sequence is one of the groups: Megatron's dispatchers sort the
+tokens that a rank has, too.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from distir.transform.sharding.owned import RAGGED, instances_of, unclaimed
 def with_groups(module: Module, count: int) -> Module:
     """The program with the tokens of each group of `Dispatch` in so many groups.
 
-    Raises ProgramError where tokens beyond a capacity are dropped, as fewer or other ones would be, and where the tokens
-    of a group do not divide.
+    Raises ProgramError where tokens beyond a capacity are dropped, as other ones would be then, and where the tokens of
+    a group do not divide.
     """
     return module if count == 1 else _with_groups(module, count)
 
@@ -124,6 +124,9 @@ class _Grouped:
     def append(self, f: FunctionBuilder, statement: Apply, args: list[Arg]) -> None:
         f.body.append(replace(statement, args=tuple(args), claims=()))
 
+    def refused(self, index: int, message: str) -> ProgramError:
+        return ProgramError([Diagnostic(codes.BAD_SPLIT, Site(self.instance.function.name, index), message)])
+
     def rows(self, arg: Arg) -> Arg:
         return Literal(arg.value // self.count) if isinstance(arg, Literal) and isinstance(arg.value, int) else arg
 
@@ -137,10 +140,7 @@ class _Grouped:
         if arg not in self.done:
             shape = self.shape(index, arg)
             if shape[-2] % self.count:
-                message = f"{shape[-2]} tokens are not {self.count} groups of equally many"
-                raise ProgramError(
-                    [Diagnostic(codes.INDIVISIBLE_SPLIT, Site(self.instance.function.name, index), message)]
-                )
+                raise self.refused(index, f"{shape[-2]} tokens do not divide into {self.count} parts of equally many")
             sizes = (*(0,) * (len(shape) - 2), self.count, shape[-2] // self.count, shape[-1])
             hint = arg if isinstance(arg, str) else "tokens"
             self.done[arg] = f.apply("Reshape", arg, Literal(sizes), results=(f"{hint}_in_groups",))[0]
@@ -151,8 +151,7 @@ class _Grouped:
         found = type_of(self.instance.state[arg]) if isinstance(arg, str) else None
         shape = found.shape if isinstance(found, TensorType) else None
         if shape is None or len(shape) < 2 or not all(isinstance(dim, int) for dim in shape[-2:]):
-            message = f"the tokens of a group must be known to dispatch parts of them, found `{found}`"
-            raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(self.instance.function.name, index), message)])
+            raise self.refused(index, f"the tokens of a group must be known to dispatch parts of them, found `{found}`")
         return tuple(dim if isinstance(dim, int) else 0 for dim in shape)
 
 

@@ -36,9 +36,10 @@ def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozense
         states = state if isinstance(state, tuple) else (state,) * len(type.items)
         return TupleType(tuple(part_of(t, s, size, kept) for t, s in zip(type.items, states, strict=True)))
     if isinstance(state, Nested):
+        part = type
         for own, count in state.parts:
-            type = part_of(type, own, count, kept)
-        return type
+            part = part_of(part, own, count, kept)
+        return part
     if not isinstance(type, TensorType) or type.shape is None or not isinstance(state, Split):
         return type
     shape = list(type.shape)

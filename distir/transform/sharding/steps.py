@@ -92,7 +92,7 @@ def tp(
     With `etp=1`, expert tensor parallelism of 1, experts are not split: each shard has some of them whole, computes the
     rows of all tokens that chose them, and what it adds to a token is summed over the shards (Megatron's
     `--expert-tensor-parallel-size 1` with its all-gather dispatcher). Products are as wide as experts are, and no more
-    is communicated. `skew` as in the step `ep`.
+    is communicated. With `etp=2`, each two neighbours split some of them. `skew` as in the step `ep`.
 
     Of what all shards of a pipeline's stage have whole, each sends a part to the next stage, which gathers them: so the
     slower links between stages carry it once (Megatron's scatter-gather optimization). Without the option that is so in
@@ -135,11 +135,10 @@ def known_ops(option: str, names: Iterable[str]) -> frozenset[str]:
 
 
 def shards_of_expert(etp: int, shards: int) -> int:
-    """Over how many of the shards each expert is split, as `etp` says; 0: over all. Raises StepError for no divisor."""
+    """Over how many of the shards each expert is split, by the option `etp`. Raises StepError for no divisor."""
     if etp < 0 or shards % (etp or shards):
-        raise StepError(
-            f"`etp` expected a divisor of {shards} shards, over so many of which each expert is, found {etp}"
-        )
+        over = "over so many of which each expert is split"
+        raise StepError(f"`etp` expected a divisor of {shards} shards, {over}, found {etp}")
     return etp or shards
 
 
