@@ -7,7 +7,7 @@ reduced). Host values keep their meaning in the whole program.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
@@ -232,7 +232,7 @@ class ShardedBody(PartialSums):
             return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size, self.order)
 
     @contextmanager
-    def _ruled(self, index: int, statement: Apply, states: Sequence[State]) -> Iterator[None]:
+    def _ruled(self, index: int, statement: Apply, states: Sequence[State]) -> Generator[None]:
         """Raises ProgramError where no rule says how the statement can be split."""
         op = OPS[statement.op]
         try:

@@ -202,9 +202,10 @@ def _in_groups(type: TensorType, count: int) -> list[tuple[int, Shape]]:
 
     They are that of rows of tokens, and that of how many choices each expert has.
     """
-    shape = type.shape or ()
-    outer, rows = len(shape) - 1, shape[-2] if len(shape) > 1 else None
-    found: list[tuple[int, Shape]] = [(outer, (*shape[:-1], count, *shape[-1:]))]
-    if isinstance(rows, int):
-        found.insert(0, (outer - 1, (*shape[:-2], count, rows // count, shape[-1])))
+    if not type.shape:
+        return []
+    *outer, last = type.shape
+    found: list[tuple[int, Shape]] = [(len(outer), (*outer, count, last))]
+    if outer and isinstance(rows := outer[-1], int):
+        found.insert(0, (len(outer) - 1, (*outer[:-1], count, rows // count, last)))
     return found

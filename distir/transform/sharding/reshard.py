@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -77,7 +77,7 @@ class Resharding:
         """Values written by rules `parted`, by key."""
 
     @contextmanager
-    def along(self, factor: int) -> Iterator[None]:
+    def along(self, factor: int) -> Generator[None]:
         """Within it, items are of one factor of the mesh axis, and so many devices."""
         size, order, by_parts, first = self.size, self.order, self.by_parts, len(self.items)
         self.size, self.order, self.by_parts = self.factors[factor], IN_ORDER, self._by_parts.setdefault(factor, {})
