@@ -207,7 +207,7 @@ class Choices:
     balance: tuple[str, ...] = BALANCES[:1]
     """How layers are distributed over stages."""
     etp: tuple[int, ...] = (0,)
-    """With experts over replicas and shards, over how many shards each is split: 0, all; 1, each shard has whole ones."""
+    """With experts over replicas, over how many shards each is split: 0, over all; 1, each shard has whole ones."""
     chunks: tuple[int, ...] = (2, 4)
     """Parts of each sequence, for schedules that cut them."""
     passes: tuple[bool, ...] = (False,)

@@ -54,6 +54,7 @@ from distir.transform.sharding import (
     shards_of_expert,
     split,
     with_dispatcher,
+    with_groups,
     with_joined_sums,
     with_owners,
     with_roles,
@@ -181,7 +182,8 @@ def dtp(
             groups *= t
         undivided = module
         if groups > 1:
-            module = dispatched_in_parts(module, groups, groups)
+            apart = shared.owners > 1 or held.copies > 1
+            module = with_groups(module, groups) if apart else dispatched_in_parts(module, groups, context)
         if parts > 1:
             module = with_owners(module, parts, skew)
         piped = p > 1 or microbatches > 1 or chunks > 1

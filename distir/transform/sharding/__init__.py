@@ -26,6 +26,7 @@ from distir.transform.sharding.context import (
     sequences,
 )
 from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
+from distir.transform.sharding.grouped import with_groups
 from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.ownership import Holders, Owned, by_owner, expert_weights, owned_weights, with_owners
 from distir.transform.sharding.state import WHOLE, Split, State
@@ -61,6 +62,7 @@ __all__ = [
     "tensor_shares",
     "tp",
     "with_dispatcher",
+    "with_groups",
     "with_joined_sums",
     "with_owners",
     "with_roles",

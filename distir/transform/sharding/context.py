@@ -153,14 +153,17 @@ def _obstacle(statement: Apply) -> str:
 def dispatched_in_parts(module: Module, parts: int, size: int) -> Module:
     """The module with the tokens of a sequence dispatched to experts in so many parts, if there are any.
 
-    A note says where they are gathered instead, as experts have a capacity of them.
+    A note says where they are gathered instead, as experts have a capacity of them, and why.
     """
-    dispatches = [s for f in module for s in f.body if isinstance(s, Apply) and s.op == "Dispatch"]
-    if any(s.attrs.get("capacity") is not None for s in dispatches):
+    if not any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
+        return module
+    try:
+        return with_groups(module, parts)
+    except ProgramError as error:
         rows = f"whose rows each of the {size} devices computes"
         tell(f"tokens are gathered for their experts, {rows}; with `cp_experts=true`, those of its experts")
+        tell(f"as {error.diagnostics[0].message}")
         return module
-    return with_groups(module, parts) if dispatches else module
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:

@@ -17,6 +17,7 @@ from distir.ir import (
     DISCARD,
     Apply,
     Arg,
+    Attributes,
     Call,
     Function,
     Literal,
@@ -92,10 +93,10 @@ class _Grouped:
         match statement.op:
             case "Dispatch" if statement.results[0] != DISCARD:
                 if statement.attrs.get("capacity") is not None:
-                    message = (
-                        "experts with a capacity drop tokens of whole sequences, which cannot be dispatched in parts"
-                    )
-                    raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(self.instance.function.name, index), message)])
+                    hint = "with `cp_experts=true` devices that share a sequence gather its tokens for them"
+                    message = "experts with a capacity drop tokens of whole sequences, not those of parts"
+                    site = Site(self.instance.function.name, index)
+                    raise ProgramError([Diagnostic(codes.BAD_SPLIT, site, message, (), hint)])
                 args[0] = self.grouped(f, index, args[0])
                 self.append(f, statement, args)
                 if statement.results[1] != DISCARD:
@@ -119,13 +120,26 @@ class _Grouped:
             case "RaggedExpand":
                 self.append(f, statement, [*args[:2], *map(self.rows, args[2:])])
             case _:
-                f.body.append(statement if [*statement.args] == args else replace(statement, args=tuple(args)))
+                own = replace(statement, args=tuple(args)) if [*statement.args] != args else statement
+                f.body.append(self.from_the_end(own))
 
     def append(self, f: FunctionBuilder, statement: Apply, args: list[Arg]) -> None:
         f.body.append(replace(statement, args=tuple(args), claims=()))
 
-    def refused(self, index: int, message: str) -> ProgramError:
-        return ProgramError([Diagnostic(codes.BAD_SPLIT, Site(self.instance.function.name, index), message)])
+    def refused(self, index: int, message: str, hint: str | None = None) -> ProgramError:
+        return ProgramError([Diagnostic(codes.BAD_SPLIT, Site(self.instance.function.name, index), message, (), hint)])
+
+    def from_the_end(self, statement: Apply) -> Apply:
+        """The statement with the last dimension of its operand named from the end, where groups add none."""
+        first = statement.args[0] if statement.args else ()
+        found = type_of(self.instance.state[first]) if isinstance(first, str) else None
+        rank = len(found.shape) if isinstance(found, TensorType) and found.shape is not None else 0
+        if rank and statement.attrs.get("axis") == rank - 1:
+            return replace(statement, attrs=Attributes({**statement.attrs, "axis": -1}))
+        axes = statement.args[3] if statement.op == "Slice" and len(statement.args) > 3 else None
+        if rank and isinstance(axes, Literal) and axes.value == (rank - 1,):
+            return replace(statement, args=(*statement.args[:3], Literal((-1,)), *statement.args[4:]))
+        return statement
 
     def rows(self, arg: Arg) -> Arg:
         return Literal(arg.value // self.count) if isinstance(arg, Literal) and isinstance(arg.value, int) else arg
