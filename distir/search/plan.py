@@ -254,7 +254,7 @@ def _schedules(space: Choices, plan: Plan) -> Sequence[str]:
 
 
 def _expert_shards(asked: Sequence[int], shards: int) -> Sequence[int]:
-    """Those of the numbers of shards that divide all, of which 0 stands for all."""
+    """Those of the numbers of shards that divide all, of which 0 says all."""
     return tuple(dict.fromkeys(n % shards for n in asked if shards % (n or 1) == 0)) or (0,)
 
 
