@@ -53,6 +53,7 @@ from distir.transform.sharding import (
     sequential,
     shards_of_expert,
     split,
+    tell_of_experts,
     with_dispatcher,
     with_groups,
     with_joined_sums,
@@ -176,8 +177,10 @@ def dtp(
             order = order_of(module, cp_kind, zigzag)
             if cp_experts:
                 parts *= order.parts(context) // context
-            else:
+            elif expert_parallel:
                 shared, groups = replace(shared, order=order), order.parts(context)
+            else:
+                tell_of_experts(module, context)
         if held.copies > 1:
             groups *= t
         undivided = module

@@ -106,17 +106,17 @@ def eight_bit_words(run: MeasuredRun, chosen: Framework) -> list[str]:
 def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none."""
     ranks, context, cut = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
-    if ranks == 1 and cut == run.tp:
+    if not run.experts or (ranks == context == 1 and cut == run.tp):
         return []
     try:
-        shards, shared, replicas = folded(ranks, shards_of_expert(cut, run.tp), run.tp, context, run.dp)
+        shards, _, replicas = folded(ranks, shards_of_expert(cut, run.tp), run.tp, context, run.dp)
     except StepError as error:
         raise UnsupportedError(str(error)) from None
     if shards.copies > 1 and not chosen.sequence_parallel:
         same = f"{shards.copies} of {run.tp} shards have the same experts, each for its own tokens"
         raise UnsupportedError(f"{same}: say `sequence_parallel` 1")
     over = [f"expert_parallel={ranks}", f"etp={cut}"]
-    if shards.copies == shards.owners == shared.owners == 1:
+    if shards.copies == shards.owners == context == 1:
         over = [f"experts={replicas}"] if replicas > 1 else []
     once = replicas > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
     return [*over, f"skew={chosen.skew:g}", *([f"dispatcher={FORWARDING}"] if once else [])]

@@ -428,7 +428,7 @@ def rows_computed(module):
     return sum(e.work.flops for e in simulate(module, "dgx-a100").timeline().effects if "Ragged" in e.op)
 
 
-@pytest.mark.parametrize("steps", ["dtp=1,1,1 context=2", *FOLDED])
+@pytest.mark.parametrize("steps", ["dtp=1,1,1 context=2 expert_parallel=1", *FOLDED])
 def test_no_row_of_an_expert_is_computed_twice(steps):
     made = transform(wide("mixtral-8x7b"), *(w for w in steps.split() if w[:4] not in ("zero", "part")))
     assert rows_computed(made) == pytest.approx(rows_computed(wide("mixtral-8x7b")), rel=0.02)

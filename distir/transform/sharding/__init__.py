@@ -24,6 +24,7 @@ from distir.transform.sharding.context import (
     order_of,
     sequence_states,
     sequences,
+    tell_of_experts,
 )
 from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
 from distir.transform.sharding.grouped import with_groups
@@ -59,6 +60,7 @@ __all__ = [
     "shards_of_expert",
     "split",
     "split_as_stated",
+    "tell_of_experts",
     "tensor_shares",
     "tp",
     "with_dispatcher",

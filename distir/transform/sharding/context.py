@@ -68,10 +68,10 @@ def cp(
     `cp`, after one with `a2a`, splits the sequences of the heads that each device has then. With `representative=true`
     only the first of these devices is written, which represents all of them.
 
-    Where tokens go to experts, each device computes the rows of its own. With `cp_experts=true` it has some of the
-    experts, and computes the rows of all tokens for these; what it adds to a token is summed over the devices. With the
-    option `expert_parallel` of `dtp` rows are sent instead, as Megatron does. `skew` as in the step `ep`. Where experts
-    have a capacity, which is one of whole sequences, tokens are gathered for them in any case.
+    Where tokens go to experts, they are gathered, and every device computes all their rows. With `cp_experts=true` each
+    device has some of the experts, and computes their rows alone; what it adds to a token is summed over the devices.
+    With `expert_parallel` of `dtp` each computes the rows of its own tokens, or sends them to their experts, as in
+    Megatron. `skew` as in the step `ep`.
 
     Raises ProgramError where there is no attention, or no input has its sequence, or that does not divide.
     """
@@ -82,7 +82,7 @@ def cp(
     if cp_experts:
         marked = with_owners(marked, order.parts(value), skew)
     else:
-        marked = dispatched_in_parts(marked, order.parts(value), value)
+        tell_of_experts(module, value)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
         states = sequence_states(entry, along, value, order)
@@ -150,20 +150,28 @@ def _obstacle(statement: Apply) -> str:
     return ""
 
 
+def tell_of_experts(module: Module, size: int) -> None:
+    """Report that tokens are gathered for experts, if there are any."""
+    if _has_experts(module):
+        rows = f"whose rows each of the {size} devices computes"
+        tell(f"tokens are gathered for their experts, {rows}; with `cp_experts=true`, those of its experts")
+
+
 def dispatched_in_parts(module: Module, parts: int, size: int) -> Module:
     """The module with the tokens of a sequence dispatched to experts in so many parts, if there are any.
 
-    A note says where they are gathered instead, as experts have a capacity of them, and why.
+    Notes say where they are gathered instead, as where experts have a capacity of them.
     """
-    if not any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
-        return module
     try:
-        return with_groups(module, parts)
+        return with_groups(module, parts) if _has_experts(module) else module
     except ProgramError as error:
-        rows = f"whose rows each of the {size} devices computes"
-        tell(f"tokens are gathered for their experts, {rows}; with `cp_experts=true`, those of its experts")
+        tell_of_experts(module, size)
         tell(f"as {error.diagnostics[0].message}")
         return module
+
+
+def _has_experts(module: Module) -> bool:
+    return any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body)
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:
