@@ -157,7 +157,7 @@ def search(
     ] = None,
     etp: Annotated[
         str | None,
-        typer.Option(metavar="0,1", help="Experts of T shards: split (0), or whole in each (1). [default: 0]"),
+        typer.Option(metavar="0,1,2", help="Split each expert over so many of T shards, or over all (0). [default: 0]"),
         Label("Experts of shards"),
     ] = None,
     cp_experts: Annotated[

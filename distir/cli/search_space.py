@@ -82,8 +82,8 @@ class Tries(NamedTuple):
                 raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[name])}")
         if self.skew and self.skew < 1:
             raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {self.skew:g}")
-        if bad := [n for n in sizes.get("etp", ()) if n not in (0, 1)]:
-            raise Refused(f"`--etp` expected 0 (experts split over shards) or 1 (whole in each), found {bad[0]}")
+        if bad := [n for n in sizes.get("etp", ()) if n < 0]:
+            raise Refused(f"`--etp` expected 0 (each expert split over all shards) or a number of them, found {bad[0]}")
         fields = {"ep": "experts", "cp": "context", "etp": "etp"}
         fields |= {name: name for name in ("virtual", "shard", "zero", "chunks")}
         found |= {field: sizes[name] for name, field in fields.items() if name in sizes}

@@ -157,8 +157,8 @@ def checked(path: str, job: Job) -> Job:
                 f"on {job.dp} replicas",
                 f"use a multiple of {each}",
             )
-    if job.ep > 1 and job.dp * job.cp % job.ep:
-        raise ConfigurationError(f"{path}: experts over {job.ep} replicas do not divide {job.dp * job.cp}")
+    if job.ep > 1 and (ranks := job.dp * job.cp * (job.tp // (job.etp or job.tp))) % job.ep:
+        raise ConfigurationError(f"{path}: experts over {job.ep} replicas do not divide {ranks}")
     if job.model is not None and job.stages and sum(job.stages) != job.model.layers:
         raise ConfigurationError(
             f"{path}: stages of {', '.join(map(str, job.stages))} layers are {sum(job.stages)}, "

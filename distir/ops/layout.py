@@ -93,6 +93,8 @@ class Layout:
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
     gathered: frozenset[str] = frozenset()
     """Those of which that rule gathers parts, in blocks or not: the op asks nothing of how they are split."""
+    blocked: frozenset[str] = frozenset()
+    """Letters among these whose dimensions may be in blocks of one size."""
     instead: str | None = None
     """The hint for users if microbatches would split such a letter."""
     positions: int | None = None

@@ -62,7 +62,7 @@ class Plan:
     `kind` how queries of one meet the keys of the others, as the step `cp` says. `virtual`: stages of each device, 0
     for as many as the schedule has by itself. `shard`: how many replicas partition state among them by ZeRO, 0 for all.
     `sequence`: whether what tensor parallelism leaves whole is split along the sequence. `balance`: how layers are
-    distributed over stages, as in the step `pp`. `etp`: 1 if each shard has whole experts, 0 if shards split them.
+    distributed over stages, as in the step `pp`. `etp`: over how many shards each expert is split; 0: over all.
     `cp_experts`: whether those that share sequences share the experts, too. `recompute`: with `checkpoint`, what is
     recomputed, as that step says, and in how many layers, as `products` or `full:16`; empty for all. `chunks`: how many
     parts sequences are cut into, by schedules that cut them, 0 by others. `passes`: with `overlap`, whether collectives
@@ -207,7 +207,7 @@ class Choices:
     balance: tuple[str, ...] = BALANCES[:1]
     """How layers are distributed over stages."""
     etp: tuple[int, ...] = (0,)
-    """With experts over replicas and shards: 0, shards split experts; 1, each shard has whole ones."""
+    """With experts over replicas, over how many shards each is split: 0, over all; 1, each shard has whole ones."""
     chunks: tuple[int, ...] = (2, 4)
     """Parts of each sequence, for schedules that cut them."""
     passes: tuple[bool, ...] = (False,)
@@ -251,6 +251,11 @@ def _schedules(space: Choices, plan: Plan) -> Sequence[str]:
         return space.schedules[:1]
     whole = [name for name in space.schedules if plan.context == 1 or not _cuts(name)]
     return whole or space.schedules
+
+
+def _expert_shards(asked: Sequence[int], shards: int) -> Sequence[int]:
+    """Those of the numbers of shards that divide all, of which 0 says all."""
+    return tuple(dict.fromkeys(n % shards for n in asked if shards % (n or 1) == 0)) or (0,)
 
 
 def _cuts(schedule: str) -> bool:
@@ -426,7 +431,7 @@ AXES: Final = (
         "etp",
         "etp",
         ("tensor", "experts"),
-        lambda space, plan: space.etp if plan.experts > 1 and plan.tensor > 1 else (0,),
+        lambda space, plan: _expert_shards(space.etp, plan.tensor) if plan.experts > 1 else (0,),
         lambda plan: [f"etp={plan.etp}"] if plan.etp else [],
         shown=lambda plan: f"etp={plan.etp}" if plan.etp else "",
     ),

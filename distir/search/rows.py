@@ -94,7 +94,7 @@ class Row:
     sequence: bool = False
     balance: str = "uniform"
     etp: int = 0
-    """With EP and T > 1: 1 where each shard has whole experts."""
+    """With EP and T > 1: over how many of the T shards each expert is split; 0: over all."""
     cp_experts: bool = False
     recompute: str = ""
     """With `checkpoint`: what is recomputed, if not all."""

@@ -37,10 +37,13 @@ from distir.transform.pipeline import SCHEDULES, SUMS, count_of, per_device, pip
 from distir.transform.sharding import (
     CONTEXTS,
     DISPATCHERS,
+    Holders,
     Owned,
     TensorPlan,
+    by_owner,
+    dispatched_in_parts,
     expert_states,
-    has_whole_experts,
+    expert_weights,
     marked_for_context,
     order_of,
     owned_weights,
@@ -48,9 +51,11 @@ from distir.transform.sharding import (
     sequence_states,
     sequences,
     sequential,
+    shards_of_expert,
     split,
     tell_of_experts,
     with_dispatcher,
+    with_groups,
     with_joined_sums,
     with_owners,
     with_roles,
@@ -58,7 +63,6 @@ from distir.transform.sharding import (
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.ownership import by_owner
 from distir.transform.sharding.state import State, is_host
 from distir.transform.sharding.steps import LARGEST_NODE, Plan, known_ops
 from distir.transform.steps import StepError, is_heard, step, tell
@@ -95,6 +99,7 @@ def dtp(
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,
     cp_experts: bool = False,
+    expert_parallel: int = 0,
     experts: int = 1,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],
@@ -131,7 +136,13 @@ def dtp(
 
     With `experts=N`, each N neighbouring replicas share the experts of the model, as after the step `ep`: N divides the
     number of replicas, and each of the N has its part of the experts. `skew` and `dispatcher` as there.
-    With `etp=1` as in the step `tp`: each shard has whole experts, of each of the N some.
+    With `etp` as in the step `tp`: each shard has whole experts, or parts of some, of each of the N replicas' share.
+
+    `expert_parallel=N` says it of all devices of a stage at once, as Megatron's `--expert-model-parallel-size` does.
+    They are numbered shards first, then those that share sequences, then replicas: each `etp` neighbours have one part
+    of the experts, N of these groups have them all, and the next N have copies. Rows go to their experts by all-to-alls
+    between parts of sequences and between replicas, and between shards as with `etp`. Shards that have copies of the
+    same experts compute the rows of their own tokens, which takes `sequence=true`.
 
     Raises ProgramError if one of these steps does.
     """
@@ -145,18 +156,37 @@ def dtp(
     d, t, p = (degrees[axis] for axis in AXES)
     if experts < 1 or d % experts:
         raise StepError(f"`experts` expected a divisor of the number of replicas, {d}, found {experts}")
+    cut = shards_of_expert(etp, t)
+    if expert_parallel and (experts > 1 or cp_experts):
+        raise StepError("leave out `experts` and `cp_experts` beside `expert_parallel`, which says it of all devices")
+    if expert_parallel:
+        held, shared, experts = folded(expert_parallel, cut, t, context, d)
+    else:
+        held = Holders(owners=t // cut, cut=cut)
+        shared = Holders(owners=context) if cp_experts else Holders(copies=context)
+    if held.copies > 1 and not sequence:
+        same = f"{held.copies} shards have the same experts, each for its own tokens"
+        raise StepError(f"{same}: `sequence=true` gives them these")
     microbatches = schedule_count(schedule, count_of(module, microbatches, micro_batch, d))
     with paused_collection():
-        order, parts = IN_ORDER, experts * (t if (whole_experts := has_whole_experts(etp, t)) else 1)
+        order, parts, groups = IN_ORDER, experts * held.owners * shared.owners, 1
         if d * context > 1:
             module = with_counted_losses(module)
         if context > 1:
             module = marked_for_context(module, cp_kind)
             order = order_of(module, cp_kind, zigzag)
             if cp_experts:
-                parts *= order.parts(context)
+                parts *= order.parts(context) // context
+            elif expert_parallel:
+                shared, groups = replace(shared, order=order), order.parts(context)
             else:
                 tell_of_experts(module, context)
+        if held.copies > 1:
+            groups *= t
+        undivided = module
+        if groups > 1:
+            apart = shared.owners > 1 or held.copies > 1
+            module = with_groups(module, groups) if apart else dispatched_in_parts(module, groups, context)
         if parts > 1:
             module = with_owners(module, parts, skew)
         piped = p > 1 or microbatches > 1 or chunks > 1
@@ -170,11 +200,16 @@ def dtp(
         if piped and d == t == context == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
-        weights: Owned = owned_weights(entry_of(module), flow.entry(entry_of(module))) if parts > 1 else {}
-        shards = TensorPlan(t, shard, strict, representative, whole_experts=whole_experts)
+        weights: Owned = {}
+        if parts > 1:
+            weights = owned_weights(entry_of(module), flow.entry(entry_of(module)))
+        elif held.copies > 1:
+            weights = expert_weights(module)
+        shards = TensorPlan(t, shard, strict, representative, holders=held)
         if t > 1 and not shard:
             shards.settled = _settled(module)
         written = _Distribution(
+            undivided,
             module,
             module,
             analysis,
@@ -188,7 +223,7 @@ def dtp(
         if piped:
             written.pipeline(*_analysed(*options))
         if context > 1:
-            written.share_sequences(order, cp_experts)
+            written.share_sequences(order, shared)
         if t > 1:
             cut_sends = d * context * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather
             written.split_tensors(sequence, cut_sends, taken_whole)
@@ -203,8 +238,10 @@ def dtp(
 class _Distribution:
     """A program that is split along one mesh axis after the other, and what the next axis needs to know of it."""
 
+    sequential: Module
+    """The program on one device, as given."""
     given: Module
-    """The program on one device."""
+    """The same with rows for each owner of experts, and tokens dispatched in as many parts as a sequence has."""
     made: Module
     analysis: Analysis
     shards: TensorPlan
@@ -227,18 +264,17 @@ class _Distribution:
         self.shards.settled = self.shards.settled and self.shards.settled.of(sources)
         self.weights = {name: self.weights[source] for name, source in sources.items() if source in self.weights}
 
-    def share_sequences(self, order: Order, cp_experts: bool) -> None:
-        """Let devices share sequences, and the experts too with `cp_experts`."""
+    def share_sequences(self, order: Order, holders: Holders) -> None:
+        """Let devices share sequences, and experts as these say."""
         context, before = self.degrees["c"], entry_of(self.made)
-        owned: Owned = self.weights if cp_experts else {}
-        along = sequences(self.given)
+        along = sequences(self.sequential)
         if self.sources is not None:
             along = along.of(self.sources)
 
         def places(analysis: Analysis, entry: Function) -> Sequence[State]:
-            return by_owner(entry, sequence_states(entry, along, context, order), owned)
+            return by_owner(entry, sequence_states(entry, along, context, order), self.weights, holders)
 
-        self._split(context, self._stride("c", "p"), places, order=order)
+        self._split(context, self._stride("c", "p"), places, order=order, factors=holders.factors)
         self._check(f"cp={context}", self.given)
         self.shards.settled = self.shards.settled and self.shards.settled.of(_copies(before, entry_of(self.made)))
         self._weights_of_shards(before, context)
@@ -246,11 +282,11 @@ class _Distribution:
     def split_tensors(self, sequence: bool, cut_sends: bool, whole: frozenset[str]) -> None:
         """Split tensors over shards, as the plan says."""
         t, before = self.degrees["t"], entry_of(self.made)
-        self.shards.owned = self.weights if self.shards.whole_experts else None
+        self.shards.owned = self.weights if self.shards.is_apart else None
         stride, piped = self._stride("t", "pc"), self.sources is not None
-        if self.degrees["c"] > 1 or self.shards.whole_experts or self.shards.strict or is_heard():
-            report = self.shards.report
-            self._split(t, stride, self.shards, 0, sequence, report=report, cut_sends=cut_sends, whole=whole)
+        if self.degrees["c"] > 1 or self.shards.is_apart or self.shards.strict or is_heard():
+            more: dict[str, Any] = {"cut_sends": cut_sends, "whole": whole, "factors": self.shards.holders.factors}
+            self._split(t, stride, self.shards, 0, sequence, report=self.shards.report, **more)
         else:  # without a report, plans with other numbers of replicas may share the program
             how = (stride, sequence, self.ends, self.representative, cut_sends, whole)
             self.made = _shards(self.given, self.analysis, piped, t, self.shards.by_hand, *how)
@@ -433,6 +469,27 @@ def _resized(module: Module, dimensions: Mapping[str, Dim]) -> Module:
         return replace(function, params=params, body=tuple(map(said, function.body)), result_types=stated)
 
     return Module(changed(f) if f.name in ends else f for f in module)
+
+
+def folded(ep: int, cut: int, shards: int, context: int, replicas: int) -> tuple[Holders, Holders, int]:
+    """How shards, devices that share sequences, and replicas hold experts in `ep` parts, each cut over `cut` shards.
+
+    Ranks are numbered in this order, and neighbours have the parts, as in Megatron Core (core/parallel_state.py). Gives
+    the number of replicas that have different parts. Raises StepError where an axis does not divide.
+    """
+    left, owners = ep, list[int]()
+    axes = {"groups of shards": shards // cut, "devices that share sequences": context, "replicas": replicas}
+    for name, size in axes.items():
+        if left % size and size % left:
+            message = f"parts of the experts on {left} of {size} {name}, of which neither divides the other"
+            raise StepError(f"`expert_parallel={ep}`: {message}; say a number that takes a divisor of each, or all")
+        owners.append(min(left, size))
+        left //= owners[-1]
+    if left > 1:
+        most = math.prod(axes.values())
+        raise StepError(f"`expert_parallel={ep}` expected at most {most} parts of the experts, one on each device")
+    (t, c, d), (of_t, of_c, _) = owners, axes.values()
+    return Holders(of_t // t, t, cut), Holders(of_c // c, c), d
 
 
 def _degrees(value: tuple[int, ...]) -> dict[str, int]:

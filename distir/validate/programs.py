@@ -76,7 +76,8 @@ class TrainingProgram:
         data, shards, stages = self._degrees
         context = next((int(w.partition("=")[2]) for w in self.distribution if w.startswith("context=")), 1)
         few = DeviceLayout.of_few(shards, context)
-        unlike = {"experts", "shard"}.intersection(word.partition("=")[0] for word in self.distribution)
+        named = {word.partition("=")[0] for word in self.distribution}
+        unlike = named & {"experts", "expert_parallel", "shard"}
         if data <= few.replicas or unlike or f"layout={REPLICAS_WITHIN_STAGES}" not in self.distribution:
             raise UnlikeError("it is a program of its own")
         if shards == 1 and any(word.startswith("zero=") for word in self.distribution):

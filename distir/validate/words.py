@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from distir.models.decoder import Decoder
+from distir.transform.dtp import folded
 from distir.transform.pipeline import SCHEDULES, TURNS
-from distir.transform.sharding.experts import DISPATCHERS
+from distir.transform.sharding import DISPATCHERS, shards_of_expert
+from distir.transform.steps import StepError
 from distir.validate.frameworks import Framework
 from distir.validate.runs import MeasuredRun, UnsupportedError
 
@@ -102,31 +104,19 @@ def eight_bit_words(run: MeasuredRun, chosen: Framework) -> list[str]:
 
 
 def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
-    """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none.
-
-    Neighbours do, as in Megatron Core (core/parallel_state.py): shards first, where they do not cut experts, then those
-    that share sequences, if there are experts for both parts of a sequence that each has, then replicas. Shards are one
-    axis: experts cut over some of them would need two, along which all else is cut at once, with one collective. So are
-    those that share sequences.
-    """
-    ranks, context, shards = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
-    if ranks == 1 and shards == run.tp:
+    """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none."""
+    ranks, context, cut = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
+    if not run.experts or (ranks == context == 1 and cut == run.tp):
         return []
-    words: list[str] = []
-    if shards != run.tp:
-        if shards > 1 or ranks % run.tp:
-            every = f"where all else is over {run.tp}"
-            cut = f"experts cut over {shards} ranks, {every}, parts on {ranks}: cannot be expressed"
-            raise UnsupportedError(f"{cut}; say `etp` {run.tp}, or `etp` 1 with an `ep` that {run.tp} divides")
-        ranks, words = ranks // run.tp, ["etp=1"]
-    if ranks > 1 and ranks % context:
-        some = f"parts of the experts on {ranks} ranks, some of {context} that share a sequence"
-        whole = (run.ep or 1) // ranks * context
-        raise UnsupportedError(f"{some}: cannot be expressed; an `ep` that {whole} divides can")
-    if context > 1 and ranks % context == 0 and (run.experts or 0) % (2 * (run.ep or 1)) == 0:
-        ranks, words = ranks // context, [*words, "cp_experts=true"]
-    if run.dp % ranks:
-        raise UnsupportedError(f"parts of the experts on {ranks} ranks, which do not divide {run.dp} replicas")
-    once = ranks > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
-    sent = [f"dispatcher={FORWARDING}"] if once else []
-    return [*words, *([f"experts={ranks}"] if ranks > 1 else []), f"skew={chosen.skew:g}", *sent]
+    try:
+        shards, _, replicas = folded(ranks, shards_of_expert(cut, run.tp), run.tp, context, run.dp)
+    except StepError as error:
+        raise UnsupportedError(str(error)) from None
+    if shards.copies > 1 and not chosen.sequence_parallel:
+        same = f"{shards.copies} of {run.tp} shards have the same experts, each for its own tokens"
+        raise UnsupportedError(f"{same}: say `sequence_parallel` 1")
+    over = [f"expert_parallel={ranks}", f"etp={cut}"]
+    if shards.copies == shards.owners == context == 1:
+        over = [f"experts={replicas}"] if replicas > 1 else []
+    once = replicas > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
+    return [*over, f"skew={chosen.skew:g}", *([f"dispatcher={FORWARDING}"] if once else [])]

@@ -103,7 +103,7 @@ def test_bad_words_of_the_new_options_are_refused(distir):
         ("--checkpoint", "offf"): "did you mean `off`?",
         ("--checkpoint", "full:x"): "as in full:16",
         ("--balance", "costs"): "`--balance` expected uniform, cost or memory, found `costs`",
-        ("--etp", "2"): "`--etp` expected 0 (experts split over shards) or 1 (whole in each), found 2",
+        ("--etp", "-1"): "`--etp` expected 0 (each expert split over all shards) or a number of them, found -1",
         ("--fp8", "tensors"): "`--fp8` expected tensor or block or mx or delayed, found `tensors`",
         ("--fp8", "delayed", "--hardware", "dgx-a100"): "has no arithmetic of 8-bit floats",
     }.items():

@@ -285,10 +285,6 @@ def test_experts_are_given_owners_once():
         transform(trained("mixtral-8x7b"), "tp=2", "etp=1", "ep=2")
     with pytest.raises(StepError, match=r"split over 2 devices already"):
         transform(trained("mixtral-8x7b"), "ep=2", "ep=2")
-    with pytest.raises(
-        StepError, match="`etp` expected 1, each expert on one shard, or 4, each on all shards, found 2"
-    ):
-        transform(trained("mixtral-8x7b"), "tp=4", "etp=2")
 
 
 def test_there_is_room_for_as_many_rows_as_stated():
@@ -301,10 +297,18 @@ def test_there_is_room_for_as_many_rows_as_stated():
         verify(module, transform(module, "ep=4", "skew=1"))
 
 
-@pytest.mark.parametrize("steps", ["tp=2 etp=1 sequence=true dp=2", *also("tp=2 ep=2")])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "tp=2 etp=1 sequence=true dp=2",
+        "dtp=1,4,1 expert_parallel=2 etp=1 sequence=true",
+        *also("tp=2 ep=2", "dtp=1,1,1 context=4 zigzag=false expert_parallel=2", "tp=4 etp=2 sequence=true"),
+    ],
+)
 def test_processes_give_what_the_executor_does(ranks, tmp_path, steps):
     pytest.importorskip("torch")
-    ranks.largest_error(transform(trained("gpt-oss-20b"), *steps.split()), tmp_path)
+    module = wide("gpt-oss-20b") if "=4" in steps or "1,4,1" in steps else trained("gpt-oss-20b")
+    ranks.largest_error(transform(module, *steps.split()), tmp_path)
 
 
 def test_what_does_not_fit_is_said():
@@ -364,3 +368,112 @@ def test_tokens_reach_as_many_units_as_drawn_ones(top_k, groups, units, data):
         count += 1
     assert routed.reached(units) == pytest.approx(total / count)
     assert routed.reached(units) <= min(units, top_k) + 1e-9
+
+
+WIDE = {"layers": 1, "width": 32, "heads": 4, "vocabulary": 64, "kv_heads": 4, "experts": 8}
+FOLDED = {
+    "dtp=1,4,1 expert_parallel=2 etp=2 sequence=true": (1, 2, 2),
+    "dtp=2,4,1 expert_parallel=4 etp=2": (1, 4, 2),
+    "dtp=1,4,1 expert_parallel=2 etp=1 sequence=true": (2, 2, 1),
+    "dtp=1,4,1 expert_parallel=1 etp=2 sequence=true": (2, 1, 2),
+    "dtp=1,1,1 context=4 cp_kind=ring expert_parallel=2": (2, 2, 1),
+    "dtp=2,1,1 context=2 expert_parallel=4": (1, 4, 1),
+    "dtp=1,2,1 context=4 expert_parallel=4 etp=1 sequence=true": (2, 4, 1),
+    "dtp=1,2,2 microbatches=2 context=2 expert_parallel=2 etp=1 sequence=true": (2, 2, 1),
+    "dtp=2,2,1 context=2 cp_kind=a2a expert_parallel=2 etp=1 sequence=true zero=1 partition=split": (4, 2, 1),
+}
+"""Experts over any neighbours: how many hold the same part of them, how many parts there are, and in how many each is
+cut."""
+
+
+@cache
+def wide(name):
+    model = resized(name, PUBLISHED[name], {**DECODERS[name], **WIDE, "layers": 2})
+    return transform(program(model, 16, 8, "Float32"), "grad", "optimizer=adam", "clip=1")
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "qwen3-30b-a3b", "gpt-oss-20b"])
+@pytest.mark.parametrize("steps", FOLDED)
+def test_experts_on_any_neighbours_of_a_stage(name, steps):
+    """Megatron's groups: tensor parallelism of an expert innermost, its expert parallelism next, copies outside."""
+    module = wide(name)
+    made = transform(module, *steps.split())
+    assert verify(module, made).equal
+    _, owners, cut = FOLDED[steps]
+    found = {
+        p.type.shape
+        for p in made.functions["main"].params
+        if p.name.split(".")[-1].startswith("up_proj_") and "bias" not in p.name and "param" in p.roles
+    }
+    ((experts, width, inner),) = {
+        p.type.shape
+        for p in module.functions["main"].params
+        if p.name.endswith("up_proj") and "experts" in p.name and "param" in p.roles
+    }
+    assert found == {(experts // owners, width, inner // cut)}
+
+
+@pytest.mark.parametrize("steps", [s for s in FOLDED if "zero" not in s and "a2a" not in s])
+def test_one_device_represents_all_that_hold_experts(steps):
+    words = [*steps.split(), "skew=2"]
+    whole = simulate(transform(wide("mixtral-8x7b"), *words), "dgx-a100")
+    one = simulate(transform(wide("mixtral-8x7b"), *words, "representative=true"), "dgx-a100")
+    assert one.latency_s == whole.latency_s
+    assert {u.peak_memory_bytes for u in one.devices.values()} == {u.peak_memory_bytes for u in whole.devices.values()}
+
+
+def rows_computed(module):
+    """FLOPs of experts' products on all devices."""
+    return sum(e.work.flops for e in simulate(module, "dgx-a100").timeline().effects if "Ragged" in e.op)
+
+
+@pytest.mark.parametrize("steps", ["dtp=1,1,1 context=2 expert_parallel=1", *FOLDED])
+def test_no_row_of_an_expert_is_computed_twice(steps):
+    made = transform(wide("mixtral-8x7b"), *(w for w in steps.split() if w[:4] not in ("zero", "part")))
+    assert rows_computed(made) == pytest.approx(rows_computed(wide("mixtral-8x7b")), rel=0.02)
+
+
+def test_rows_travel_among_those_that_have_parts_of_the_experts():
+    """Of 4 that share a sequence, 2 neighbours have all experts: half of the rows of each go to the other, and back.
+
+    The gradients of experts are summed over the 2 that hold the same, all others over the 4.
+    """
+    steps = ["dtp=1,1,1", "context=4", "zigzag=false", "expert_parallel=2", "skew=1", "representative=true"]
+    made = transform(wide("mixtral-8x7b"), *steps)
+    found = {
+        (s.op, s.attrs["size"], s.attrs["stride"])
+        for f in made
+        for s in f.body
+        if isinstance(s, Apply) and s.op == "GroupAlltoall"
+    }
+    assert found == {("GroupAlltoall", 2, 1)}
+    rho = check(made).states["main"]
+    sums = Counter(
+        (s.attrs["size"], s.attrs["stride"], "experts" in str(s.args[0]))
+        for s in made.functions["main"].body
+        if isinstance(s, Apply) and s.op == "GroupAllreduce" and type_of(rho[s.args[0]]).shape
+    )
+    assert {key for key in sums if key[2]} == {(2, 2, True)}
+    assert (4, 1, False) in sums
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("tp=4 etp=3", "`etp` expected a divisor of 4 shards, over so many of which each expert is split, found 3"),
+        (
+            "dtp=1,4,1 expert_parallel=2 etp=1",
+            "2 shards have the same experts, each for its own tokens: `sequence=true`",
+        ),
+        ("dtp=1,2,1 context=2 expert_parallel=3", "on 3 of 2 devices that share sequences, of which neither divides"),
+        ("dtp=2,1,1 expert_parallel=4", "`expert_parallel=4` expected at most 2 parts of the experts"),
+        (
+            "dtp=2,1,1 expert_parallel=2 experts=2",
+            "leave out `experts` and `cp_experts` beside `expert_parallel`, which says it of all devices",
+        ),
+    ],
+)
+def test_layouts_of_experts_that_there_are_not(steps, said):
+    with pytest.raises(StepError, match=said):
+        transform(wide("mixtral-8x7b"), *steps.split())

@@ -263,17 +263,19 @@ def test_those_who_share_experts_are_next_to_each_other():
     ("layout", "words"),
     [
         ({"dp": 4, "tp": 2, "ep": 4}, ["experts=4"]),
-        ({"dp": 4, "tp": 2, "ep": 4, "etp": 1}, ["etp=1", "experts=2"]),
-        ({"dp": 1, "tp": 2, "ep": 2, "etp": 1}, ["etp=1"]),
-        ({"dp": 2, "tp": 1, "cp": 2, "ep": 4}, ["cp_experts=true", "experts=2"]),
-        ({"dp": 1, "tp": 2, "cp": 2, "ep": 2}, ["cp_experts=true"]),
-        ({"dp": 8, "tp": 1, "cp": 2, "ep": 8}, ["experts=8"]),  # 8 experts have no 16 parts
+        ({"dp": 4, "tp": 2, "ep": 4, "etp": 1}, ["expert_parallel=4", "etp=1"]),
+        ({"dp": 1, "tp": 2, "ep": 2, "etp": 1}, ["expert_parallel=2", "etp=1"]),
+        ({"dp": 1, "tp": 4, "ep": 2, "etp": 2}, ["expert_parallel=2", "etp=2"]),
+        ({"dp": 2, "tp": 1, "cp": 2, "ep": 4}, ["expert_parallel=4", "etp=1"]),
+        ({"dp": 1, "tp": 2, "cp": 2, "ep": 2}, ["expert_parallel=2", "etp=2"]),
+        ({"dp": 1, "tp": 1, "cp": 4, "ep": 2}, ["expert_parallel=2", "etp=1"]),
+        ({"dp": 4, "tp": 1, "cp": 2, "ep": 8}, ["expert_parallel=8", "etp=1"]),
     ],
 )
 def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, words):
     one = replace(run(framework="nemo"), position="rope", micro_batch=1, experts=8, top_k=2, expert_ffn=512, **layout)
     one = replace(one, gpus=one.dp * one.tp * (one.cp or 1), global_batch=one.dp)
-    sent = ["dispatcher=deepep"] if any(word.startswith("experts=") for word in words) else []
+    sent = ["dispatcher=deepep"] if one.ep // (one.tp // (one.etp or one.tp) * (one.cp or 1)) > 1 else []
     assert expert_words(one, framework_of(one)) == [*words, "skew=1", *sent]
     stated = [expert_words(one, framework_of(replace(one, dispatcher=word))) for word in ("alltoall", "hybridep")]
     assert stated == [[*words, "skew=1"], [*words, "skew=1", *sent]]
@@ -314,15 +316,14 @@ def test_8_bit_floats_with_parts_of_sequences_find_what_is_greatest_once_in_a_st
 def test_what_would_be_a_wrong_figure_is_refused():
     one = replace(run(tp=1, gpus=4, dp=4), precision="fp8")
     routed = replace(one, precision="bf16", experts=4, top_k=2)
-    assert "do not divide 4 replicas" in predict(replace(routed, ep=3)).note
-    for parts in (1, 2):
-        assert "experts cut over 2 ranks" in predict(replace(routed, dp=1, tp=4, ep=parts, etp=2)).note
-    assert "experts cut over 1 ranks" in predict(replace(routed, dp=2, tp=2, ep=1, etp=1)).note
+    assert "on 3 of 4 replicas, of which neither divides the other" in predict(replace(routed, ep=3)).note
+    assert "`etp` expected a divisor of 4 shards" in predict(replace(routed, dp=1, tp=4, ep=1, etp=3)).note
+    for etp, ep in ((1, 1), (1, 2), (2, 1)):
+        note = predict(replace(routed, dp=1, tp=4, ep=ep, etp=etp)).note
+        assert note.endswith("shards have the same experts, each for its own tokens: say `sequence_parallel` 1")
     apart = replace(one, precision="bf16", framework="torchtitan", norm="rmsnorm", recompute="modules:layernorm")
     assert predict(apart).note.endswith("cannot be recomputed as `layernorm`: say `fused_norm` 1")
     assert predict(replace(routed, recompute="modules:mlp")).note.endswith("of which the model has none: say `moe`")
-    part = predict(replace(routed, attention="flash", gpus=16, cp=4, ep=2)).note
-    assert part.startswith("parts of the experts on 2 ranks, some of 4 that share a sequence: cannot be expressed")
     assert "for 2 layers: some have no layer" in predict(run(layers=2, tp=1, pp=4, dp=1)).note
     deep = replace(run(layers=4, tp=1, pp=2, dp=2, global_batch=16), virtual=4)
     assert "2 ranks with 4 stages each, for 4 layers" in predict(deep).note

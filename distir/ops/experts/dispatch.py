@@ -302,7 +302,7 @@ def _or_by_rows(found: Layout, positions: int) -> Layout:
         )
         return replace(found, operands=operands, results=results)
 
-    by_rows = replace(without("n"), parted=frozenset({"r"}), positions=positions)
+    by_rows = replace(without("n"), parted=frozenset({"r"}), blocked=frozenset({"r"}), positions=positions)
     return replace(without("n", "r"), others=(by_rows, without("r")))
 
 

@@ -19,6 +19,7 @@ writes `.scatter` and `.gather`, `shares` the report; `steps` and `stated` run i
 from distir.transform.sharding.context import (
     CONTEXTS,
     cp,
+    dispatched_in_parts,
     marked_for_context,
     order_of,
     sequence_states,
@@ -26,25 +27,29 @@ from distir.transform.sharding.context import (
     tell_of_experts,
 )
 from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, router_of, with_dispatcher
+from distir.transform.sharding.grouped import with_groups
 from distir.transform.sharding.joined import with_joined_sums, with_roles
-from distir.transform.sharding.ownership import Owned, owned_weights, with_owners
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, expert_weights, owned_weights, with_owners
 from distir.transform.sharding.state import WHOLE, Split, State
 from distir.transform.sharding.stated import split_as_stated
-from distir.transform.sharding.steps import TensorPlan, dp, has_whole_experts, sequential, split, tensor_shares, tp
+from distir.transform.sharding.steps import TensorPlan, dp, sequential, shards_of_expert, split, tensor_shares, tp
 
 __all__ = [
     "CONTEXTS",
     "DISPATCHERS",
     "WHOLE",
+    "Holders",
     "Owned",
     "Split",
     "State",
     "TensorPlan",
+    "by_owner",
     "cp",
+    "dispatched_in_parts",
     "dp",
     "ep",
     "expert_states",
-    "has_whole_experts",
+    "expert_weights",
     "marked_for_context",
     "order_of",
     "owned_weights",
@@ -52,12 +57,14 @@ __all__ = [
     "sequence_states",
     "sequences",
     "sequential",
+    "shards_of_expert",
     "split",
     "split_as_stated",
     "tell_of_experts",
     "tensor_shares",
     "tp",
     "with_dispatcher",
+    "with_groups",
     "with_joined_sums",
     "with_owners",
     "with_roles",

@@ -7,7 +7,8 @@ reduced). Host values keep their meaning in the whole program.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
@@ -19,14 +20,27 @@ from distir.ir.deep import Deep
 from distir.ops import OPS, Value, item_of, type_of
 from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide
 from distir.transform.sharding.decided import write_decided
-from distir.transform.sharding.demanded import demanded_in_parts
+from distir.transform.sharding.demanded import demanded, demanded_in_parts
+from distir.transform.sharding.factors import decide_along, write_along, write_in_parts_along
 from distir.transform.sharding.items import Each, Item, Joint, LocalSlice, is_plain, repeated
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.needed_whole import NeededWhole
+from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated
 from distir.transform.sharding.sends import parts_to_send, send_in_parts
 from distir.transform.sharding.sizes import divisors
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, holds_partial, is_host, is_whole, whole_like
+from distir.transform.sharding.state import (
+    PARTIAL,
+    WHOLE,
+    Nested,
+    Split,
+    State,
+    holds_partial,
+    is_host,
+    is_nested,
+    is_whole,
+    whole_like,
+)
 from distir.transform.sharding.sums import PartialSums, Sums
 
 
@@ -160,15 +174,20 @@ class ShardedBody(PartialSums):
         elif statement.op == "Send" and (parts := self._sent(vs[0], states[0])):
             send_in_parts(self, statement, states[0], parts, ws[0])
         elif all(map(is_whole, states)):
+            wanted = demanded(self, statement, ws) if self.factors else None
             decision = demanded_in_parts(self, statement, vs, ws)
             if decision is not None:
                 write_decided(self, statement, vs, ws, decision)
-            else:
+            elif not isinstance(wanted, Nested) or not write_in_parts_along(self, statement, vs, ws, wanted):
                 self._write_whole(statement, ws)
         elif all(map(is_host, ws)):
             restated(self, statement, vs, ws)
         elif any(isinstance(type_of(v), TupleType) for v in vs):
             self._leafwise(index, statement, vs, states, ws)
+        elif any(map(is_nested, states)):
+            with self._ruled(index, statement, states):
+                found = decide_along(OPS[statement.op], statement.attrs, vs, states, ws, self.factors)
+                write_along(self, statement, vs, ws, found)
         else:
             decision = self._decision(index, statement, vs, states, ws)
             if all(map(is_whole, decision.given)):
@@ -206,19 +225,34 @@ class ShardedBody(PartialSums):
         if self._whole.includes(statement) and not any(map(holds_partial, states)):
             self._whole.gather(statement, vs, states)
             return Decision((WHOLE,) * len(states), (WHOLE,) * len(ws))
-        try:
+        with self._ruled(index, statement, states):
+            if any(map(is_nested, states)):
+                both = decide_along(op, statement.attrs, vs, states, ws, self.factors)
+                return Decision(both.needed, both.given)
             return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size, self.order)
+
+    @contextmanager
+    def _ruled(self, index: int, statement: Apply, states: Sequence[State]) -> Generator[None]:
+        """Raises ProgramError where no rule says how the statement can be split."""
+        op = OPS[statement.op]
+        try:
+            yield
         except NotExchanged as found:
             sizes = " and ".join(map(str, sorted(found.sizes, reverse=True)))
             message = f"`{op.name}` has {sizes} heads, which do not split over {self.size} devices"
             hint = f"{divisors(math.gcd(*found.sizes))} would do, or `cp_kind=allgather`"
             site = Site(self.function.name, index)
             raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), hint)]) from None
-        except NoRule:
-            split = next(i for i, state in enumerate(states) if isinstance(state, Split))
+        except (NoRule, NotAlong):
+            split = next(i for i, state in enumerate(states) if isinstance(state, (Split, Nested)))
             named = statement.args[split]
             message = f"nothing says how `{op.name}` can be split, and `%{named}` is, along its dimension"
-            axis = cast(Split, states[split]).axis
+            state = states[split]
+            axis = (
+                next(own.axis for own, _ in state.parts if isinstance(own, Split))
+                if isinstance(state, Nested)
+                else cast(Split, state).axis
+            )
             site = Site(self.function.name, index, Part("operand", split))
             hint = f"state a rule where the op is defined (`@{op.name}.sharding`)"
             found = Diagnostic(codes.NO_SHARDING_RULE, site, f"{message} {axis}", (), hint)

@@ -55,7 +55,7 @@ class Closure:
         """The properties of a mesh on which the partitioned functions depend."""
         if self.names_devices:
             return mesh
-        return mesh.size, mesh.run if mesh.representative else None, mesh.order, mesh.whole
+        return mesh.size, mesh.run if mesh.representative else None, mesh.order, mesh.whole, mesh.factors
 
 
 _CLOSURES: Final[Findings[Hashable, Closure]] = Findings()

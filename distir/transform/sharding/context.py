@@ -24,9 +24,10 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.grouped import with_groups
 from distir.transform.sharding.joined import with_roles
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.ownership import by_owner, owned_weights, with_owners
+from distir.transform.sharding.ownership import Holders, by_owner, owned_weights, with_owners
 from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_like
@@ -68,24 +69,27 @@ def cp(
     only the first of these devices is written, which represents all of them.
 
     Where tokens go to experts, they are gathered, and every device computes all their rows. With `cp_experts=true` each
-    device has some of the experts, and computes their rows alone; what it adds to a token is summed over the devices
-    (Megatron's expert parallelism goes over context-parallel ranks, too). `skew` as in the step `ep`.
+    device has some of the experts, and computes their rows alone; what it adds to a token is summed over the devices.
+    With `expert_parallel` of `dtp` each computes the rows of its own tokens, or sends them to their experts, as in
+    Megatron. `skew` as in the step `ep`.
 
     Raises ProgramError where there is no attention, or no input has its sequence, or that does not divide.
     """
     if value == 1:
         return module
     marked = marked_for_context(with_counted_losses(module), cp_kind)
-    order = order_of(marked, cp_kind, zigzag)
+    order, along = order_of(marked, cp_kind, zigzag), sequences(marked)
     if cp_experts:
         marked = with_owners(marked, order.parts(value), skew)
     else:
         tell_of_experts(module, value)
 
     def placement(analysis: Analysis, entry: Function) -> Sequence[State]:
-        states = sequence_states(entry, along_sequence(analysis, entry), value, order)
+        states = sequence_states(entry, along, value, order)
         return (
-            by_owner(entry, states, owned_weights(entry, Flow(analysis.domain).entry(entry))) if cp_experts else states
+            by_owner(entry, states, owned_weights(entry, Flow(analysis.domain).entry(entry)), Holders(owners=value))
+            if cp_experts
+            else states
         )
 
     made = split(marked, value, "innermost", placement, representative=representative, order=order)
@@ -148,9 +152,26 @@ def _obstacle(statement: Apply) -> str:
 
 def tell_of_experts(module: Module, size: int) -> None:
     """Report that tokens are gathered for experts, if there are any."""
-    if any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body):
+    if _has_experts(module):
         rows = f"whose rows each of the {size} devices computes"
         tell(f"tokens are gathered for their experts, {rows}; with `cp_experts=true`, those of its experts")
+
+
+def dispatched_in_parts(module: Module, parts: int, size: int) -> Module:
+    """The module with the tokens of a sequence dispatched to experts in so many parts, if there are any.
+
+    Notes say where they are gathered instead, as where experts have a capacity of them.
+    """
+    try:
+        return with_groups(module, parts) if _has_experts(module) else module
+    except ProgramError as error:
+        tell_of_experts(module, size)
+        tell(f"as {error.diagnostics[0].message}")
+        return module
+
+
+def _has_experts(module: Module) -> bool:
+    return any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body)
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:

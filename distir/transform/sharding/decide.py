@@ -103,8 +103,16 @@ def made_in_parts(
     for found in () if main is None else (main, *main.others):
         letter = at(found.results[0], wanted.axis)
         if letter in found.parted and not any(letter in letters for letters in found.operands):
-            return _split(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
+            if wanted.blocks and not (letter in found.blocked and _are_equal(wanted.blocks)):
+                return None
+            made = _split(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
+            return made and replace(made, given=tuple(wanted if isinstance(s, Split) else s for s in made.given))
     return None
+
+
+def _are_equal(blocks: Blocks) -> bool:
+    """Whether blocks are of one size, all split."""
+    return all(isinstance(block, int) and block == blocks[0] for block in blocks)
 
 
 def _exchanged(
@@ -213,7 +221,8 @@ def _split(
     for name in found.divided.get(letter, ()):
         if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), size)):
             return None
-    if blocks and ((letter in found.parted - found.gathered and letter != found.sequence) or _joins(letter, found)):
+    parted = letter in found.parted - found.gathered and letter != found.sequence
+    if blocks and ((parted and not (letter in found.blocked and _are_equal(blocks))) or _joins(letter, found)):
         return None
     needed = _states(letter, found.operands, found.operand_blocks, Split(0, blocks, loose), WHOLE)
     kept = Split(0, () if _cuts(letter, found) else blocks, loose)

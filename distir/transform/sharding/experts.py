@@ -19,7 +19,7 @@ from distir.transform.entry import entry_of
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import mesh_of
-from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import split
 from distir.transform.steps import StepError, doubling, step, tell
@@ -132,4 +132,4 @@ def expert_states(analysis: Analysis, entry: Function, size: int, weights: Owned
 
     So is the optimizer state of experts. Raises ProgramError if the batch does not divide.
     """
-    return by_owner(entry, batch_states(analysis, entry, size), weights)
+    return by_owner(entry, batch_states(analysis, entry, size), weights, Holders(owners=size))

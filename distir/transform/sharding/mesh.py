@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -61,6 +62,8 @@ class Mesh:
     """Which parts of a split value a device has."""
     whole: frozenset[str] = frozenset()
     """Ops that each device computes from whole operands."""
+    factors: tuple[int, ...] = ()
+    """The numbers of devices, outermost first, into which the axis is divided for `Nested` states."""
 
     @property
     def ranks(self) -> int:
@@ -80,6 +83,21 @@ class Mesh:
         """The device that replaces `device` for a rank, counted from 0."""
         number, offset = divmod(device - self.first, self.run)
         return self.first + (number * self.size + rank) * self.run + offset
+
+    def inner(self, factor: int) -> int:
+        """How many of these devices apart neighbours along a factor of the axis are."""
+        return math.prod(self.factors[factor + 1 :])
+
+    def coordinate(self, rank: int, factor: int) -> int:
+        """The place of a rank along a factor."""
+        return rank // self.inner(factor) % self.factors[factor]
+
+    def groups(self, factor: int) -> list[tuple[int, ...]]:
+        """The ranks that differ in their place along a factor alone, in order of these places."""
+        found: dict[int, list[int]] = {}
+        for rank in range(self.size):
+            found.setdefault(rank - self.coordinate(rank, factor) * self.inner(factor), []).append(rank)
+        return [tuple(ranks) for ranks in found.values()]
 
     @property
     def parts(self) -> int:

@@ -68,7 +68,7 @@ def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
     Raises ProgramError where there are none, or they do not divide.
     """
     run = _Run(owners)
-    before = _instances(analysis, entry)
+    before = instances_of(analysis, entry)
     for name in before:
         run.look(before[name][0])
     functions = {name: run.function(instances[0]) for name, instances in before.items()}
@@ -85,7 +85,7 @@ def owners_of(module: Module) -> int:
     return max((n for s in dispatching if isinstance(n := s.attrs.get("owners", 1), int)), default=1)
 
 
-def _instances(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]:
+def instances_of(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]:
     """By function that the entry runs: its instances, in the order of their first calls."""
     domain = analysis.domain
     found: dict[str, list[Instance]] = {}
@@ -185,7 +185,7 @@ def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
     """The rewritten program with new numbers of rows in the types of parameters and results."""
     opened = Module(f if f.name == entry.name else _opened(f) for f in changed)
     now = check(opened, late=True)
-    before, after = _instances(analysis, entry), _instances(now, opened.functions[entry.name])
+    before, after = instances_of(analysis, entry), instances_of(now, opened.functions[entry.name])
     functions: list[Function] = []
     for function in changed:
         if function.name == entry.name or function.name not in after:
@@ -196,11 +196,11 @@ def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
             for i, param in enumerate(params):
                 params[i] = replace(param, type=_merged(param.type, old.args[i], new.args[i]))
         stated = replace(function, params=tuple(params))
-        functions.append(stated if stated == analysis.module.functions[function.name] else _unclaimed(stated))
+        functions.append(stated if stated == analysis.module.functions[function.name] else unclaimed(stated))
     return Module(functions)
 
 
-def _unclaimed(function: Function) -> Function:
+def unclaimed(function: Function) -> Function:
     """The function without claims."""
     body = tuple(replace(s, claims=()) if isinstance(s, (Apply, Call)) and s.claims else s for s in function.body)
     return replace(function, body=body, result_types=None)
@@ -217,7 +217,7 @@ def _opened(function: Function) -> Function:
             return type
         return TensorType(type.dtype, (*shape[:-2], None, shape[-1]), type.device)
 
-    return _unclaimed(replace(function, params=tuple(replace(p, type=opened(p.type)) for p in function.params)))
+    return unclaimed(replace(function, params=tuple(replace(p, type=opened(p.type)) for p in function.params)))
 
 
 def _merged(stated: Type, old: Value, new: Value) -> Type:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from distir.ir import HOST, Dim, SymbolicDim, TensorType, TupleType, Type, dims, types
 from distir.ops.layout import Block, Repeated, Shared
-from distir.transform.sharding.state import Split, State
+from distir.transform.sharding.state import Nested, Split, State
 
 
 def divided(dim: Dim, size: int) -> Dim:
@@ -35,6 +35,11 @@ def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozense
     if isinstance(type, TupleType):
         states = state if isinstance(state, tuple) else (state,) * len(type.items)
         return TupleType(tuple(part_of(t, s, size, kept) for t, s in zip(type.items, states, strict=True)))
+    if isinstance(state, Nested):
+        part = type
+        for own, count in state.parts:
+            part = part_of(part, own, count, kept)
+        return part
     if not isinstance(type, TensorType) or type.shape is None or not isinstance(state, Split):
         return type
     shape = list(type.shape)

@@ -24,8 +24,8 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
     attrs = dict(bind(op, statement.attrs))
     if op.takes_count:
         attrs["count"] = len(statement.results)
-    own = decision.needed[0]
-    blocks = own.blocks if isinstance(own, Split) else ()
+    split = (state for state in (*decision.needed, *decision.given) if isinstance(state, Split))
+    blocks = next((state.blocks for state in split), ())
     found: list[Arg] = op.rules["parted"](Writer(body, decision.letter, blocks), *args, **attrs)
     names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
     body.by_parts = {key: value for key, value in body.by_parts.items() if value not in names}
@@ -128,15 +128,15 @@ class Writer:
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
         """Positions along an axis of `length` relative to this device's part, run after run, and which are in it."""
-        order = self._body.order
-        run = length // order.parts(self.size)
+        starts = [self._starts(rank, length) for rank in range(self.size)]
+        run = length // (len(starts[0]) * self.size)
         if self.type(positions).dtype is not DTYPES["Int64"]:
             positions = self("Cast", positions, to=DTYPES["Int64"])
         whole = self("Mod", positions, Literal(length))  # the remainder: -1 is the last position
         found: Arg = Literal(0)
         every: list[Arg] = []
-        for number in range(len(order.of(0, self.size))):
-            own = self("Sub", whole, self._once(("first", number, run), lambda n=number: self._first(n, run)))
+        for number, first in enumerate(zip(*starts, strict=True)):
+            own = self("Sub", whole, self._once(("first", first), lambda first=first: self._first(first)))
             here = self("And", self("GreaterOrEqual", own, Literal(0)), self("Less", own, Literal(run)))
             found = self("Where", here, self("Add", own, Literal(number * run)) if number else own, found)
             every.append(here)
@@ -157,13 +157,10 @@ class Writer:
         self._body.define(name, UNKNOWN, PARTIAL)
         return name
 
-    def _first(self, number: int, run: int) -> str:
-        """The start of a numbered run, by device."""
+    def _first(self, starts: tuple[int, ...]) -> str:
+        """The start of a run, by device."""
         name = self._body.fresh("first")
-        ranks = range(self.size)
-        self._body.items.append(
-            Ranked(name, tuple(self._body.order.of(rank, self.size)[number] * run for rank in ranks))
-        )
+        self._body.items.append(Ranked(name, starts))
         return name
 
     def _once(self, key: Hashable, write: Callable[[], str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from distir.ir import (
@@ -24,28 +25,38 @@ from distir.ir import (
 )
 from distir.ops import Value, type_of
 from distir.ops.layout import Shared
-from distir.transform.sharding.items import Collective, Each, Item, LocalSlice
+from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, Ranked
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.part_types import part_of_block, whole_block
 from distir.transform.sharding.state import (
     GREATEST,
     PARTIAL,
     WHOLE,
+    Nested,
     Split,
     State,
+    Unsplit,
+    holds_partial,
     is_host,
     is_partial,
     is_whole,
+    nested,
+    state_along,
     whole_like,
 )
+
+
+class NotAlong(Exception):  # noqa: N818 - a verdict on a value, not a failure of ours
+    """There is no collective for this change of state along a factor of a mesh axis."""
 
 
 class Resharding:
     """Items in progress, with the values and states of their names."""
 
-    def __init__(self, size: int, taken: Iterable[str], order: Order = IN_ORDER) -> None:
+    def __init__(self, size: int, taken: Iterable[str], order: Order = IN_ORDER, factors: tuple[int, ...] = ()) -> None:
         self.size = size
         self.order = order
+        self.factors = factors
         self.items: list[Item] = []
         self.single: set[str] = set()
         """Host values that are equal for all devices."""
@@ -61,8 +72,21 @@ class Resharding:
         """By partial sum: the state into which it was first brought."""
         self._exchanged: dict[str, Arg] = {}
         """By value whose split dimension changed: the state into which it was first brought."""
+        self._by_parts: dict[int, dict[Hashable, str]] = {}
         self.by_parts: dict[Hashable, str] = {}
         """Values written by rules `parted`, by key."""
+
+    @contextmanager
+    def along(self, factor: int) -> Generator[None]:
+        """Within it, items are of one factor of the mesh axis, and so many devices."""
+        size, order, by_parts, first = self.size, self.order, self.by_parts, len(self.items)
+        self.size, self.order, self.by_parts = self.factors[factor], IN_ORDER, self._by_parts.setdefault(factor, {})
+        yield
+        for index, item in enumerate(self.items[first:], first):
+            if isinstance(item, (Collective, LocalSlice, Ranked)):
+                self.items[index] = replace(item, along=factor)
+        self._by_parts[factor] = self.by_parts
+        self.size, self.order, self.by_parts = size, order, by_parts
 
     def define(self, name: str, value: Value, state: State) -> None:
         """Define a name: the value of the whole program that it represents, and its state."""
@@ -145,7 +169,7 @@ class Resharding:
         known, there = self._placed.setdefault(arg, {}), _fixed(state)
         if there not in known:
             known[there] = self._place(arg, now, state)
-            if now is PARTIAL and isinstance(arg, str):
+            if (now is PARTIAL or (isinstance(now, Nested) and holds_partial(now))) and isinstance(arg, str):
                 self._settled.setdefault(arg, known[there])
             if isinstance(now, Split) and isinstance(state, Split) and isinstance(arg, str):
                 self._exchanged.setdefault(arg, known[there])
@@ -163,6 +187,8 @@ class Resharding:
 
     def _place(self, arg: Arg, now: State, state: State) -> Arg:
         value, hint = self.value(arg), arg if isinstance(arg, str) else "constant"
+        if isinstance(now, Nested) or isinstance(state, Nested):
+            return self._place_along(arg, hint, value, now, state)
         if now is PARTIAL and (found := self._summed(arg, state)) is not None:
             return found
         if isinstance(arg, str) and is_partial(now) and is_whole(state):
@@ -186,6 +212,38 @@ class Resharding:
                 return self._collective(f"{hint}_sum", "MPIReduceScatter", arg, value, state, axis=state.axis)
             arg = self.placed(arg, WHOLE)
         return self._cut(arg, hint, value, state)
+
+    def _place_along(self, arg: Arg, hint: str, value: Value, now: State, state: State) -> Arg:
+        """A value in another state along some factors of the mesh axis, one after the other."""
+        states, wanted = ([_fixed(state_along(s, k)) for k in range(len(self.factors))] for s in (now, state))
+        while states != wanted:
+            factor, after = _next_change(states, wanted)
+            before, states[factor] = states[factor], after
+            there = nested(states, self.factors)
+            if self.factors[factor] == 1:
+                continue
+            ordered = isinstance(now, Split) and after is WHOLE, isinstance(state, Split) and before is WHOLE
+            if self.order.zigzag and any(ordered):
+                raise NotAlong  # the parts along a factor are no contiguous ones of the whole
+            with self.along(factor):
+                match before, after:
+                    case Unsplit.PARTIAL, Unsplit.WHOLE:
+                        arg = self._collective(f"{hint}_sum", "MPIAllreduce", arg, value, there)
+                    case Unsplit.PARTIAL, Split(axis, ()):
+                        arg = self._collective(f"{hint}_sum", "MPIReduceScatter", arg, value, there, axis=axis)
+                    case Split(axis, ()), Unsplit.WHOLE:
+                        arg = self._collective(f"{hint}_whole", "MPIAllgather", arg, value, there, axis=axis)
+                    case Split(joined, ()), Split(cut, ()):
+                        axes = {"split_axis": cut, "concat_axis": joined}
+                        arg = self._collective(f"{hint}_turned", "MPIAlltoall", arg, value, there, **axes)
+                    case Unsplit.WHOLE, Split(axis, ()):
+                        name = self.fresh(f"{hint}_part")
+                        self.items.append(LocalSlice(name, arg, axis))
+                        self.define(name, value, there)
+                        arg = name
+                    case _:
+                        raise NotAlong
+        return arg
 
     def _collective(self, hint: str, op: str, arg: Arg, value: Value, state: State, **attrs: int) -> str:
         assert isinstance(arg, str)
@@ -344,6 +402,19 @@ def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
         return type
     shape = (*type.shape[:axis], dim, *type.shape[axis + 1 :])
     return TensorType(type.dtype, shape, type.device)
+
+
+def _next_change(states: Sequence[State], wanted: Sequence[State]) -> tuple[int, State]:
+    """The factor of a mesh axis along which a value's state changes next, and to what: the outermost that is to change.
+
+    A part along it is contiguous only while no inner factor splits the same dimension, so that is gathered before, from
+    inside out, and cut again afterwards.
+    """
+    factor = next(k for k, state in enumerate(states) if state != wanted[k])
+    axes = {state.axis for state in (states[factor], wanted[factor]) if isinstance(state, Split)}
+    inner = enumerate(states[factor + 1 :], factor + 1)
+    split = [k for k, state in inner if isinstance(state, Split) and state.axis in axes]
+    return (split[-1], WHOLE) if split else (factor, wanted[factor])
 
 
 def _fixed(state: State) -> State:

@@ -36,8 +36,15 @@ from distir.transform.sharding.state import PARTIAL, WHOLE, Split
 class Rewriting(Resharding):
     """Items in progress, with ops applied to parts of their operands."""
 
-    def __init__(self, size: int, taken: Iterable[str], domain: Checker, order: Order = IN_ORDER) -> None:
-        super().__init__(size, taken, order)
+    def __init__(
+        self,
+        size: int,
+        taken: Iterable[str],
+        domain: Checker,
+        order: Order = IN_ORDER,
+        factors: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(size, taken, order, factors)
         self.domain = domain
         self.concrete = False
         """Whether named sizes of the function became numbers."""

@@ -37,7 +37,7 @@ from distir.ops.layout import Shared
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
 from distir.transform.sharding.part_types import on_devices, part_of
 from distir.transform.sharding.reshard import block_sizes
-from distir.transform.sharding.state import WHOLE, Split, State, is_host, is_whole
+from distir.transform.sharding.state import WHOLE, Nested, Split, State, is_host, is_whole
 
 
 def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh) -> Function:
@@ -115,6 +115,12 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
                 for part, of in zip(parts, zip(*spread, strict=True), strict=True)
             )
         ]
+    if isinstance(state, Nested):
+        cut = _cut_along(f, hint, arg, state, mesh)
+        if mesh.representative:
+            return [f.apply("Identity", cut[0], results=parts)[0]]
+        every = f.apply("Concat", *cut, results=(f"{hint}_every",), axis=0)[0]
+        return [*f.apply("MPIScatter", every, results=parts, devices=devices, axis=0)]
     assert isinstance(state, Split)
     if not state.blocks:
         return _scattered(f, hint, arg, parts, devices, state.axis, mesh)
@@ -156,6 +162,8 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
         rows = zip(zip(*items, strict=True), type.items, state, strict=True)
         joined = [_join(f, f"{hint}_{k}", row, t, s, mesh) for k, (row, t, s) in enumerate(rows)]
         return f.apply("MakeTuple", *joined, results=(hint,))[0]
+    if isinstance(state, Nested):
+        return _join_along(f, hint, parts, root, state, mesh)
     assert isinstance(state, Split)
     if not state.blocks:
         return _gathered(f, hint, parts, root, state.axis, mesh)
@@ -176,6 +184,65 @@ def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, ax
     else:
         every = f.apply("MPIGather", *parts, results=(hint,), root=root, axis=axis)[0]
     return str(_ordered(f, hint, every, axis, [order.index(part) for part in range(len(order))]))
+
+
+def _cut_along(f: FunctionBuilder, hint: str, arg: Arg, state: Nested, mesh: Mesh) -> list[Arg]:
+    """Write the parts of all ranks of a value on the first device; where one represents all, its own."""
+    found = [arg]
+    for k, (own, size) in enumerate(state.parts):
+        if not isinstance(own, Split):
+            found = [part for part in found for _ in range(1 if mesh.representative else size)]
+            continue
+        stride = {"stride": mesh.run * mesh.inner(k)} if mesh.representative else {}
+        cut: list[Arg] = []
+        for part in found:
+            blocks = _blocks(f, hint, part, own, 1) if own.blocks else (part,)
+            rows: list[Sequence[Arg]] = []
+            for block, of in zip(blocks, own.blocks or (None,), strict=True):
+                names = tuple(f"{hint}_part" for _ in range(size))
+                whole = isinstance(of, Shared)
+                rows.append(
+                    (block,) * size
+                    if whole
+                    else f.apply("Split", block, results=names, axis=own.axis, num_outputs=size, **stride)
+                )
+            columns = [*zip(*rows, strict=True)][: 1 if mesh.representative else size]
+            cut += [
+                c[0] if len(c) == 1 else f.apply("Concat", *c, results=(f"{hint}_own",), axis=own.axis)[0]
+                for c in columns
+            ]
+        found = cut
+    return found
+
+
+def _join_along(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, state: Nested, mesh: Mesh) -> str:
+    """Write the value of which the devices hold parts, on the first of them."""
+    found: list[Arg] = [*parts]
+    if not mesh.representative:
+        every = f.apply("MPIGather", *parts, results=(f"{hint}_every",), root=root, axis=0)[0]
+        found = [*f.apply("Split", every, results=(f"{hint}_own",) * mesh.size, axis=0, num_outputs=mesh.size)]
+    for k, (own, size) in reversed([*enumerate(state.parts)]):
+        runs = [found[n : n + size] for n in range(0, len(found), size)] if not mesh.representative else [found]
+        if not isinstance(own, Split):
+            found = [run[0] for run in runs]
+            continue
+        joined: list[Arg] = []
+        for run in runs:
+            columns = [_blocks(f, hint, part, own, size) if own.blocks else (part,) for part in run]
+            blocks: list[Arg] = []
+            for *row, of in zip(*columns, own.blocks or (None,), strict=True):
+                if isinstance(of, Shared):
+                    blocks.append(row[0])
+                elif mesh.representative:
+                    group = {"size": size, "stride": mesh.run * mesh.inner(k), "axis": own.axis}
+                    blocks += f.apply(GROUPED["MPIAllgather"].name, *row, results=(f"{hint}_block",), **group)
+                else:
+                    blocks += f.apply("Concat", *row, results=(f"{hint}_block",), axis=own.axis)
+            joined += (
+                blocks if len(blocks) == 1 else f.apply("Concat", *blocks, results=(f"{hint}_whole",), axis=own.axis)
+            )
+        found = joined
+    return str(found[0])
 
 
 def _ordered(f: FunctionBuilder, hint: str, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:

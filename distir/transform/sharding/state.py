@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Union
+from typing import Union, cast
 
 from distir.ir import HOST, Dense, External, Literal, TupleType, Type, types
 from distir.ops import Value
@@ -59,8 +60,36 @@ class Split:
         return any(isinstance(block, Repeated) for block in self.blocks)
 
 
-State = Union[Unsplit, Split, "tuple[State, ...]"]
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """Different placements along the factors of a mesh axis, outermost first: each a state, and a number of devices.
+
+    So are experts, of which each shard has the same part as some others, or a part of the matrices of some.
+    """
+
+    parts: tuple[tuple[Unsplit | Split, int], ...]
+
+
+State = Union[Unsplit, Split, Nested, "tuple[State, ...]"]
 WHOLE, PARTIAL, GREATEST = Unsplit.WHOLE, Unsplit.PARTIAL, Unsplit.GREATEST
+
+
+def nested(states: Sequence[State], factors: Sequence[int]) -> State:
+    """The state of a value with these states along the factors of a mesh axis."""
+    if all(state == states[0] for state in states):
+        return states[0]
+    assert not any(isinstance(state, (tuple, Nested)) for state in states)
+    return Nested(tuple(zip(cast("Sequence[Unsplit | Split]", states), factors, strict=True)))
+
+
+def state_along(state: State, factor: int) -> State:
+    """The state along one factor of the mesh axis."""
+    return state.parts[factor][0] if isinstance(state, Nested) else state
+
+
+def is_nested(state: State) -> bool:
+    """Whether it differs along the factors of the mesh axis."""
+    return isinstance(state, Nested)
 
 
 def is_whole(state: State) -> bool:
@@ -75,6 +104,8 @@ def is_partial(state: State) -> bool:
 
 def holds_partial(state: State) -> bool:
     """Whether some leaf is a partial sum or maximum."""
+    if isinstance(state, Nested):
+        return any(holds_partial(part) for part, _ in state.parts)
     return any(map(holds_partial, state)) if isinstance(state, tuple) else state in (PARTIAL, GREATEST)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from distir.analysis import Analysis, analysed, check
@@ -24,7 +24,7 @@ from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.joined import with_joined_sums
 from distir.transform.sharding.mesh import IN_ORDER, Order, Place, mesh_of
 from distir.transform.sharding.owned import owners_of
-from distir.transform.sharding.ownership import Owned, by_owner, owned_weights, with_owners
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
@@ -92,7 +92,7 @@ def tp(
     With `etp=1`, expert tensor parallelism of 1, experts are not split: each shard has some of them whole, computes the
     rows of all tokens that chose them, and what it adds to a token is summed over the shards (Megatron's
     `--expert-tensor-parallel-size 1` with its all-gather dispatcher). Products are as wide as experts are, and no more
-    is communicated. `skew` as in the step `ep`.
+    is communicated. With `etp=2`, each two neighbours split some of them. `skew` as in the step `ep`.
 
     Of what all shards of a pipeline's stage have whole, each sends a part to the next stage, which gathers them: so the
     slower links between stages carry it once (Megatron's scatter-gather optimization). Without the option that is so in
@@ -107,9 +107,10 @@ def tp(
     Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
     something heavy is replicated: 1 % of the weights in a parameter, or of all FLOPs.
     """
-    plan = TensorPlan(value, shard, strict, whole_experts=has_whole_experts(etp, value))
-    if plan.whole_experts and value > 1:
-        module = with_owners(module, value, skew)
+    cut = shards_of_expert(etp, value)
+    plan = TensorPlan(value, shard, strict, holders=Holders(owners=value // cut, cut=cut))
+    if plan.is_apart:
+        module = with_owners(module, plan.holders.owners, skew)
     return split(
         module,
         value,
@@ -119,6 +120,7 @@ def tp(
         report=plan.report,
         cut_sends=scatter_gather,
         whole=known_ops("whole", whole),
+        factors=plan.holders.factors,
     )
 
 
@@ -132,11 +134,12 @@ def known_ops(option: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def has_whole_experts(etp: int, shards: int) -> bool:
-    """Whether `etp` asks for experts that are not split over these shards. Raises StepError for what it cannot be."""
-    if etp not in (0, 1, shards):
-        raise StepError(f"`etp` expected 1, each expert on one shard, or {shards}, each on all shards, found {etp}")
-    return etp == 1
+def shards_of_expert(etp: int, shards: int) -> int:
+    """Over how many of the shards each expert is split, by the option `etp`. Raises StepError for no divisor."""
+    if etp < 0 or shards % (etp or shards):
+        over = "over so many of which each expert is split"
+        raise StepError(f"`etp` expected a divisor of {shards} shards, {over}, found {etp}")
+    return etp or shards
 
 
 @dataclass
@@ -149,8 +152,8 @@ class TensorPlan:
     representative: bool = False
     settled: Settled | None = None
     """The dimensions of the parameters, where they are known already."""
-    whole_experts: bool = False
-    """Whether each device has some whole experts, not a part of every one."""
+    holders: Holders = field(default_factory=Holders)
+    """How devices hold experts, where it is not a part of every one."""
     owned: Owned | None = None
     """The weights of these experts, where they are known already."""
 
@@ -158,10 +161,19 @@ class TensorPlan:
         """The placement of the entry function's parameters. Raises ProgramError where nothing can be split."""
         if self.settled is None:
             self.settled = Flow(analysis.domain).entry(entry)
-        if self.whole_experts and self.owned is None:
+        if self.is_apart and self.owned is None:
             self.owned = owned_weights(entry, self.settled)
-        owned = self.owned or {}
-        return by_owner(entry, parameter_states(entry, self.size, self.by_hand, self.settled, owned), owned)
+        owned, cut = self.owned or {}, self.holders.cut
+        states = parameter_states(entry, self.size, self.by_hand, self.settled, owned)
+        if owned and cut > 1:
+            inner = parameter_states(entry, cut, self.by_hand, self.settled)
+            states = [i if p.name in owned else s for p, s, i in zip(entry.params, states, inner, strict=True)]
+        return by_owner(entry, states, owned, self.holders)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether experts are split otherwise than all else."""
+        return self.holders.copies * self.holders.owners > 1
 
     def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
         """The shares of the result."""
@@ -216,6 +228,7 @@ def split(
     cut_sends: bool | None = False,
     order: Order = IN_ORDER,
     whole: frozenset[str] = frozenset(),
+    factors: tuple[int, ...] = (),
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters placed as `plan` says.
 
@@ -225,7 +238,8 @@ def split(
     already. `representative`: the program contains only the first of the devices that one becomes (see `ops/group.py`).
     `report` receives the result; without it, work that is not divided is reported. `cut_sends`: send values that all
     devices of a group hold whole in parts; None: in programs of more than `LARGEST_NODE` devices. `order`: which parts
-    of a split value a device has. `whole`: ops that each device computes from whole operands.
+    of a split value a device has. `whole`: ops that each device computes from whole operands. `factors`: the numbers of
+    devices, outermost first, along which the plan places values differently (`Nested`).
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -237,7 +251,7 @@ def split(
     mesh = mesh_of(module, entry, size, place, representative, order)
     if cut_sends is None:
         cut_sends = mesh.count * size > LARGEST_NODE
-    mesh = replace(mesh, cut_sends=cut_sends, whole=whole)
+    mesh = replace(mesh, cut_sends=cut_sends, whole=whole, factors=factors)
     with paused_collection():
         partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)

@@ -20,7 +20,16 @@ from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting
-from distir.transform.sharding.state import GREATEST, PARTIAL, WHOLE, Split, State, holds_partial
+from distir.transform.sharding.state import (
+    GREATEST,
+    PARTIAL,
+    WHOLE,
+    Nested,
+    Split,
+    State,
+    holds_partial,
+    nested,
+)
 
 
 class Sums(Protocol):
@@ -41,7 +50,7 @@ class PartialSums(Rewriting):
 
     def __init__(self, program: Sums, domain: Checker, mesh: Mesh, function: Function, instance: Instance) -> None:
         taken = [*(p.name for p in function.params), *(n for s in function.body for n in results(s))]
-        super().__init__(mesh.size, taken, domain, mesh.order)
+        super().__init__(mesh.size, taken, domain, mesh.order, mesh.factors)
         self.function, self.instance = function, instance
         self._program = program
         self._complete: set[Arg] = set()
@@ -189,6 +198,8 @@ def names_devices(function: Function) -> bool:
 def _completed(state: State) -> State:
     if isinstance(state, tuple):
         return tuple(map(_completed, state))
+    if isinstance(state, Nested):
+        return nested([_completed(own) for own, _ in state.parts], [count for _, count in state.parts])
     return WHOLE if state in (PARTIAL, GREATEST) else state
 
 

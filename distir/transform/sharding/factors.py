@@ -1,0 +1,116 @@
+"""Ops on values that are placed differently along the factors of a mesh axis: decided for each factor by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from distir.ir import Apply, Attributes, TensorType
+from distir.ops import OPS, Op, Value, type_of
+from distir.transform.sharding.decide import Decision, NoRule, decide, made_in_parts
+from distir.transform.sharding.items import Each
+from distir.transform.sharding.part_types import part_of
+from distir.transform.sharding.rewrite import Rewriting, rewritten
+from distir.transform.sharding.state import WHOLE, Nested, Split, State, is_nested, nested, state_along
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """A decision for each factor, outermost first, with the operands and results that it is of."""
+
+    each: tuple[Decision, ...]
+    operands: tuple[tuple[Value, ...], ...]
+    results: tuple[tuple[Value, ...], ...]
+    factors: tuple[int, ...]
+
+    @property
+    def needed(self) -> tuple[State, ...]:
+        """The states that operands need."""
+        return tuple(nested(states, self.factors) for states in zip(*(d.needed for d in self.each), strict=True))
+
+    @property
+    def given(self) -> tuple[State, ...]:
+        """The states of results."""
+        return tuple(nested(states, self.factors) for states in zip(*(d.given for d in self.each), strict=True))
+
+
+def decide_along(
+    op: Op, attrs: Attributes, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value], factors: Sequence[int]
+) -> Decisions:
+    """How an op runs on operands of which some are `Nested`. Raises NoRule.
+
+    Where it takes the places of rows to be these of one factor, what is split over all devices is gathered, rather than
+    split along the others.
+    """
+    found = _decide_along(op, attrs, vs, states, ws, factors)
+    if not any(map(_is_parted, found.each)):
+        return found
+    apart = [isinstance(s, Split) and is_nested(need) for s, need in zip(states, found.needed, strict=True)]
+    if not any(apart):
+        return found
+    gathered = [WHOLE if is_apart else s for s, is_apart in zip(states, apart, strict=True)]
+    return _decide_along(op, attrs, vs, gathered, ws, factors)
+
+
+def _decide_along(
+    op: Op, attrs: Attributes, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value], factors: Sequence[int]
+) -> Decisions:
+    each: list[Decision] = []
+    operands, results = [tuple(vs)], [tuple(ws)]
+    for k, size in enumerate(factors):
+        own = [state_along(state, k) for state in states]
+        decision = decide(op, attrs, operands[k], own, [type_of(w) for w in results[k]], size)
+        if decision.returned is not None:
+            raise NoRule
+        each.append(decision)
+        operands.append(tuple(map(_part, operands[k], decision.needed, [size] * len(vs))))
+        results.append(tuple(map(_part, results[k], decision.given, [size] * len(ws))))
+    return Decisions(tuple(each), tuple(operands[:-1]), tuple(results[:-1]), tuple(factors))
+
+
+def _part(value: Value, state: State, size: int) -> Value:
+    return part_of(value, state, size) if isinstance(value, TensorType) else value
+
+
+def write_along(
+    body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], decisions: Decisions
+) -> None:
+    """Append the statement as it was decided for each factor. Raises NoRule where it would become others for two."""
+    args = [body.placed(arg, need) for arg, need in zip(statement.args, decisions.needed, strict=True)]
+    split = [k for k, decision in enumerate(decisions.each) if decision.letter is not None]
+    split.sort(key=lambda k: _is_parted(decisions.each[k]))
+    own, first = replace(statement, args=tuple(args), claims=()), len(body.items)
+    for k in split:
+        if len(body.items) > first:
+            *others, last = body.items[first:]
+            if others or not isinstance(last, Each) or not isinstance(last.statement, Apply):
+                raise NoRule
+            own = last.statement
+            del body.items[first:]
+        with body.along(k):
+            rewritten(body, own, list(own.args), decisions.operands[k], decisions.results[k], decisions.each[k])
+    if not split:
+        body.items.append(Each(own))
+    for name, w, state in zip(statement.results, ws, decisions.given, strict=True):
+        body.define(name, w, state)
+
+
+def _is_parted(decision: Decision) -> bool:
+    return decision.layout is not None and decision.letter in decision.layout.parted
+
+
+def write_in_parts_along(
+    body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], wanted: Nested
+) -> bool:
+    """Append the statement so that devices compute the part of its result that is wanted; whether that is possible."""
+    split = [(k, state) for k, (state, _) in enumerate(wanted.parts) if isinstance(state, Split)]
+    if len(split) != 1 or any(isinstance(state, Split) is False and state is not WHOLE for state, _ in wanted.parts):
+        return False
+    ((k, state),) = split
+    decision = made_in_parts(OPS[statement.op], statement.attrs, vs, [type_of(ws[0])], state, body.factors[k])
+    if decision is None:
+        return False
+    with body.along(k):
+        rewritten(body, replace(statement, claims=()), list(statement.args), vs, ws, decision)
+    body.define(statement.results[0], ws[0], wanted)
+    return True

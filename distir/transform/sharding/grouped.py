@@ -1,0 +1,225 @@
+"""Dispatches tokens in groups of consecutive ones, so that devices with parts of a sequence each dispatch their own.
+
+`Dispatch` sorts the tokens of a group by themselves, and without a capacity the groups change no result. With as many
+groups of a sequence as it has parts, a split of the sequence is one of the groups: Megatron's dispatchers sort the
+tokens that a rank has, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from distir.analysis import Analysis, Instance, check
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Shape,
+    Site,
+    TensorType,
+    Type,
+    results,
+)
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ops import Value, type_of
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.sharding.owned import RAGGED, instances_of, unclaimed
+
+
+def with_groups(module: Module, count: int) -> Module:
+    """The program with the tokens of each group of `Dispatch` in so many groups.
+
+    Raises ProgramError where tokens beyond a capacity are dropped, as other ones would be then, and where the tokens of
+    a group do not divide.
+    """
+    return module if count == 1 else _with_groups(module, count)
+
+
+@lru_cache(maxsize=16)  # cached for searches
+def _with_groups(module: Module, count: int) -> Module:
+    analysis, entry = checked(module), entry_of(module)
+    before = instances_of(analysis, entry)
+    written = {name: _Grouped(instances[0], count).function() for name, instances in before.items()}
+    changed = Module(written.get(f.name, f) for f in module)
+    opened = Module(f if f.name == entry.name else _opened(f) for f in changed)
+    after = instances_of(check(opened, late=True), opened.functions[entry.name])
+    functions: list[Function] = []
+    for function in changed:
+        if function.name == entry.name or function.name not in after:
+            functions.append(function)
+            continue
+        pairs = zip(function.params, before[function.name][0].args, after[function.name][0].args, strict=True)
+        params = tuple([_grouped_param(param, old, new, count) for param, old, new in pairs])
+        stated = replace(function, params=params)
+        functions.append(stated if stated == module.functions[function.name] else unclaimed(stated))
+    made = Module(functions)
+    _check_groups(analysis, checked(made), entry, count)
+    return made
+
+
+@dataclass
+class _Grouped:
+    """One function, with groups around what depends on the order of tokens."""
+
+    instance: Instance
+    count: int
+    done: dict[Arg, str] = field(default_factory=dict[Arg, str])
+    """By value in token order: the same in groups."""
+    sums: dict[Arg, str] = field(default_factory=dict[Arg, str])
+    """By numbers of choices of each expert: those of all groups together."""
+
+    def function(self) -> Function:
+        function = self.instance.function
+        f = namer(function)
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Apply):
+                self.statement(f, index, statement)
+            elif isinstance(statement, Call):
+                f.body.append(statement)
+        return function if not self.done else replace(function, body=(*f.body, function.body[-1]))
+
+    def statement(self, f: FunctionBuilder, index: int, statement: Apply) -> None:
+        args = [self.sums.get(arg, arg) if statement.op not in RAGGED else arg for arg in statement.args]
+        match statement.op:
+            case "Dispatch" if statement.results[0] != DISCARD:
+                if statement.attrs.get("capacity") is not None:
+                    hint = "with `cp_experts=true` devices that share a sequence gather its tokens for them"
+                    message = "experts with a capacity drop tokens of whole sequences, not those of parts"
+                    site = Site(self.instance.function.name, index)
+                    raise ProgramError([Diagnostic(codes.BAD_SPLIT, site, message, (), hint)])
+                args[0] = self.grouped(f, index, args[0])
+                self.append(f, statement, args)
+                if statement.results[1] != DISCARD:
+                    self.counted(f, statement.results[1])
+            case "Permute":
+                args[0] = self.grouped(f, index, args[0])
+                if args[2:3] not in ([], [DISCARD]):
+                    args[2] = self.grouped(f, index, args[2])
+                args[3:] = map(self.rows, args[3:])
+                self.append(f, statement, args)
+            case "Unpermute" | "UnpermuteGrad":
+                for place in (2,) if statement.op == "Unpermute" else (0, 3):
+                    if args[place : place + 1] not in ([], [DISCARD]):
+                        args[place] = self.grouped(f, index, args[place])
+                (name,) = statement.results
+                made = f.fresh(f"{name}_groups")
+                self.append(f, replace(statement, results=(made,)), args)
+                shape = self.shape(index, name)
+                sizes = (*(0,) * (len(shape) - 2), *shape[-2:])
+                f.body.append(Apply((name,), "Reshape", (made, Literal(sizes))))
+            case "RaggedExpand":
+                self.append(f, statement, [*args[:2], *map(self.rows, args[2:])])
+            case _:
+                own = replace(statement, args=tuple(args)) if [*statement.args] != args else statement
+                f.body.append(self.from_the_end(own))
+
+    def append(self, f: FunctionBuilder, statement: Apply, args: list[Arg]) -> None:
+        f.body.append(replace(statement, args=tuple(args), claims=()))
+
+    def refused(self, index: int, message: str, hint: str | None = None) -> ProgramError:
+        return ProgramError([Diagnostic(codes.BAD_SPLIT, Site(self.instance.function.name, index), message, (), hint)])
+
+    def from_the_end(self, statement: Apply) -> Apply:
+        """The statement with the last dimension of its operand named from the end, where groups add none."""
+        first = statement.args[0] if statement.args else ()
+        found = type_of(self.instance.state[first]) if isinstance(first, str) else None
+        rank = len(found.shape) if isinstance(found, TensorType) and found.shape is not None else 0
+        if rank and statement.attrs.get("axis") == rank - 1:
+            return replace(statement, attrs=Attributes({**statement.attrs, "axis": -1}))
+        axes = statement.args[3] if statement.op == "Slice" and len(statement.args) > 3 else None
+        if rank and isinstance(axes, Literal) and axes.value == (rank - 1,):
+            return replace(statement, args=(*statement.args[:3], Literal((-1,)), *statement.args[4:]))
+        return statement
+
+    def rows(self, arg: Arg) -> Arg:
+        return Literal(arg.value // self.count) if isinstance(arg, Literal) and isinstance(arg.value, int) else arg
+
+    def counted(self, f: FunctionBuilder, counts: str) -> None:
+        """What is not of rows gets the choices of all groups."""
+        users = [s for s in self.instance.function.body if isinstance(s, Apply) and counts in s.args]
+        if any(user.op not in RAGGED for user in users):
+            (self.sums[counts],) = f.apply("ReduceSum", counts, (-2,), results=(f"{counts}_sum",), keepdims=False)
+
+    def grouped(self, f: FunctionBuilder, index: int, arg: Arg) -> str:
+        if arg not in self.done:
+            shape = self.shape(index, arg)
+            if shape[-2] % self.count:
+                raise self.refused(index, f"{shape[-2]} tokens do not divide into {self.count} parts of equally many")
+            sizes = (*(0,) * (len(shape) - 2), self.count, shape[-2] // self.count, shape[-1])
+            hint = arg if isinstance(arg, str) else "tokens"
+            self.done[arg] = f.apply("Reshape", arg, Literal(sizes), results=(f"{hint}_in_groups",))[0]
+        return self.done[arg]
+
+    def shape(self, index: int, arg: Arg) -> tuple[int, ...]:
+        """The shape of a value, of which the last two are known. Raises ProgramError for others."""
+        found = type_of(self.instance.state[arg]) if isinstance(arg, str) else None
+        shape = found.shape if isinstance(found, TensorType) else None
+        if shape is None or len(shape) < 2 or not all(isinstance(dim, int) for dim in shape[-2:]):
+            raise self.refused(index, f"the tokens of a group must be known to dispatch parts of them, found `{found}`")
+        return tuple(dim if isinstance(dim, int) else 0 for dim in shape)
+
+
+def _opened(function: Function) -> Function:
+    """The function with unknown shapes of parameters."""
+
+    def opened(param: Param) -> Param:
+        found = param.type
+        return (
+            replace(param, type=TensorType(found.dtype, None, found.device)) if isinstance(found, TensorType) else param
+        )
+
+    return unclaimed(replace(function, params=tuple(map(opened, function.params))))
+
+
+def _grouped_param(param: Param, old: Value, new: Value, count: int) -> Param:
+    """The parameter in groups, where its arguments are."""
+    stated, before, after = param.type, type_of(old), type_of(new)
+    if before == after or not isinstance(stated, TensorType) or not isinstance(before, TensorType):
+        return param
+    for outer, shape in _in_groups(before, count):
+        if isinstance(after, TensorType) and after.shape == shape:
+            own = (*(stated.shape or ())[:outer], *shape[outer:])
+            return replace(param, type=TensorType(stated.dtype, own, stated.device))
+    return param
+
+
+def _check_groups(before: Analysis, after: Analysis, entry: Function, count: int) -> None:
+    """Raise ProgramError for a value that is neither as it was nor in groups."""
+    now = instances_of(after, entry_of(after.module))
+    for name, (instance, *_) in instances_of(before, entry).items():
+        for index, statement in enumerate(instance.function.body):
+            for result in results(statement):
+                old, new = type_of(instance.state[result]), type_of(now[name][0].state[result])
+                if result != DISCARD and not _is_grouped(old, new, count):
+                    message = f"`%{result}` depends on all tokens of a group, which cannot be dispatched in parts"
+                    raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(name, index), message)])
+
+
+def _is_grouped(old: Type, new: Type, count: int) -> bool:
+    if old == new or not isinstance(old, TensorType) or not isinstance(new, TensorType):
+        return old == new
+    return any(new.shape == shape for _, shape in _in_groups(old, count))
+
+
+def _in_groups(type: TensorType, count: int) -> list[tuple[int, Shape]]:
+    """The shapes that a value may have in groups, each with the number of dimensions before that of the groups.
+
+    They are that of rows of tokens, and that of how many choices each expert has.
+    """
+    if not type.shape:
+        return []
+    *outer, last = type.shape
+    found: list[tuple[int, Shape]] = [(len(outer), (*outer, count, last))]
+    if outer and isinstance(rows := outer[-1], int):
+        found.insert(0, (len(outer) - 1, (*outer[:-1], count, rows // count, last)))
+    return found
