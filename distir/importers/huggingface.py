@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from distir.importers.expert_layers import expert_layers, experts, forget_groups, note_groups
+from distir.importers.scans import scans_as_ops
 from distir.importers.symbolic import NAME, op
 
 IMPLIED = "_distir_masks_are_implied"
@@ -49,7 +50,8 @@ def as_ops(nn_module: Any, given: Iterable[str], *, cache: bool = False, trainin
             setattr(config, IMPLIED, flags.get(id(config), all(flags.values())))
         if "position_ids" not in given:  # positions that a model counts itself begin no second sequence
             masks.find_packed_sequence_indices = _not_packed
-        yield
+        with scans_as_ops(() if training else models):
+            yield
     finally:
         for hook in hooks:
             hook.remove()
