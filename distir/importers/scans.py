@@ -65,11 +65,11 @@ def _normalised(torch: Any, x: Any) -> Any:
 def _state_space(
     hidden_states: Any,
     dt: Any,
-    A: Any,
-    B: Any,
-    C: Any,
+    A: Any,  # noqa: N803 - transformers calls it so, as papers do
+    B: Any,  # noqa: N803
+    C: Any,  # noqa: N803
     chunk_size: int,
-    D: Any = None,
+    D: Any = None,  # noqa: N803
     *,
     z: Any = None,
     dt_bias: Any = None,
@@ -93,10 +93,10 @@ def _state_space(
 def _selective_scan(
     hidden_states: Any,
     dt: Any,
-    A: Any,
-    B: Any,
-    C: Any,
-    D: Any = None,
+    A: Any,  # noqa: N803
+    B: Any,  # noqa: N803
+    C: Any,  # noqa: N803
+    D: Any = None,  # noqa: N803
     z: Any = None,
     delta_bias: Any = None,
     delta_softplus: bool = False,

@@ -129,13 +129,13 @@ def _split_labelled(gradient: bool, softmax: bool) -> Callable[..., Layout]:
         scores, labels = operands[gradient : gradient + 2]
         assert scores is not None
         assert labels is not None
-        weighted = len(operands) > 2 + gradient or attrs.get("ignore_index") is not None
+        weights_given = len(operands) > 2 + gradient
+        weighted = weights_given or attrs.get("ignore_index") is not None
         mean, each_alone = attrs["reduction"] == "mean", attrs["reduction"] == "none"
         rank = len(labels.shape or ())
         # The sum of the weights of one part is unknown.
         examples: Letters = tuple(None if mean and weighted else f"s{k}" for k in range(rank))
-        counted = not mean or isinstance(labels.elements, int)
-        classes = "c" if softmax and not weighted and counted else None
+        classes = "c" if softmax and not weights_given else None
         full = (*examples[:1], classes, *examples[1:])
         slope: tuple[Letters, ...] = (examples if each_alone else (),) if gradient else ()
         weights: tuple[Letters, ...] = ((None,),) * (len(operands) - 2 - gradient)
@@ -157,7 +157,15 @@ SoftmaxCrossEntropyLoss.sharding(_split_labelled(gradient=False, softmax=True))
 
 
 @SoftmaxCrossEntropyLoss.parted
-def _(w: Parts, scores: Arg, labels: Arg, *, reduction: str, count: int, **_: Any) -> list[Arg]:
+def _(
+    w: Parts,
+    scores: Arg,
+    labels: Arg,
+    *,
+    ignore_index: int | None = None,
+    reduction: str,
+    count: int,
+) -> list[Arg]:
     """Vocabulary-parallel cross entropy, which gathers no logits (Shoeybi et al., *Megatron-LM*, section 3)."""
     shifted, logarithm = _parted_softmax(w, scores)
     own, here = w.own(labels, _classes(w, scores))
@@ -165,8 +173,12 @@ def _(w: Parts, scores: Arg, labels: Arg, *, reduction: str, count: int, **_: An
     mine = w("Where", here, w("Squeeze", at_label, ALONG_CLASSES), Literal(0.0))
     share = w("Mul", w("Squeeze", logarithm, ALONG_CLASSES), Literal(1 / w.size))  # the devices' shares add up
     loss = w("Sub", share, mine)
+    if ignore_index is not None:
+        loss = w("Where", _counts(w, labels, ignore_index), loss, Literal(0.0))
     if reduction != "none":
-        loss = w("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
+        loss = w("ReduceSum", loss, keepdims=False)
+    if reduction == "mean":
+        loss = w("Div", loss, _counted(w, scores, labels, ignore_index))
     found = [loss, w("Sub", shifted, logarithm)] if count > 1 else [loss]
     return [_stored(w, x, scores) for x in found]
 
@@ -268,7 +280,7 @@ SoftmaxCrossEntropyLossGrad.sharding(_split_labelled(gradient=True, softmax=True
 
 
 @SoftmaxCrossEntropyLossGrad.parted
-def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, reduction: str, **_: Any) -> list[Arg]:
+def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, ignore_index: int | None = None, reduction: str) -> list[Arg]:
     """The softmax minus 1 at the labels, each device for its own classes."""
     shifted, logarithm = _parted_softmax(w, scores)
     classes = _classes(w, scores)
@@ -277,13 +289,13 @@ def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, reduction: str, **_: Any) 
     ones = w("OneHot", own, Literal(classes // w.size), ends, axis=1)
     at_labels = w("Where", w("Unsqueeze", here, ALONG_CLASSES), ones, Literal(0.0))
     slope = w("Sub", w("Exp", w("Sub", shifted, logarithm)), at_labels)
+    if ignore_index is not None:
+        slope = w("Where", w("Unsqueeze", _counts(w, labels, ignore_index), ALONG_CLASSES), slope, Literal(0.0))
     scale = w("Cast", dy, to=_wide_type(w, scores)) if _is_narrow(w, scores) else dy
     if reduction == "none":
         scale = w("Unsqueeze", scale, ALONG_CLASSES)
     elif reduction == "mean":
-        examples = w.type(labels).elements
-        assert isinstance(examples, int)
-        scale = w("Div", scale, Literal(float(examples)))
+        scale = w("Div", scale, _counted(w, scores, labels, ignore_index))
     return [_stored(w, w("Mul", slope, scale), scores)]
 
 
@@ -565,6 +577,22 @@ def _parted_softmax(w: Parts, logits: Arg) -> tuple[Arg, Arg]:
     wide = w("Cast", logits, to=_wide_type(w, logits)) if _is_narrow(w, logits) else logits
     shifted = w("Sub", wide, w.greatest(w("ReduceMax", wide, ALONG_CLASSES), axis=1))
     return shifted, w("Log", w.sum(w("ReduceSum", w("Exp", shifted), ALONG_CLASSES)))
+
+
+def _counts(w: Parts, labels: Arg, ignore_index: int) -> Arg:
+    """Which labels are not ignored."""
+    return w("Not", w("Equal", labels, Literal(ignore_index)))
+
+
+def _counted(w: Parts, logits: Arg, labels: Arg, ignore_index: int | None) -> Arg:
+    """How many labels are not ignored."""
+    if ignore_index is not None:
+        ones = w("Cast", _counts(w, labels, ignore_index), to=_wide_type(w, logits))
+        return w("ReduceSum", ones, keepdims=False)
+    examples = w.type(labels).elements
+    if isinstance(examples, int):
+        return Literal(float(examples))
+    return w("Cast", w("Size", labels), to=_wide_type(w, logits))
 
 
 def _classes(w: Parts, logits: Arg) -> int:
