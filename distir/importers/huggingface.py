@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-from distir.importers.expert_layers import expert_layers, experts, forget_groups, note_groups
+from distir.importers.expert_layers import expert_layers, experts, forget_groups, note_groups, sparse
 from distir.importers.scans import scans_as_ops
 from distir.importers.symbolic import NAME, op
 
@@ -50,7 +50,8 @@ def as_ops(nn_module: Any, given: Iterable[str], *, cache: bool = False, trainin
             setattr(config, IMPLIED, flags.get(id(config), all(flags.values())))
         if "position_ids" not in given:  # positions that a model counts itself begin no second sequence
             masks.find_packed_sequence_indices = _not_packed
-        with scans_as_ops(() if training else models):
+        exported = () if training else models
+        with scans_as_ops(exported), sparse(expert_layers(exported)):
             yield
     finally:
         for hook in hooks:

@@ -52,11 +52,14 @@ def _states(*, b: int, s: int, h: int, n: int, p: int, t: int, **_: Any) -> int:
 
 def _passes(forward: int) -> dict[str, Any]:
     """The work of so many passes: products, and the states of the chunks, which are written and read."""
-    return {
-        "flops": lambda **letters: forward * _products(**letters),
-        "bytes": lambda *, moved, **letters: moved + 2 * forward * _states(**letters),
-        "temporary": _states,
-    }
+
+    def flops(**letters: Any) -> int:
+        return forward * _products(**letters)
+
+    def traffic(*, moved: int, **letters: Any) -> int:
+        return moved + 2 * forward * _states(**letters)
+
+    return {"flops": flops, "bytes": traffic, "temporary": _states}
 
 
 @op(f"{_HEADS} -> Tensor[t, (b, s, h, p), d]", **_passes(1))
@@ -207,7 +210,7 @@ def _(
     k: TensorType,
     v: TensorType,
     decay: TensorType,
-    beta: Any = None,
+    beta: TensorType | None = None,
     *,
     count: int,
     **_: Any,
@@ -217,7 +220,7 @@ def _(
         without = " without `beta`" if beta is None else ""
         message = f"`GatedLinearAttentionGrad` gives {number} results{without}, found {count} names"
         raise Reject(name_codes.RESULT_COUNT, message, Part("result", number))
-    return [x.shape for x in (q, k, v, decay, beta)[:count]]
+    return [x.shape for x in (q, k, v, decay, beta) if x is not None][:count]
 
 
 @GatedLinearAttentionGrad.sharding
@@ -257,7 +260,11 @@ _CHANNELS = (
 
 def _scanned(steps: int) -> Any:
     """So many operations for each number of the states at all positions: no matrix products, so in Float32."""
-    return lambda *, b, c, s, n, **_: steps * b * c * s * n
+
+    def flops(*, b: int, c: int, s: int, n: int, **_: Any) -> int:
+        return steps * b * c * s * n
+
+    return flops
 
 
 @op(f"{_CHANNELS} -> Tensor[t, (b, c, s), d]", flops=_scanned(7))
