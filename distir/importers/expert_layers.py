@@ -63,7 +63,7 @@ def sparse(layers: Iterable[Any]) -> Generator[None]:
 
 
 def _is_dense(layer: Any) -> bool:
-    """Whether the experts are not told which tokens are theirs: each gets all of them, times scores that may be 0."""
+    """Whether the experts get no choices of tokens: each gets all tokens, times scores that may be 0."""
     return {"router", "shared_expert"} <= set(layer._modules) and len(signature(layer.experts.forward).parameters) == 1
 
 

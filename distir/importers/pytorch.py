@@ -542,7 +542,7 @@ def _mode(nn_module: Any, training: bool, dropout: bool = False) -> Generator[No
 
 @contextmanager
 def _without_checks_of_values() -> Generator[None]:
-    """Distributions do not look at their arguments' values, which an exported module has none of."""
+    """Distributions do not check the values of their arguments, which have none while a module is exported."""
     distribution = _package("torch.distributions").Distribution
     was = distribution._validate_args
     distribution.set_default_validate_args(False)
