@@ -91,7 +91,7 @@ def import_torch(
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
     example = _Example(names, _each_its_own(inputs), len(example_inputs), axes)
     adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
-    with _quiet(), _mode(nn_module, training, dropout), _without_checks_of_values(), adapted:
+    with _quiet(), _mode(nn_module, training, dropout), adapted:
         found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
         if found is None:
             model, held = (_exported_step if training else _exported)(nn_module, example)
@@ -538,18 +538,6 @@ def _mode(nn_module: Any, training: bool, dropout: bool = False) -> Generator[No
     finally:
         for part, mode in was.items():
             part.training = mode
-
-
-@contextmanager
-def _without_checks_of_values() -> Generator[None]:
-    """Distributions do not check the values of their arguments, which have none while a module is exported."""
-    distribution = _package("torch.distributions").Distribution
-    was = distribution._validate_args
-    distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        distribution.set_default_validate_args(was)
 
 
 def _device_of(nn_module: Any) -> Any:
