@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable, Iterator, MutableMapping
-from functools import cache
+from collections.abc import Generator, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from functools import cache, partial
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -47,14 +49,55 @@ def _groups_of(experts: Any, tokens: Any) -> tuple[Any, ...]:
     return found if found and same else (tokens,)
 
 
-def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
-    """The experts of a layer: (tokens, width), (tokens, k), (tokens, k) in, (tokens, width) out."""
-    *outer, tokens = _groups_of(self, hidden_states.shape[0])
-    choices = top_k_index.shape[-1]
+@contextmanager
+def sparse(layers: Iterable[Any]) -> Generator[None]:
+    """Layers that give every token to every expert (Llama 4) give it to those that the router chose; then as before."""
+    dense = [layer for layer in layers if _is_dense(layer)]
+    for layer in dense:
+        layer.forward = partial(_of_weighted_inputs, layer)
+    try:
+        yield
+    finally:
+        for layer in dense:
+            del layer.forward
+
+
+def _is_dense(layer: Any) -> bool:
+    """Whether the experts get no choices of tokens: each gets all tokens, times scores that may be 0."""
+    return {"router", "shared_expert"} <= set(layer._modules) and len(signature(layer.experts.forward).parameters) == 1
+
+
+def _of_weighted_inputs(layer: Any, hidden_states: Any) -> tuple[Any, Any]:
+    """A layer of experts that are given tokens times their scores, sigmoids of logits, and a shared expert."""
+    torch = _torch()
+    own, router = layer.experts, layer.router
+    tokens = hidden_states.reshape(-1, hidden_states.shape[-1])
+    logits = torch.nn.functional.linear(tokens, router.weight)
+    attrs = {"top_k": router.top_k, "score": "sigmoid", "normalize": 0}
+    chosen = (*logits.shape[:-1], router.top_k)
+    weights, index = ops("Route", (logits,), attrs, [(logits.dtype, chosen), (torch.int64, chosen)])
+    x, places, counts, weights = _dispatched(own, tokens, index, weights)
+    rows = op("Permute", (x, places, weights), {}, _rows(x, places))
+    gate, up = _product(rows, own.gate_up_proj, counts, False, router.top_k).chunk(2, dim=-1)
+    result = _product(up * own.act_fn(gate), own.down_proj, counts, False, router.top_k)
+    mixed = op("Unpermute", (result, places), {}, x.shape).reshape(tokens.shape)
+    return layer.shared_expert(tokens) + mixed, logits
+
+
+def _dispatched(own: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> tuple[Any, Any, Any, Any]:
+    """The tokens of each sequence, where they go, how many each expert has, and the weights of choices."""
+    *outer, tokens = _groups_of(own, hidden_states.shape[0])
     x, index, weights = (a.reshape(*outer, tokens, a.shape[-1]) for a in (hidden_states, top_k_index, top_k_weights))
-    count, int64 = self.down_proj.shape[0], _torch().int64
+    count, int64 = own.down_proj.shape[0], _torch().int64
     dispatched = [(int64, index.shape), (int64, (*index.shape[:-2], count))]
     places, counts = ops("Dispatch", (index,), {"num_experts": count}, dispatched)
+    return x, places, counts, weights
+
+
+def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
+    """The experts of a layer: (tokens, width), (tokens, k), (tokens, k) in, (tokens, width) out."""
+    choices = top_k_index.shape[-1]
+    x, places, counts, weights = _dispatched(self, hidden_states, top_k_index, top_k_weights)
     rows = _differentiable().permute(x, places)
     up = "gate_up_proj" if self.has_gate else "up_proj"
     hidden = _by_expert(self, rows, up, counts, choices)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-from distir.importers.expert_layers import expert_layers, experts, forget_groups, note_groups
+from distir.importers.expert_layers import expert_layers, experts, forget_groups, note_groups, sparse
+from distir.importers.scans import scans_as_ops
 from distir.importers.symbolic import NAME, op
 
 IMPLIED = "_distir_masks_are_implied"
@@ -49,7 +50,9 @@ def as_ops(nn_module: Any, given: Iterable[str], *, cache: bool = False, trainin
             setattr(config, IMPLIED, flags.get(id(config), all(flags.values())))
         if "position_ids" not in given:  # positions that a model counts itself begin no second sequence
             masks.find_packed_sequence_indices = _not_packed
-        yield
+        exported = () if training else models
+        with scans_as_ops(exported), sparse(expert_layers(exported)):
+            yield
     finally:
         for hook in hooks:
             hook.remove()

@@ -98,9 +98,14 @@ def _kind(layer: Any, index: int, count: int, config: Any) -> object:
     tensors = [*_pairs(layer.named_parameters()), *_pairs(layer.named_buffers())]
     types = [(name, tuple(tensor.shape), str(tensor.dtype), tensor.requires_grad) for name, tensor in tensors]
     fields = _fields(config)
-    listed = [key for key, each in fields.items() if isinstance(each, LISTS) and len(cast("Any", each)) == count]
+    listed = [key for key, each in fields.items() if _is_by_layer(each, count)]
     stated = [(key, repr(fields[key][index])) for key in listed]
     return tuple(parts), tuple(types), tuple(stated)
+
+
+def _is_by_layer(each: Any, count: int) -> bool:
+    """Whether a setting is a list of what is said of each layer, and none of the numbers of all layers."""
+    return isinstance(each, LISTS) and len(cast("Any", each)) == count and [*cast("Any", each)] != [*range(count)]
 
 
 def _settings(part: Any, index: int) -> tuple[tuple[str, str], ...]:

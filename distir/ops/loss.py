@@ -137,14 +137,13 @@ def _split_labelled(gradient: bool, softmax: bool) -> Callable[..., Layout]:
         scores, labels = operands[gradient : gradient + 2]
         assert scores is not None
         assert labels is not None
-        weights_given, ignores = len(operands) > 2 + gradient, attrs.get("ignore_index") is not None
-        weighted = weights_given or ignores
+        weights_given = len(operands) > 2 + gradient
+        weighted = weights_given or attrs.get("ignore_index") is not None
         mean, each_alone = attrs["reduction"] == "mean", attrs["reduction"] == "none"
         rank = len(labels.shape or ())
         # The sum of the weights of one part is unknown.
         examples: Letters = tuple(None if mean and weighted else f"s{k}" for k in range(rank))
-        counted = ignores or not mean or isinstance(labels.elements, int)
-        classes = "c" if softmax and not weights_given and counted else None
+        classes = "c" if softmax and not weights_given else None
         full = (*examples[:1], classes, *examples[1:])
         slope: tuple[Letters, ...] = (examples if each_alone else (),) if gradient else ()
         weights: tuple[Letters, ...] = ((None,),) * (len(operands) - 2 - gradient)
@@ -311,8 +310,9 @@ def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, ignore_index: int | None =
         scale = w("Where", counts, scale, Literal(0.0))
     elif reduction == "mean":
         examples = w.type(labels).elements
-        assert isinstance(examples, int)
-        scale = w("Div", scale, Literal(float(examples)))
+        known = isinstance(examples, int)
+        number = Literal(float(examples)) if known else w("Cast", w("Size", labels), to=_wide_type(w, scores))
+        scale = w("Div", scale, number)
     if reduction == "none" or ignore_index is not None:
         scale = w("Unsqueeze", scale, ALONG_CLASSES)
     return [_stored(w, w("Mul", slope, scale), scores)]

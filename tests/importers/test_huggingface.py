@@ -28,7 +28,8 @@ EXPERTS = {"moe_intermediate_size": 32, "num_experts_per_tok": 2}
 
 def made(name, settings, layers=2):
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(num_hidden_layers=layers, **settings)
+    kind = "Llama4Text" if name == "Llama4" else name
+    config = getattr(transformers, f"{kind}Config")(num_hidden_layers=layers, **settings)
     kind = f"{name}Model" if name == "Bert" else f"{name}ForCausalLM"
     return getattr(transformers, kind)(config).eval()
 
@@ -56,6 +57,15 @@ DECODERS = {
     },
 }
 
+DECODERS["Llama4"] = {
+    **DECODER,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 1,
+    "head_dim": 16,
+    "intermediate_size_mlp": 96,
+    "pad_token_id": 0,
+}
+
 
 @cache
 def with_any_batch(name):
@@ -64,10 +74,10 @@ def with_any_batch(name):
     return model, import_torch(model, (tokens(),), dynamic_batch=True)
 
 
-EXPERT_MODELS = ("Mixtral", "GptOss", "DeepseekV3")
+EXPERT_MODELS = ("Mixtral", "GptOss", "DeepseekV3", "Llama4")
 
 
-@pytest.mark.parametrize("name", ["Mixtral", *also("GptOss", "DeepseekV3")])
+@pytest.mark.parametrize("name", ["Mixtral", *also("GptOss", "DeepseekV3", "Llama4")])
 def test_experts_are_sorted_by_sequence_so_that_devices_share_the_batch(name):
     _, imported = with_any_batch(name)
     for op in ("Dispatch", "Permute", "Unpermute"):
@@ -91,7 +101,9 @@ def ops(module, name):
     return [s for function in module for s in function.body if isinstance(s, Apply) and s.op == name]
 
 
-@pytest.mark.parametrize("name", ["Llama", "Mixtral", "DeepseekV3", *also("Gemma2", "GptOss", "Mistral", "Qwen3")])
+@pytest.mark.parametrize(
+    "name", ["Llama", "Llama4", "Mixtral", "DeepseekV3", *also("Gemma2", "GptOss", "Mistral", "Qwen3")]
+)
 def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(name):
     model, imported = with_any_batch(name)
     with torch.no_grad():
@@ -100,7 +112,7 @@ def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(na
     assert list(found) == ["logits"]
     np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
     kinds = {s.function for s in imported.functions["main"].body if isinstance(s, Call)}
-    assert {kind.partition("_")[0] for kind in kinds} == {f"{name}DecoderLayer"}
+    assert {kind.partition("_")[0].replace("Text", "") for kind in kinds} == {f"{name}DecoderLayer"}
     assert len(ops(imported, "Attention")) == len(kinds)
     assert not ops(imported, "Softmax")
     assert len(ops(imported, "Route")) == len(ops(imported, "Dispatch"))
@@ -398,6 +410,16 @@ def test_many_layers_come_in_by_the_first_ones_of_each_kind(name, monkeypatch):
     assert len(few.functions["main"].body) == len(all_layers.functions["main"].body)
     for a, b in zip(computed(few, ids).values(), computed(all_layers, ids).values(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_numbers_of_all_layers_in_a_configuration_set_none_apart(monkeypatch):
+    """Llama 4 lists which layers have experts: all of them."""
+    shown = []
+    monkeypatch.setattr(pytorch, "stretched", lambda found, stacks, weights: shown.extend(stacks) or found)
+    model = made("Llama4", DECODERS["Llama4"], layers=12)
+    assert model.config.moe_layers == [*range(12)]
+    import_torch(model, (tokens(),), dynamic_batch=True)
+    assert [(stack.kinds, stack.shown) for stack in shown] == [((0, 0, 0, 1) * 3, 8)]
 
 
 def test_a_model_that_looks_at_its_own_layers_is_exported_whole():

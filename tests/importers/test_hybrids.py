@@ -1,7 +1,10 @@
 """Models of which some layers have attention, and others a state that is carried along the sequence."""
 
+import sys
+
 import numpy as np
 import pytest
+from thorough import also
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -40,12 +43,17 @@ HYBRIDS = {
     "Jamba": {"num_experts": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8},
     "Qwen3Next": {**EXPERTS, **LINEAR, "head_dim": 16, "num_experts": 4},
 }
-pytestmark = pytest.mark.thorough
+SCANS = {
+    "Qwen3Next": ("GatedLinearAttention", {**HYBRIDS["Qwen3Next"], "layer_types": ["linear_attention"]}),
+    "Bamba": ("GatedLinearAttention", {**HYBRIDS["Bamba"], "attn_layer_indices": []}),
+    "Jamba": ("SelectiveScan", {**HYBRIDS["Jamba"], "attn_layer_offset": 1}),
+}
+"""Models whose first layer has no attention, with the op that it has in the place of one."""
 
 
 def made(name, settings):
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**SIZES, **settings)
+    config = getattr(transformers, f"{name}Config")(**{**SIZES, **settings})
     config.use_cache = False
     return getattr(transformers, f"{name}ForCausalLM")(config).eval()
 
@@ -54,6 +62,29 @@ def tokens(batch, length=8):
     return torch.randint(3, 96, (batch, length), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.parametrize("name", ["Qwen3Next", *also("Jamba", "Bamba")])
+def test_a_recurrence_is_one_op_however_long_the_sequence(name):
+    op, settings = SCANS[name]
+    model = made(name, {**settings, "num_hidden_layers": 1})
+    home = sys.modules[type(model).__module__]
+    functions = {**vars(home)}
+    lengths = []
+    for length in (8, 70):
+        imported = import_torch(model, (tokens(2, length),), dynamic_batch=True)
+        found = [s.op for f in imported for s in f.body if isinstance(s, Apply)]
+        assert found.count(op) == 1
+        assert len(found) < 150
+        lengths.append(len(found))
+    assert lengths[0] == lengths[1]
+    assert vars(home) == functions
+    with torch.no_grad():
+        expected = model(tokens(2, 70)).logits.numpy()
+    names = [p.name for p in imported.entry().params if p.name not in imported.weights]
+    (logits,) = distir.run(imported, {**imported.weights, names[0]: tokens(2, 70).numpy()}).values()
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_it_computes_what_torch_does_and_is_trained_on_devices(name):
     model = made(name, HYBRIDS[name])
@@ -68,6 +99,7 @@ def test_it_computes_what_torch_does_and_is_trained_on_devices(name):
     assert verify(step, transform(step, "dp=2"), bind={"B": 4}).equal
 
 
+@pytest.mark.thorough
 def test_what_depends_on_values_in_its_shapes_is_refused_with_the_op():
     model = made("JetMoe", {"num_local_experts": 4, "kv_channels": 16})
     with pytest.raises(ImportRefused, match=r"`Split` expected a host value.*with other ops"):

@@ -211,3 +211,34 @@ def test_shards_compute_the_loss_of_their_part_of_the_vocabulary(reduction, igno
     assert [p.type.shape for p in sharded.entry().params if p.name.startswith("w")] == [(6, 8)] * 2
     ops = {s.op for f in sharded for s in f.body if isinstance(s, Apply)}
     assert not ops & {"AllGather", "SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad"}
+
+
+HEADS = """
+func @main(
+  %x: Tensor[DTYPE, (B, 3, 4), 1] {batch = 0}, %labels: Tensor[Int64, (B, 3), 1] {batch = 0},
+  %head: Tensor[DTYPE, (8, 4), 1] {param}
+) {
+  %columns = Transpose[perm = [1, 0]](%head)
+  %logits = MatMul(%x, %columns)
+  %flat = Reshape(%logits, [-1, 8])
+  %targets = Reshape(%labels, [-1])
+  %loss = SoftmaxCrossEntropyLoss[ATTRS](%flat, %targets)
+  return %loss
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "BFloat16"])
+@pytest.mark.parametrize("attrs", ["ignore_index = -100", "ignore_index = 3", ""])
+def test_classes_are_split_where_labels_are_ignored_and_the_batch_has_no_size(attrs, dtype):
+    """The output layer of every imported language model with labels: its weights and logits are not whole."""
+    text = HEADS.replace("DTYPE", dtype).replace("[ATTRS]", f"[{attrs}]" if attrs else "")
+    step = transform(distir.parse(text), "grad", "optimizer=sgd")
+    assert "-100" not in attrs or (random_inputs(step, 0, {"B": 4})["labels"] < 0).any()
+    for words, rows in (("tp=4", 2), ("tp=2 dp=2", 4), ("accumulate=2 tp=2", 4)):
+        made = transform(step, *words.split())
+        assert {p.type.shape for p in made.entry().params if p.name.startswith("head")} == {(rows, 4)}
+        gathered = [s for s in made.entry().body if isinstance(s, Apply) and s.op == "MPIAllgather"]
+        assert not [s for s in gathered if "flat" in str(s.args) or "logits" in str(s.args)]
+        found = verify(step, made, bind={"B": 4})
+        assert found.equal, found
