@@ -118,7 +118,7 @@ class _Walk:
     def __init__(self, found: Storages, edge: Edge) -> None:
         self.found = found
         self.edge = edge
-        self.crossing = found.streams.crossing.union(edge.made)
+        self.crossing = {s for s in found.streams.crossing if s >= found.parameters}.union(edge.made)
         """The storages made here that ops of other streams wait for."""
         self.in_order = sorted(self.crossing)
         """The same, to find those that a call makes: their numbers follow each other."""
