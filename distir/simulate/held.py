@@ -118,24 +118,23 @@ class PendingOps:
 
     def derive(self, operands: Leaves, made: Sequence[int]) -> None:
         """Something that takes no time makes these."""
-        found = self.unsettled(operands) if made else []
+        found = self.unsettled(operands) if made else NOTHING
         if found:
             self._depend(made, frozenset(found))
 
-    def give(self, place: Mapping[int, int], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
+    def give(self, given: Mapping[int, object], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
         """The pending state of a call, the pending ops by number, and the storages that are no arguments.
 
-        `place`: of each argument.
+        `given`: the arguments, in order.
         """
-        depends = self.pending(place.keys()) if self.depends else None
+        depends = self.pending(given.keys()) if self.depends else None
         if not depends:
             return NOTHING_GIVEN, [], ()
         numbers = sorted(NOTHING.union(*depends.values()))
         uses = [self.pendings[number].uses for number in numbers]
         used = dict.fromkeys([*chain.from_iterable(uses), *depends])
-        hidden = tuple([s for s in used if s not in place])
-        theirs = {s: place[s] for s in used if s in place}
-        theirs.update(zip(hidden, count(len(place))))
+        hidden = tuple([s for s in used if s not in given])
+        theirs = dict(zip([*given, *hidden], count()))
         depends.update(self.pending(hidden))
         order = dict(zip(numbers, count()))
         return (

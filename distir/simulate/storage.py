@@ -194,6 +194,12 @@ class Storages:
         return {stream: [place[s] for s in found] for stream, found in known.items() if found}
 
     @cached_property
+    def behind(self) -> Mapping[int, Set[str]]:
+        """By storage made and returned that has to do with named streams: those that have made it, or waited for it."""
+        places = {*chain.from_iterable([*self.results_made.values(), *self.results_used.values()])}
+        return {self.made[at]: self.streams.behind(self.made[at]) for at in places}
+
+    @cached_property
     def made_on_streams(self) -> Leaves:
         """The storages made here, or in a call, and returned, that ops on named streams make."""
         return tuple([self.made[at] for at in chain.from_iterable(self.results_made.values())])
@@ -433,11 +439,11 @@ class StorageMap:
     def _call(self, found: Storages, call: Call, operands: Leaves) -> Deep[tuple[Called, Leaves]]:
         """The call, and the storages that it creates."""
         given = operands if NO_STORAGE not in operands else [s for s in operands if s != NO_STORAGE]
-        arguments = tuple(dict.fromkeys(given))
+        ordered = dict.fromkeys(given)
+        arguments = tuple(ordered)
         is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
         sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
-        place = dict(zip(arguments, count())) if self.has_streams else {}
-        pending, numbers, hidden = found.held.give(place, found.sizes)
+        pending, numbers, hidden = found.held.give(ordered, found.sizes)
         callee: Storages = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
         arguments += hidden
         found.callees[id(callee)] = callee
@@ -457,7 +463,7 @@ class StorageMap:
                 ours = (*arguments, *created, NO_STORAGE, *[ours for _, ours in left])
             found.held.called(len(found.statements), after, numbers, ours)
         if self.has_streams:
-            _used_in_call(found, callee.origin, place, arguments, created)
+            _used_in_call(found, callee.origin, ordered, arguments, created)
         results = created if new == returned else callee.take_results((*arguments, *created, NO_STORAGE))
         return Called(callee, arguments, results, left), created
 
@@ -489,13 +495,13 @@ def _beside(
 
 
 def _used_in_call(
-    found: Storages, callee: Storages, place: Mapping[int, int], arguments: Leaves, created: Leaves
+    found: Storages, callee: Storages, given: Mapping[int, object], arguments: Leaves, created: Leaves
 ) -> None:
-    """On which streams a call uses what it is given, and on which it makes what it gives. `place`: of arguments."""
+    """On which streams a call uses what it is given, and on which it makes what it gives. `given`: the arguments."""
     streams, index = found.streams, len(found.statements)
     users = callee.users_of_parameters
-    fresh = streams.fresh & place.keys()
-    streams.use(index, [s for s in fresh if "" in users.get(place[s], NO_STREAMS)], "")
+    fresh = streams.fresh & given.keys()  # few
+    streams.use(index, [s for s in fresh if "" in users.get(arguments.index(s), NO_STREAMS)], "")
     if not callee.streams.anywhere:
         return
     streams.anywhere = True
