@@ -116,13 +116,9 @@ class Builder:
         self.last = found.last_uses
         self.used = self.last
         """By storage: its last use, with no regard to ops on other streams that are pending."""
-        self.held: dict[int, list[int]] = {}
-        """By statement: the storages that are used there last, but by ops that are pending then."""
+        self.lent = found.lent
         if found.held.pendings:
             self.last, self.used = self.last[:], found.last_used
-            for storage in {s for pending in found.held.pendings for s in pending.uses}:
-                if self.last[storage] != self.used[storage]:
-                    self.held.setdefault(self.used[storage], []).append(storage)
         self.fates = fates
         self.wanted = wanted
         self.live_out = {s for s, w in zip(found.returned, wanted, strict=True) if w and s >= found.parameters}
@@ -156,7 +152,7 @@ class Builder:
         created = self.found.created[index]
         takes = own_of(statement, created)
         gives = self._last_used(index)
-        if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
+        if (statement.donations or statement.reuses) and (gives or index in self.lent):
             takes, gives = self._take_over(index, statement, created, takes, gives)
         if NO_STORAGE in takes:
             takes = tuple([s for s in takes if s != NO_STORAGE])
@@ -170,8 +166,8 @@ class Builder:
         pinned = frozenset(i for i, s in enumerate((*found.returned, *found.left)) if s in self.pinned)
         live_out = self.live_out
         if self.used is not self.last:
-            pending = {s for op in found.held.pendings for s in op.uses if s >= found.parameters}
-            live_out = live_out.union([s for s in pending if self.last[s] == len(steps)])
+            left = {s for number in found.held.left for s in found.held.pendings[number].uses}
+            live_out = live_out.union([s for s in left if s >= found.parameters and self.last[s] == len(steps)])
         body = Body(
             found.instance,
             found.sizes[: found.parameters],
@@ -239,9 +235,7 @@ class Builder:
         """Donate the memory of operands that die here to results; returns what is still allocated and freed."""
         moved: dict[int, int] = {}
         operands, sizes = self.found.operands[index], self.found.sizes
-        free = set(gives)
-        if self.used is not self.last:
-            free = {s for _, v in (*effect.donations, *effect.reuses) if self._is_free(s := operands[v], index)}
+        free = {*gives, *self._free_but_lent(index)}
         owned = [(w, v) for w, v in effect.reuses if operands[v] not in self.pinned] if effect.reuses else []
         for w, v in (*effect.donations, *owned):
             old, new = operands[v], created[w]
@@ -264,11 +258,9 @@ class Builder:
         gone = set(moved.values())
         return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s not in gone])
 
-    def _is_free(self, storage: int, index: int) -> bool:
-        """Whether nothing needs a storage after a statement, but for ops that this one leaves pending."""
-        if storage == NO_STORAGE or self.used[storage] != index or storage in self.live_out or storage in self.kept:
-            return False
-        return self.last[storage] == index or not self.found.held.others(storage, index)
+    def _free_but_lent(self, index: int) -> list[int]:
+        """The storages that nothing needs after a statement, but for ops that it leaves pending."""
+        return [s for s in self.lent.get(index, ()) if s not in self.live_out and s not in self.kept]
 
     def _call(self, index: int, called: Called) -> Deep[Body]:
         fates = self._fates(index, called.arguments)
@@ -282,7 +274,7 @@ class Builder:
         body = yield from self.bodies.called(called, fates, wanted)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
-        if called.left or index in self.held:
+        if called.left or index in self.lent:
             self._taken_over(index, body)
         return body
 
@@ -295,7 +287,7 @@ class Builder:
     def _fates(self, index: int, arguments: Leaves) -> tuple[Fate, ...]:
         """The fates of the arguments of a call, of which there are many."""
         last = self.last
-        early = [(s, last[s]) for s in self.held.get(index, ()) if self._is_free(s, index)]
+        early = [(s, last[s]) for s in self._free_but_lent(index)]
         for storage, _ in early:  # pending ops use them later: those wait for what the callee does
             last[storage] = index
         ends = [*map(index.__eq__, map(last.__getitem__, arguments))]  # used here, and then no more
@@ -314,7 +306,7 @@ class Builder:
         """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""
         arguments, created = self.arguments[index], self.created[index]
         taken, dead = body.ended_outside(created)
-        if index in self.held:
+        if index in self.lent:
             for parameter in taken:
                 self.last[arguments[parameter]] = index
         for at in dead:

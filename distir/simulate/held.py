@@ -8,9 +8,9 @@ pending one uses. What nothing waits for is pending until the program ends. Know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import NamedTuple
 
 from distir.simulate.leaves import NO_STORAGE, Leaves
@@ -49,9 +49,6 @@ class LeftPending(NamedTuple):
 
 NOTHING_GIVEN = Given()
 
-FIRST: Leaves = (0,)
-"""The only pending op of some."""
-
 NOTHING = frozenset[int]()
 
 
@@ -64,18 +61,13 @@ class PendingOps:
     given: int = 0
     """How many are given."""
     depends: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-    """By storage: the pending ops that it depends on, as far as nothing has waited for them."""
+    """By storage: the ops that it depends on, which were pending as it was made."""
     aside: set[int] = field(default_factory=set[int])
-    """The storages that have depended on any."""
+    """The storages that may depend on pending ops, or that no op on the compute stream has used yet."""
     settled: dict[int, int] = field(default_factory=dict[int, int])
     """By pending op: the statement that waits for it."""
     waited: dict[int, Leaves] = field(default_factory=dict[int, Leaves])
     """By statement that waits for pending ops: what they use."""
-    _dependent: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"], init=False)
-    """By pending op: the storages that depend on it, or have."""
-    _users: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"], init=False)
-    """By storage: the pending ops that use it, of the first `_listed` ones."""
-    _listed: int = field(default=0, init=False)
 
     @classmethod
     def of(cls, given: Given) -> PendingOps:
@@ -86,35 +78,32 @@ class PendingOps:
             found._depend((storage,), frozenset(numbers))
         return found
 
-    def unsettled(self, storages: Iterable[int]) -> list[int]:
-        """The pending ops that some storages depend on."""
-        depends = self.depends
-        if not depends:
-            return []
-        known = depends.keys() & storages
-        return sorted(frozenset[int]().union(*[depends[s] for s in known])) if known else []
+    def pending(self, storages: Iterable[int]) -> dict[int, Set[int]]:
+        """Of these storages, those that depend on ops which nothing has waited for, each with those ops."""
+        known, settled = self.depends.keys() & storages, self.settled
+        found = {storage: self.depends[storage].difference(settled) for storage in known}
+        return {storage: numbers for storage, numbers in found.items() if numbers}
+
+    def unsettled(self, storages: Iterable[int]) -> Set[int]:
+        """The ops that some storages depend on, and nothing has waited for."""
+        known = self.depends.keys() & storages
+        return NOTHING.union(*[self.depends[s] for s in known]).difference(self.settled) if known else NOTHING
 
     def _depend(self, storages: Iterable[int], numbers: frozenset[int]) -> None:
         """Record the pending ops that some storages depend on, one or more."""
         self.aside.update(storages)
-        for storage in storages:
-            self.depends[storage] = numbers
-            for number in numbers:
-                self._dependent.setdefault(number, []).append(storage)
+        self.depends.update(dict.fromkeys(storages, numbers))
 
     def settle(self, index: int, storages: Iterable[int]) -> None:
-        """A statement waits for all that these depend on."""
+        """A statement on the compute stream waits for all that these depend on."""
         self._settle(index, self.unsettled(storages))
+        self.aside.difference_update(storages)
 
     def _settle(self, index: int, numbers: Iterable[int]) -> None:
         uses: list[int] = [*self.waited.get(index, ())]
-        for number in numbers:
+        for number in sorted(numbers):
             self.settled[number] = index
             uses += self.pendings[number].uses
-            for storage in self._dependent.pop(number, ()):
-                rest = self.depends.pop(storage, NOTHING) - {number}
-                if rest:
-                    self.depends[storage] = rest
         if uses:
             self.waited[index] = tuple(dict.fromkeys(uses))
 
@@ -122,77 +111,48 @@ class PendingOps:
         """An op on another stream starts, and makes these."""
         if made:
             number = len(self.pendings)
-            depends = frozenset((*self.unsettled(operands), number)) if self.depends else frozenset((number,))
+            depends = frozenset((*self.unsettled(operands), number))
             uses = tuple([s for s in dict.fromkeys((*operands, *made)) if s != NO_STORAGE])
             self.pendings.append(Pending(index, uses))
             self._depend(made, depends)
 
     def derive(self, operands: Leaves, made: Sequence[int]) -> None:
         """Something that takes no time makes these."""
-        found = self.unsettled(operands) if made else []
+        found = self.unsettled(operands) if made else NOTHING
         if found:
             self._depend(made, frozenset(found))
 
-    def give(
-        self, given: Mapping[int, object], arguments: Leaves, sizes: Sequence[tuple[int, int]]
-    ) -> tuple[Given, list[int], Leaves]:
+    def give(self, given: Mapping[int, object], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
         """The pending state of a call, the pending ops by number, and the storages that are no arguments.
 
-        `given`: the arguments, to look them up.
+        `given`: the arguments, in order.
         """
-        depends, pendings = self.depends, self.pendings
-        dependent = depends.keys() & given.keys()
-        if not dependent:
+        depends = self.pending(given.keys()) if self.depends else None
+        if not depends:
             return NOTHING_GIVEN, [], ()
-        numbers = sorted(frozenset[int]().union(*[depends[s] for s in dependent]))
-        if len(numbers) == 1:
-            return self._give_one(numbers[0], dependent, given, arguments, sizes)
-        used = tuple(dict.fromkeys([s for number in numbers for s in pendings[number].uses]))
+        numbers = sorted(NOTHING.union(*depends.values()))
+        uses = [self.pendings[number].uses for number in numbers]
+        used = dict.fromkeys([*chain.from_iterable(uses), *depends])
         hidden = tuple([s for s in used if s not in given])
-        theirs = dict(zip(arguments, count()))
-        theirs.update(zip(hidden, count(len(arguments))))
-        place = dict(zip(numbers, count()))
-        dependent.update([s for s in hidden if s in depends])
+        theirs = dict(zip([*given, *hidden], count()))
+        depends.update(self.pending(hidden))
+        order = dict(zip(numbers, count()))
         return (
             Given(
                 tuple([sizes[s] for s in hidden]),
-                tuple([tuple([theirs[s] for s in pendings[number].uses]) for number in numbers]),
-                tuple(sorted([(theirs[s], tuple([place[n] for n in sorted(depends[s])])) for s in dependent])),
+                tuple([tuple([theirs[s] for s in used]) for used in uses]),
+                tuple(sorted([(theirs[s], tuple(sorted([order[n] for n in ns]))) for s, ns in depends.items()])),
             ),
             numbers,
             hidden,
         )
 
-    def _give_one(
-        self,
-        number: int,
-        dependent: Iterable[int],
-        given: Mapping[int, object],
-        arguments: Leaves,
-        sizes: Sequence[tuple[int, int]],
-    ) -> tuple[Given, list[int], Leaves]:
-        """The same of one pending op, as most often."""
-        places, hidden, depends = list[int](), list[int](), list[tuple[int, Leaves]]()
-        for storage in self.pendings[number].uses:
-            if storage in given:
-                places.append(arguments.index(storage))
-                continue
-            place = len(arguments) + len(hidden)
-            places.append(place)
-            hidden.append(storage)
-            if storage in self.depends:
-                depends.append((place, FIRST))
-        depends += [(arguments.index(storage), FIRST) for storage in dependent]
-        depends.sort()
-        return Given(tuple([sizes[s] for s in hidden]), (tuple(places),), tuple(depends)), [number], tuple(hidden)
-
     def after(self, places: Mapping[int, int]) -> LeftPending:
         """What a caller needs to know. `places`: by storage that it knows, where that is for it."""
-        known = self.depends.keys() & places.keys()
         return LeftPending(
             tuple([number for number in range(self.given) if number in self.settled]),
             tuple([(number, tuple([places[s] for s in self.pendings[number].uses])) for number in self.left]),
-            tuple([(places[storage], tuple(self.depends[storage])) for storage in known]),
+            tuple([(places[storage], tuple(numbers)) for storage, numbers in self.pending(places.keys()).items()]),
         )
 
     def called(self, index: int, callee: LeftPending, numbers: Sequence[int], ours: Sequence[int]) -> None:
@@ -215,20 +175,9 @@ class PendingOps:
     def until(self, end: int) -> dict[int, int]:
         """By storage that pending ops use: the statement that waits for the last of them; `end`: none here does."""
         found: dict[int, int] = {}
-        for number, pending in enumerate(self.pendings):
-            # Of what is given, and left pending here, the caller knows.
-            settled = self.settled.get(number, end if number >= self.given else -1)
-            for storage in pending.uses:
-                found[storage] = max(found.get(storage, -1), settled)
+        # Of what is given, and left pending here, the caller knows.
+        unsettled = [-1] * self.given + [end] * (len(self.pendings) - self.given)
+        last = [*map(self.settled.get, count(), unsettled)]
+        for number in sorted(range(len(last)), key=last.__getitem__):  # the latest counts
+            found.update(dict.fromkeys(self.pendings[number].uses, last[number]))
         return found
-
-    def others(self, storage: int, index: int) -> bool:
-        """Whether an op that was pending before a statement, and that it does not wait for, uses a storage."""
-        for number in range(self._listed, len(self.pendings)):
-            for used in self.pendings[number].uses:
-                self._users.setdefault(used, []).append(number)
-        self._listed = len(self.pendings)
-        return any(
-            self.pendings[number].since < index and self.settled.get(number, index + 1) > index
-            for number in self._users.get(storage, ())
-        )

@@ -16,12 +16,9 @@ from distir.ir.deep import Deep, finish
 from distir.simulate.algebra.clocks import Clock, Clocks, Step, Summary, awaited, ends_on, ready, renamed_clock
 from distir.simulate.algebra.lanes import waits_beside_issue
 from distir.simulate.body import Body
-from distir.simulate.effects import DataFlow
 
 Moments = list[int]
 """From when and until when, in ticks, interval after interval, in order: starts at even places, ends at odd ones."""
-
-NO_FLOW = DataFlow("", (), ())
 
 
 @dataclass(slots=True)
@@ -85,6 +82,14 @@ class _Op(NamedTuple):
         return cls(waits, issues, ends, move.shifts, tuple(move.busy), move.ticks, bool(move.communication))
 
 
+class _Ops(dict[Step, _Op]):
+    """Ops by their effects on clocks, found as they are asked for."""
+
+    def __missing__(self, move: Step) -> _Op:
+        found = self[move] = _Op.of(move)
+        return found
+
+
 @dataclass(slots=True)
 class _Run:
     """What streams do in a run of a body from some clocks."""
@@ -140,8 +145,7 @@ class IntervalRuns:
         default_factory=lambda: defaultdict(dict)
     )
     """By body, by exact clocks, and by how much later than the first of them each is."""
-    ops: dict[int, _Op] = field(default_factory=dict[int, _Op])
-    """By effect on clocks, by identity."""
+    ops: _Ops = field(default_factory=_Ops)
     callees: dict[int, _Callee] = field(default_factory=dict[int, _Callee])
     """By body that is called, by identity."""
 
@@ -194,9 +198,9 @@ class IntervalRuns:
                 found = self.like(callee.body, inside) or (yield self.first(callee.body, inside))
                 later = inside[found.exact[0]] - found.start
                 if given:
-                    _narrow(margins, [(ours[at], 0) for at in found.exact if ours[at] in given])
-                    bounds = [(at, bound + later - inside[at]) for at, bound in found.bounds]
-                    _narrow(margins, [(ours[at], margin) for at, margin in bounds if ours[at] in given])
+                    bounds = [(ours[at], 0) for at in found.exact]
+                    bounds += [(ours[at], bound + later - inside[at]) for at, bound in found.bounds]
+                    _narrow(margins, [bound for bound in bounds if bound[0] in given])
                     given.difference_update([ours[at] for at, _ in found.ends])
                 for at, done in found.streams:
                     streams[ours[at]].repeat(done, later)
@@ -205,14 +209,10 @@ class IntervalRuns:
                 for at, ticks in found.delays:
                     clocks[ours[at]] += ticks
                 continue
-            op = ops.get(id(move))
-            if op is None:
-                op = ops[id(move)] = _Op.of(move)
-            waits, issues, ends, delays, busy, ticks, communicating = op
-            flow = flows.get(index, NO_FLOW)
-            if flow.awaited:
+            waits, issues, ends, delays, busy, ticks, communicating = ops[move]
+            flow = flows.get(index)
+            if flow is not None:
                 waits = (*waits, *map(ready, flow.awaited))
-            if flow.made:
                 ends = (*ends, *map(ready, flow.made))
             allowed = clocks[waits[0]] if len(waits) == 1 else max([clocks[clock] for clock in waits])
             begin = allowed
@@ -222,8 +222,9 @@ class IntervalRuns:
                     begin = issued
             if given:
                 latest = allowed if hosts else begin
-                _narrow(margins, [(clock, latest - clocks[clock]) for clock in waits if clock in given])
-                _narrow(margins, [(host, begin - clocks[host] - spent) for host, spent in issues if host in given])
+                bounds = [(clock, latest - clocks[clock]) for clock in waits if clock in given]
+                bounds += [(host, begin - clocks[host] - spent) for host, spent in issues if host in given]
+                _narrow(margins, bounds)
                 given.difference_update(ends)
             end = begin + ticks
             for clock in ends:
@@ -282,4 +283,6 @@ class IntervalRuns:
 def _narrow(margins: dict[Clock, int], found: Iterable[tuple[Clock, int]]) -> None:
     """Keep the least margin of each clock."""
     for clock, margin in found:
-        margins[clock] = min(margins.get(clock, margin), margin)
+        known = margins.get(clock)
+        if known is None or margin < known:
+            margins[clock] = margin

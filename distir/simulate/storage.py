@@ -82,7 +82,7 @@ class Storages:
     def relocated(self, there: Relocation, instance: Instance) -> Storages:
         """The storages of an instance that is as this one is, on other devices."""
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
-        same = ("last_uses", "last_used", "widths", "used_parameters", "uses", "made")
+        same = ("last_uses", "last_used", "lent", "widths", "used_parameters", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
         if self.held.pendings:
             vars(found)["left_pending"] = self.left_pending
@@ -107,7 +107,8 @@ class Storages:
             return self.last_used
         last = self.last_used[:]
         for storage, until in self.held.until(len(self.statements)).items():
-            last[storage] = max(last[storage], until)
+            if until > last[storage]:
+                last[storage] = until
         return last
 
     @cached_property
@@ -127,6 +128,18 @@ class Storages:
         return array("q", last)
 
     @cached_property
+    def lent(self) -> Mapping[int, Sequence[int]]:
+        """By statement: the storages that are used there last, but for ops that it leaves pending."""
+        held, used, last, end = self.held, self.last_used, self.last_uses, len(self.statements)
+        users = [(p.since, p.uses, held.settled.get(number, end)) for number, p in enumerate(held.pendings)]
+        kept = {s for since, uses, until in users for s in uses if since < used[s] < until}
+        found: dict[int, list[int]] = {}
+        for storage in {s for _, uses, _ in users for s in uses} - kept:
+            if last[storage] != used[storage]:
+                found.setdefault(used[storage], []).append(storage)
+        return found
+
+    @cached_property
     def left(self) -> Leaves:
         """The storages made here, and not returned, that ops use which nothing here waits for."""
         uses = [s for number in self.held.left for s in self.held.pendings[number].uses]
@@ -144,7 +157,8 @@ class Storages:
                 used.append(operands)
         computed = {*range(self.parameters)}.intersection(chain.from_iterable(used))
         found = dict.fromkeys(computed, COMPUTES)
-        found.update([(at, found.get(at, NO_STREAMS) | streams) for at, streams in self.parameters_used])
+        for stream, parameters in self.parameters_used.items():
+            found.update([(at, found.get(at, NO_STREAMS) | {stream}) for at in parameters])
         return found
 
     @cached_property
@@ -159,27 +173,36 @@ class Storages:
         return frozenset[str]().union(*self.users_of_parameters.values())
 
     @cached_property
-    def parameters_used(self) -> list[tuple[int, Set[str]]]:
-        """The storages of parameters that ops on named streams use, each with the streams."""
-        return [(storage, streams) for storage, streams in self.streams.used.items() if storage < self.parameters]
+    def parameters_used(self) -> dict[str, list[int]]:
+        """By named stream: the storages of parameters that ops on it use."""
+        found = {stream: [s for s in used if 0 <= s < self.parameters] for stream, used in self.streams.used.items()}
+        return {stream: parameters for stream, parameters in found.items() if parameters}
 
     @cached_property
-    def results_on_streams(self) -> list[tuple[int, str, Set[str]]]:
-        """Of the storages made here, or in calls, and returned, those that have to do with named streams.
+    def results_made(self) -> dict[str, list[int]]:
+        """By named stream: the places, among what a call makes, of what ops on it make."""
+        return self._places(self.streams.made)
 
-        Their places among what a call makes, the stream that makes each, and those on which ops use it.
-        """
-        made, used = self.streams.made, self.streams.used
-        return [
-            (at, made.get(storage, ""), used.get(storage, NO_STREAMS))
-            for at, storage in enumerate(self.made if self.streams.anywhere else ())
-            if storage in made or storage in used
-        ]
+    @cached_property
+    def results_used(self) -> dict[str, list[int]]:
+        """By stream: the places of what ops on it use, see `StreamUse.used`."""
+        return self._places(self.streams.used)
+
+    def _places(self, storages: Mapping[str, Set[int]]) -> dict[str, list[int]]:
+        place = dict(zip(self.made, count()))
+        known = {stream: found & place.keys() for stream, found in storages.items()}
+        return {stream: [place[s] for s in found] for stream, found in known.items() if found}
+
+    @cached_property
+    def behind(self) -> Mapping[int, Set[str]]:
+        """By storage made and returned that has to do with named streams: those that have made it, or waited for it."""
+        places = {*chain.from_iterable([*self.results_made.values(), *self.results_used.values()])}
+        return {self.made[at]: self.streams.behind(self.made[at]) for at in places}
 
     @cached_property
     def made_on_streams(self) -> Leaves:
         """The storages made here, or in a call, and returned, that ops on named streams make."""
-        return tuple([self.made[at] for at, stream, _ in self.results_on_streams if stream])
+        return tuple([self.made[at] for at in chain.from_iterable(self.results_made.values())])
 
     @cached_property
     def widths(self) -> list[int]:
@@ -297,7 +320,8 @@ class StorageMap:
         _, _, given, pending = key
         is_plain = given is None and pending is NOTHING_GIVEN
         replica = instance.replica
-        if replica is None and (is_plain or self.domain.replicas.names_devices(instance.function.name)):
+        is_alone = is_plain or len(self.effects.place) == 1  # there are no other devices
+        if replica is None and (is_alone or self.domain.replicas.names_devices(instance.function.name)):
             return (yield from self.fresh(key, instance, partition))
         devices = devices_of(instance.args) if replica is None else replica.renaming.after
         memories = {self.effects.memory(device): number for number, device in enumerate(devices)}
@@ -343,7 +367,7 @@ class StorageMap:
         _, _, given, pending = key
         sizes = own if given is None else [*given]
         sizes += pending.hidden
-        known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending), streams=StreamUse(len(sizes)))
+        known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
@@ -419,7 +443,7 @@ class StorageMap:
         arguments = tuple(ordered)
         is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
         sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
-        pending, numbers, hidden = found.held.give(ordered, arguments, found.sizes)
+        pending, numbers, hidden = found.held.give(ordered, found.sizes)
         callee: Storages = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
         arguments += hidden
         found.callees[id(callee)] = callee
@@ -458,14 +482,12 @@ def _beside(
     new, held, streams = [s for s in created if s >= first], found.held, found.streams
     if not effect.devices:
         held.derive(operands, new)
+    elif stream:
+        held.start(index, operands, new)
+        streams.use(index, operands, stream)
     else:
-        if stream:
-            held.start(index, operands, new)
-        else:
-            held.settle(index, operands)
-        for storage in operands if stream else streams.fresh.intersection(operands):
-            if storage != NO_STORAGE:
-                streams.use(index, storage, stream)
+        held.settle(index, operands)
+        streams.use(index, streams.fresh.intersection(operands), "")
     if stream:
         streams.named[index] = stream
         streams.make(new, stream)
@@ -477,22 +499,23 @@ def _used_in_call(
 ) -> None:
     """On which streams a call uses what it is given, and on which it makes what it gives. `given`: the arguments."""
     streams, index = found.streams, len(found.statements)
-    for storage in streams.fresh & given.keys():
-        if "" in callee.users_of_parameters.get(arguments.index(storage), NO_STREAMS):
-            streams.use(index, storage, "")
-    if callee.streams.anywhere:
-        streams.anywhere = True
-        for parameter, used in callee.parameters_used:
-            for stream in used:
-                streams.use(index, arguments[parameter], stream)
-        for at, stream, used in callee.results_on_streams:
-            if stream:
-                streams.make((created[at],), stream)
-                found.held.aside.add(created[at])
-            if used:
-                streams.used[created[at]] = used
-            if "" in used:
-                streams.fresh.discard(created[at])
+    users = callee.users_of_parameters
+    fresh = streams.fresh & given.keys()  # few
+    streams.use(index, [s for s in fresh if "" in users.get(arguments.index(s), NO_STREAMS)], "")
+    if not callee.streams.anywhere:
+        return
+    streams.anywhere = True
+    for stream, parameters in callee.parameters_used.items():
+        streams.use(index, [arguments[parameter] for parameter in parameters], stream)
+    for stream, places in callee.results_made.items():
+        made = [created[at] for at in places]
+        streams.make(made, stream)
+        found.held.aside.update(made)
+    for stream, places in callee.results_used.items():
+        used = [created[at] for at in places]
+        streams.used[stream].update(used)
+        if not stream:
+            streams.fresh.difference_update(used)
 
 
 def own_of(effect: Effect, created: Leaves) -> Leaves:

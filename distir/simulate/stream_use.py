@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 NO_STREAMS: Set[str] = frozenset()
 
 COMPUTES: Set[str] = frozenset(("",))
 """The compute stream alone."""
+
+ByStream = defaultdict[str, set[int]]
+"""By stream: storages."""
 
 
 @dataclass(slots=True)
@@ -18,41 +22,39 @@ class StreamUse:
     What the compute stream makes is not listed, nor that it uses what it has made, or parameters.
     """
 
-    parameters: int = 0
-    """How many storages are those of parameters; they come first."""
     named: dict[int, str] = field(default_factory=dict[int, str])
     """By statement that is on another stream than that of compute: its name."""
     anywhere: bool = False
     """Whether a statement is, here or in calls."""
-    made: dict[int, str] = field(default_factory=dict[int, str])
-    """By storage: the stream of the op that makes it, here or in calls."""
+    made: ByStream = field(default_factory=lambda: ByStream(set))
+    """What its ops make, here or in calls."""
     fresh: set[int] = field(default_factory=set[int])
-    """Those of them that no op on the compute stream has used yet."""
-    used: dict[int, Set[str]] = field(default_factory=dict[int, Set[str]])
-    """By storage: the streams on which ops use it that occupy a device, here or in calls."""
+    """The part of that which no op on the compute stream has used yet."""
+    used: ByStream = field(default_factory=lambda: ByStream(set))
+    """What those of its ops use that occupy a device, here or in calls."""
     crossing: set[int] = field(default_factory=set[int])
-    """The storages made here, or in a call, that are used here on streams which have not waited for them there."""
+    """What is used here on a stream that has not made it, nor waited for it in the call that makes it."""
     first_uses: list[int] = field(default_factory=list[int])
     """The statements that are the first to use a storage on a stream."""
 
-    def make(self, storages: Iterable[int], stream: str) -> None:
+    def make(self, storages: Sequence[int], stream: str) -> None:
         """An op on a named stream makes these."""
         self.anywhere = True
-        for storage in storages:
-            self.made[storage] = stream
-            self.fresh.add(storage)
+        self.made[stream].update(storages)
+        self.fresh.update(storages)
 
-    def use(self, index: int, storage: int, stream: str) -> None:
-        """A statement uses a storage on a stream."""
-        known = self.used.get(storage, NO_STREAMS)
-        if stream not in known:
-            self.used[storage] = known | {stream}
+    def use(self, index: int, storages: Iterable[int], stream: str) -> None:
+        """A statement uses these on a stream."""
+        used = self.used[stream]
+        new = {*storages} - used
+        if new:
+            used |= new
             self.first_uses.append(index)
+            self.crossing |= new - self.made[stream]
             if not stream:
-                self.fresh.discard(storage)
-            if storage >= self.parameters and stream != self.made.get(storage, ""):
-                self.crossing.add(storage)
+                self.fresh -= new
 
     def behind(self, storage: int) -> Set[str]:
         """The streams that, as the function returns, have made what is in a storage, or have waited for it."""
-        return self.used.get(storage, NO_STREAMS) | {self.made.get(storage, "")}
+        makers = [stream for stream, made in self.made.items() if storage in made]
+        return {*(makers or COMPUTES), *[stream for stream, used in self.used.items() if storage in used]}

@@ -15,7 +15,7 @@ from itertools import count
 from distir.simulate.body import CLOSED, Edge
 from distir.simulate.effects import DataFlow, Effect
 from distir.simulate.storage import Called, Storages
-from distir.simulate.stream_use import NO_STREAMS
+from distir.simulate.stream_use import COMPUTES, NO_STREAMS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +118,7 @@ class _Walk:
     def __init__(self, found: Storages, edge: Edge) -> None:
         self.found = found
         self.edge = edge
-        self.crossing = found.streams.crossing.union(edge.made)
+        self.crossing = {s for s in found.streams.crossing if s >= found.parameters}.union(edge.made)
         """The storages made here that ops of other streams wait for."""
         self.in_order = sorted(self.crossing)
         """The same, to find those that a call makes: their numbers follow each other."""
@@ -164,10 +164,12 @@ class _Walk:
                 ready[storage] = behind | {stream}
                 waits.append(storage)
         made: list[int] = []
-        for storage in created:  # of a view, what is there already is not made
-            if storage in self.crossing and storage not in ready and storage not in operands:
-                ready[storage] = frozenset((stream,))
-                made.append(storage)
+        if not self.crossing.isdisjoint(created):
+            alone = frozenset((stream,))
+            for storage in created:  # of a view, what is there already is not made
+                if storage in self.crossing and storage not in ready and storage not in operands:
+                    ready[storage] = alone
+                    made.append(storage)
         if stream or waits or made:
             self.flow[index] = DataFlow(stream, tuple(waits), tuple(made))
 
@@ -194,4 +196,4 @@ class _Walk:
             for ours in crossing[bisect_left(crossing, first) : bisect_right(crossing, created[-1])]:
                 theirs = callee.made[ours - first]
                 needed.made.add(theirs)
-                ready[ours] = like.streams.behind(theirs)
+                ready[ours] = like.behind.get(theirs, COMPUTES)
