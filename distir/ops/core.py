@@ -59,6 +59,8 @@ class Op:
     contraction: Callable[..., Contraction | None] | None = None
     """The matrix product or the attention that the op is, for costs by shape: a function as `flops` may be."""
     communication: Pattern | None = None
+    copies: bool = False
+    """It copies its operand between the memories of its device and of the device's host."""
     view: bool | Literal["first"] = False
     """The results alias the operands, leaf by leaf, or all the first one: they take no time and no memory."""
     awaits: bool = False

@@ -343,7 +343,7 @@ def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
     if not isinstance(type, TensorType) or type.shape is None:
         return type
     shape = (*type.shape[:axis], dim, *type.shape[axis + 1 :])
-    return TensorType(type.dtype, shape, type.device)
+    return TensorType(type.dtype, shape, type.device, type.offloaded)
 
 
 def _fixed(state: State) -> State:
