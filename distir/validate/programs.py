@@ -429,8 +429,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     if micro_batch is None:
         raise UnsupportedError("the micro batch is not stated")
     experts = expert_words(run, chosen)
-    if run.offload:
-        raise UnsupportedError("offload to the host cannot be expressed")
+    if run.offload and (run.pp > 1 or run.offload >= run.layers):
+        raise UnsupportedError("activations are offloaded without a pipeline, of all layers but the last at most")
     if run.precision == "fp32":
         raise UnsupportedError("computation in 32-bit floats cannot be expressed")
     if run.precision == "nvfp4":
@@ -486,6 +486,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     training += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
     training += ["cse"] if run.precision == "mxfp8" else []  # what several products take is quantised once
     training += recomputation_words(chosen, run.mlp == "swiglu")
+    training += ["offload=activations", f"layers={run.offload}"] if run.offload else []
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     steps += experts

@@ -97,7 +97,7 @@ class MeasuredRun:
     dropout: Share | None = None
     fused_norm: bool | None = None
     compile: bool | None = None
-    offload: bool | None = None
+    offload: int | None = None
     async_tp: bool | None = None
     cuda_graphs: bool | None = None
     overlap_experts: bool | None = None
