@@ -19,18 +19,21 @@ WHY_NOT = "it moves what a training step has computed; `offload` writes it behin
 
 
 @op(
-    "Tensor[t, s, d] -> Tensor[t, s, d, offloaded]",
+    "Tensor[t, s, d], Optional[Tensor[t, s, d, offloaded]] -> Tensor[t, s, d, offloaded]",
     copies=True,
     foldable=False,
+    inplace={0: 1},
     linear="jointly",
     non_differentiable=WHY_NOT,
 )
-def Offload(x: Array) -> Array:
+def Offload(x: Array, into: Array | None = None) -> Array:
     """A copy of `x` in the memory of its device's host. Nothing but `Fetch` computes with it.
 
-    On a stream of its own it runs beside what is computed meanwhile.
+    On a stream of its own it runs beside what is computed meanwhile. With `into` it is where that is, if that is needed
+    no more.
 
     %y = Offload(%x: Tensor[Float32, (2, 3), 1])
+    %y = Offload(%x: Tensor[Float32, (2, 3), 1], %old: Tensor[Float32, (2, 3), 1, offloaded])
     """
     return x
 
@@ -51,7 +54,7 @@ def Fetch(x: Array) -> Array:
 
 
 @Offload.checks
-def _(x: Operand) -> None:
+def _(x: Operand, into: Operand | None = None) -> None:
     if x.device == HOST:
         message = "`Offload` expected a value on a device, found a host value, which takes no memory there"
         raise Reject(device_codes.OFFLOADED_OPERAND, message, "x", help="use the value as it is")
@@ -59,13 +62,14 @@ def _(x: Operand) -> None:
 
 @Offload.pieces
 @Fetch.pieces
-def _(p: Pieces, x: Piece) -> list[Piece]:
+def _(p: Pieces, x: Piece, into: Piece | None = None) -> list[Piece]:
     return [x]
 
 
 @Offload.torch(fresh=True)
-def _(write: Write, x: Expr) -> str:
-    return f"{write.kernel('offload')}({x.tensor})"
+def _(write: Write, x: Expr, into: Expr | None = None) -> str:
+    there = f", {into.tensor}" if into is not None and write.may_overwrite(1) else ""
+    return f"{write.kernel('offload')}({x.tensor}{there})"
 
 
 @Fetch.torch(fresh=True)
