@@ -351,6 +351,16 @@ functions that use weights, or else the statements that do.
 """,
 )
 
+OFFLOADED_FIRST = code(
+    "DIR685",
+    "offloaded-before-distributing",
+    """
+A parameter of the program is in the memory of a host. Steps that distribute it send it from device to device, which
+takes it out of their own memory: apply `offload=optimizer` behind them, as in `distir transform grad optimizer=adam
+dp=2 zero=1 offload=optimizer`.
+""",
+)
+
 NOTHING_TO_OVERLAP = code(
     "DIR684",
     "nothing-to-overlap",

@@ -34,6 +34,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED, represented
 from distir.ops.layout import Shared
+from distir.transform.entry import on_devices_alone
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
 from distir.transform.sharding.part_types import on_devices, part_of
 from distir.transform.sharding.reshard import block_sizes
@@ -42,6 +43,7 @@ from distir.transform.sharding.state import WHOLE, Split, State, is_host, is_who
 
 def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh) -> Function:
     """The function that scatters the entry function's parameters, in these states."""
+    on_devices_alone(entry)
     before = module.functions.get(f"{entry.name}.scatter")
     f = FunctionBuilder(f"{entry.name}.scatter")
     names: Sequence[Arg] = [p.name for p in entry.params]
