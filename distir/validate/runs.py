@@ -361,7 +361,7 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 _LEAST: dict[str, int] = dict.fromkeys(
     (
-        *("experts", "top_k", "expert_ffn", "shared_experts", "dense_layers"),
+        *("experts", "top_k", "expert_ffn", "shared_experts", "dense_layers", "offload"),
         *("node_gbps", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu"),
     ),
     0,

@@ -17,9 +17,9 @@ def offload(module: Module, value: str = ACTIVATIONS, *, layers: int = 0) -> Mod
     `activations`: of the first `layers` blocks (calls of functions that use weights; by default all but the last one)
     what the forward pass saves for the backward pass is copied to the host's memory on the stream `offload`, and back
     on the stream `fetch`. As in Megatron's `cpu_offloading`, copies are spread over the forward pass: with 20 of 80
-    blocks each has the time of four to be copied, before the forward pass goes on without it, and is fetched while the
-    same four are computed backward. Apply it after `grad` and `checkpoint`, and before `dp`, `tp`, `pp` and `zero`,
-    which distribute the result.
+    blocks each has the time of four to be copied, before the forward pass continues without it, and is fetched while
+    the same four are computed backward. Apply it after `grad` and `checkpoint`, and before `dp`, `tp`, `pp` and
+    `zero`, which distribute the result.
 
     `optimizer`: the state of the optimizer is in the host's memory; for each weight it is fetched before its update,
     which the device computes, while another one is updated, and copied back behind it. Apply it after `grad`, and
