@@ -74,10 +74,10 @@ def with_activations_offloaded(module: Module, layers: int | None) -> Module:
 def window(block: int, offloaded: int, blocks: int) -> int:
     """The last block behind which the copies of an offloaded block must be done: evenly spread, and one later at least.
 
-    So NVIDIA/TransformerEngine, pytorch/cpu_offload.py, `layer_window_map`, which lets copies of several blocks take
-    the time of all.
+    As `layer_window_map` in NVIDIA/TransformerEngine, pytorch/cpu_offload.py, which gives the first blocks what does
+    not divide.
     """
-    spread = (block + 1) * blocks // offloaded - 1
+    spread = -(-(block + 1) * blocks // offloaded) - 1
     return min(max(spread, block + 1), blocks - 1)
 
 
