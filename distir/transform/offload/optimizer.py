@@ -12,7 +12,22 @@ from dataclasses import dataclass, field, replace
 from distir.cost import show_bytes
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import HOST, Apply, Arg, Function, Module, Param, Part, Return, Site, Statement, TensorType, names, types
+from distir.ir import (
+    HOST,
+    Apply,
+    Arg,
+    Function,
+    Module,
+    Param,
+    Part,
+    Return,
+    Site,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    types,
+)
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS
 from distir.transform.entry import entry_of
@@ -52,7 +67,7 @@ def _state(entry: Function) -> set[str]:
     """The parameters with state, on devices, that an update takes in place, and nothing else uses."""
     uses: dict[str, int] = {}
     for statement in entry.body:
-        for name in names(statement.args if not isinstance(statement, Return) else entry.returned):
+        for name in names(operands(statement)):
             uses[name] = uses.get(name, 0) + 1
     params = {p.name for p in entry.params if "state" in p.roles and _is_tensor(p) and uses.get(p.name) == 1}
     return {name for s in entry.body if _is_update(s) for name in _taken(s).values() if name in params}
