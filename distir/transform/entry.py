@@ -19,10 +19,10 @@ def entry_of(module: Module) -> Function:
 
 
 def on_devices_alone(entry: Function) -> None:
-    """Raises ProgramError where a parameter is offloaded: what distributes it would move it between devices."""
+    """Raises ProgramError where a parameter is offloaded: a pipeline sends parameters from device to device."""
     for index, param in enumerate(entry.params):
         if any(isinstance(leaf, TensorType) and leaf.offloaded for leaf in types.leaves(param.type)):
-            message = f"`%{param.name}` is in the memory of a host, so it cannot be distributed"
+            message = f"`%{param.name}` is in the memory of a host, so a pipeline cannot send it to its stage"
             site = Site(entry.name, None, Part("param_type", index))
             hint = "apply `offload=optimizer` last"
             raise ProgramError([Diagnostic(codes.OFFLOADED_FIRST, site, message, (), hint)])

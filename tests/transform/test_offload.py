@@ -45,6 +45,7 @@ def use(module, machine="gb200", device=1):
         ("offload", "dtp=2,1,2", "microbatches=2", "overlap", "offload=optimizer"),
         ("dp=2", "zero=1", "offload=optimizer", "fuse"),
         ("offload=optimizer",),
+        ("offload=optimizer", "dp=2"),
     ],
     ids=" ".join,
 )
@@ -142,6 +143,6 @@ def test_where_there_is_nothing_to_offload(words):
         transform(deep(), *words)
 
 
-def test_optimizer_state_is_offloaded_last():
+def test_optimizer_state_is_offloaded_behind_pipelines():
     with pytest.raises(ProgramError, match="DIR685"):
-        trained("offload=optimizer", "dp=2")
+        trained("offload=optimizer", "pp=2", "microbatches=2")

@@ -355,9 +355,9 @@ OFFLOADED_FIRST = code(
     "DIR685",
     "offloaded-before-distributing",
     """
-A parameter of the program is in the memory of a host. Steps that distribute it send it from device to device, which
-takes it out of their own memory: apply `offload=optimizer` behind them, as in `distir transform grad optimizer=adam
-dp=2 zero=1 offload=optimizer`.
+A parameter of the program is in the memory of a host. A pipeline sends parameters from device to device, which takes
+them out of the devices' own memory: apply `offload=optimizer` behind it, as in `distir transform grad optimizer=adam
+pp=2 offload=optimizer`.
 """,
 )
 

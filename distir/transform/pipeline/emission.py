@@ -25,7 +25,6 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
-from distir.transform.entry import on_devices_alone
 from distir.transform.pipeline.frames import TOTAL, Frame, FrameSite, Key
 from distir.transform.pipeline.microbatches import Share, is_plain, leaf_shares, scale_of
 from distir.transform.pipeline.outlining import bindable, renamed
@@ -46,7 +45,6 @@ class _Writer:
         self.placement = placement
         self.reading = placement.reading
         self.entry = self.reading.entry
-        on_devices_alone(self.entry)
         self.functions = {f.name: f for f in functions}
         self.site = FrameSite(placement, self.functions)
         self.hosts = self.site.hosts

@@ -163,6 +163,9 @@ class Resharding:
 
     def _place(self, arg: Arg, now: State, state: State) -> Arg:
         value, hint = self.value(arg), arg if isinstance(arg, str) else "constant"
+        if isinstance(value, TensorType) and value.offloaded:
+            here = self.new(f"{hint}_here", "Fetch", (arg,), replace(value, offloaded=False), now)
+            return self.new(f"{hint}_there", "Offload", (self.placed(here, state),), value, state)
         if now is PARTIAL and (found := self._summed(arg, state)) is not None:
             return found
         if isinstance(arg, str) and is_partial(now) and is_whole(state):

@@ -7,6 +7,7 @@ module was distributed already, they are composed with its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from distir.ir import (
     DISCARD,
@@ -34,7 +35,6 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED, represented
 from distir.ops.layout import Shared
-from distir.transform.entry import on_devices_alone
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
 from distir.transform.sharding.part_types import on_devices, part_of
 from distir.transform.sharding.reshard import block_sizes
@@ -43,7 +43,6 @@ from distir.transform.sharding.state import WHOLE, Split, State, is_host, is_who
 
 def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh) -> Function:
     """The function that scatters the entry function's parameters, in these states."""
-    on_devices_alone(entry)
     before = module.functions.get(f"{entry.name}.scatter")
     f = FunctionBuilder(f"{entry.name}.scatter")
     names: Sequence[Arg] = [p.name for p in entry.params]
@@ -103,6 +102,10 @@ def _used(body: Sequence[Statement], returned: Sequence[Arg]) -> list[Statement]
 
 def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, mesh: Mesh) -> list[Arg]:
     """Write one value for each device, from a value on the first one."""
+    if isinstance(type, TensorType) and type.offloaded:
+        (here,) = f.apply("Fetch", arg, results=(f"{hint}_here",))
+        spread = _spread(f, hint, here, replace(type, offloaded=False), state, mesh)
+        return [f.apply("Offload", part, results=(f"{part}_there",))[0] for part in spread]
     devices = mesh.group(_device(type, mesh))
     parts = (f"{hint}_1",) if mesh.representative else tuple(f"{hint}_{rank + 1}" for rank in range(mesh.size))
     if is_whole(state):
@@ -149,6 +152,10 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
     """Write the value on the first device of which the devices hold parts or copies."""
     if is_whole(state):
         return parts[0]
+    if isinstance(type, TensorType) and type.offloaded:
+        here = [f.apply("Fetch", part, results=(f"{part}_here",))[0] for part in parts]
+        whole = _join(f, hint, here, replace(type, offloaded=False), state, mesh)
+        return f.apply("Offload", whole, results=(f"{hint}_there",))[0]
     root = mesh.device(_device(type, mesh), 0)
     if isinstance(state, tuple):
         assert isinstance(type, TupleType)
