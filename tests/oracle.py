@@ -310,7 +310,7 @@ class _Walk:
         spent = self._seconds(statement.op, done, positions) if devices else 0.0
         self.ops.append(Op(
             function, index, statement, devices, operands, [leaf for leaves in results for leaf in leaves],
-            [*range(first, len(self.storages))], round(Fraction(spent) / TICK), spent, done.communication is not None,
+            [*range(first, len(self.storages))], round(Fraction(spent) / TICK), spent, done.moves,
             done.temporary, [] if view else _donations(definition, ts, ws),
             statement.stream, *self._hosts(positions[: len(devices)], done, spent, definition.awaits), done,
         ))  # fmt: skip
@@ -446,6 +446,7 @@ class _Walk:
             if leaf.device != HOST:
                 assert isinstance(leaf.nbytes, int), leaf
                 memory = self.place[leaf.device] if self.place else 0
+                memory = -1 - memory if getattr(leaf, "offloaded", False) else memory  # that of the device's host
                 self.storages.append((memory, leaf.nbytes))
         return found
 

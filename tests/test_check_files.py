@@ -58,7 +58,7 @@ def test_a_documented_example_shows_its_code_and_nothing_else(code, text):
 BUDGETS = {"DIR506": {"max_latency_s": 1e-3}, "DIR507": {"max_memory_bytes": 10**9}}
 """What the documentation of these codes says."""
 
-MACHINES = {"DIR513": distir.cost.parse('extends = "dgx-a100"\n[kinds.a100]\nstreams = 1')}
+MACHINES = {"DIR513": distir.cost.parse('extends = "dgx-a100"\n[kinds.a100]\nstreams = 1'), "DIR516": "dgx2-v100"}
 """The machines that the documentation of these codes describes; others are of `dgx-a100`."""
 
 

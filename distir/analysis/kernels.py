@@ -27,6 +27,9 @@ def in_kernel(instance: Instance) -> Iterator[Diagnostic]:
             alone = False
             message = f"a kernel runs on one device, `{op.name}` communicates"
             yield Diagnostic(codes.IN_KERNEL, site, message, help=OUTSIDE)
+        elif isinstance(statement, Apply) and (op := OPS.get(statement.op)) is not None and op.copies:
+            message = f"a kernel runs on the device, `{op.name}` copies between its memory and its host's"
+            yield Diagnostic(codes.IN_KERNEL, site, message, help=OUTSIDE)
     devices = devices_of(instance.state.values())
     if len(devices) > 1 and alone:
         listed = ", ".join(map(str, devices))

@@ -136,8 +136,8 @@ def moved_to(value: Value, device: int) -> Type:
     match type_of(value):
         case TupleType(items):
             return TupleType(tuple(moved_to(item, device) for item in items))
-        case TensorType(dtype, shape, _):
-            return TensorType(dtype, shape, device)
+        case TensorType(dtype, shape, _, offloaded):
+            return TensorType(dtype, shape, device, offloaded)
         case _:
             return AnyType(device)
 

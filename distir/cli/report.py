@@ -96,6 +96,8 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "capacity_bytes": use.capacity_bytes,
                 "overhead_bytes": use.overhead.total,
                 "overhead_of": _overhead_of(use.overhead),
+                "offloaded_bytes": use.offloaded_bytes,
+                "host_capacity_bytes": use.host_capacity_bytes,
                 "fits": use.fits,
                 "peak_memory_of": made_of[simulation.memory_of(device)],
             }
@@ -229,12 +231,15 @@ def _memory(simulation: Simulation) -> Any:
     made_of = compositions(simulation)
     kinds = [kind for kind in KINDS if any(kind in own for own in made_of.values())]
     beside = any(use.overhead.total for use in simulation.devices.values())
-    columns = [*kinds, *(["overhead"] if beside else [])]
-    listed = table("device", *columns, right="012345678"[: 1 + len(columns)])
+    offloads = any(use.offloaded_bytes for use in simulation.devices.values())
+    columns = [*kinds, *(["overhead"] if beside else []), *(["offloaded", "host's share"] if offloads else [])]
+    listed = table("device", *columns, right="0123456789"[: 1 + len(columns)])
     for device, use in simulation.devices.items():
         own = made_of.get(simulation.memory_of(device), {})
         cells = [show_bytes(own[kind]) if kind in own else "" for kind in kinds]
-        listed.add_row(str(device), *cells, *([show_bytes(use.overhead.total)] if beside else []))
+        cells += [show_bytes(use.overhead.total)] if beside else []
+        cells += [show_bytes(n) for n in (use.offloaded_bytes, use.host_capacity_bytes)] if offloads else []
+        listed.add_row(str(device), *cells)
     return listed
 
 

@@ -96,6 +96,7 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         optimizer=job.optimizer,
         precision=job.precision,
         recompute=job.recompute,
+        offload=job.offload or None,
         compile=job.compile or None if framework != "torchtitan" else job.compile,
         async_tp=job.async_tp,
         loss_parallel=job.tp > 1 and not job.gathers_logits,

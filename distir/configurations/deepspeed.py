@@ -11,7 +11,17 @@ from typing import Final
 
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, optimizer_of, replicas, unsaid
+from distir.configurations.jobs import (
+    Exported,
+    Job,
+    ReadJob,
+    Supplied,
+    checked,
+    on_hosts,
+    optimizer_of,
+    replicas,
+    unsaid,
+)
 from distir.configurations.known import known
 from distir.configurations.options import Options, Remark
 
@@ -135,7 +145,7 @@ def _recomputation(options: Options) -> str:
 
 def write(job: Job) -> Exported:
     """The JSON of a job. JSON has no comments: what is lost is under `distir`."""
-    lost = unsaid(job)
+    lost = [*unsaid(job), *on_hosts(job)]
     if job.pp > 1:
         lost.append(f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages")
         if job.schedule != "1f1b" or job.schedule_file:

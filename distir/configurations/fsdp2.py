@@ -11,7 +11,7 @@ import ast
 from typing import Any, Final
 
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, replicas
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, on_hosts, replicas
 from distir.configurations.models import published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting
 
@@ -126,7 +126,7 @@ def _settings(table: ast.Dict, path: str) -> dict[str, Setting]:
 
 def write(job: Job) -> Exported:
     """The plan of a job, and what of it is lost."""
-    lost: list[str] = []
+    lost = on_hosts(job)
     for degree, what in ((job.tp, "tensor"), (job.pp, "pipeline"), (job.cp, "context"), (job.ep, "expert")):
         if degree > 1:
             lost.append(f"{what} parallelism of {degree}: FSDP2 shards data-parallel replicas")

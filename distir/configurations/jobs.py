@@ -19,7 +19,8 @@ class Job:
     `schedule`. `optimizer`: a word of `grad`, where it is not AdamW. `gradients`: the precision of their buffers, where
     it is not the framework's own, such as `bf16`.
     `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
-    parts of layers (see the step `checkpoint`). `overlap`: whether gradients and weights are communicated beside
+    parts of layers (see the step `checkpoint`). `offload`: of how many first layers activations are offloaded to the
+    host. `overlap`: whether gradients and weights are communicated beside
     computation. `gathers_logits`: whether, with tensor parallelism, all shards have all logits, where otherwise each
     computes the loss of its part of the vocabulary. `node`: the most devices of a node; no part of what is trained.
     """
@@ -46,6 +47,7 @@ class Job:
     precision: str = "bf16"
     gradients: str = ""
     recompute: str = "none"
+    offload: int = 0
     compile: bool = False
     async_tp: bool = False
     overlap: bool = False
@@ -117,6 +119,11 @@ class Exported:
 def unsaid(job: Job) -> list[str]:
     """What frameworks refuse a configuration without, or take their own default of, and the job does not say."""
     return [] if job.micro_batch and job.global_batch else ["the batch, which is not known here: set it"]
+
+
+def on_hosts(job: Job) -> list[str]:
+    """What a framework does not say that has no option for activations on the host."""
+    return [f"activations of {job.offload} layers on the host"] if job.offload else []
 
 
 def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> tuple[int, str]:

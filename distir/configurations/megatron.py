@@ -105,9 +105,9 @@ def job_of(options: Options, given: Supplied) -> Job:
     """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
     for name in WITHOUT_EFFECT:
         options.get(name)
-    # A command line has the number of layers alone.
-    activations = "cpu_offloading" if "cpu_offloading" in options else "cpu_offloading_num_layers"
-    options.stays_on_device("optimizer_cpu_offload", activations, "fine_grained_activation_offloading")
+    options.stays_on_device("optimizer_cpu_offload", "fine_grained_activation_offloading", "cpu_offloading_weights")
+    offloads = options.flag("cpu_offloading") or "cpu_offloading" not in options  # a command line has the number alone
+    offloaded = options.optional("cpu_offloading_num_layers", least=0)
     own = given.model is None or "hidden_size" in options
     model = _model(options) if own else _changed(given.model, options)
     name = given.name or (name_of(model) if model else "")
@@ -164,6 +164,7 @@ def job_of(options: Options, given: Supplied) -> Job:
             gradients="bf16" if options.flag("grad_reduce_in_bf16") else "",
             recompute=_recomputation(options, model),
             async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
+            offload=(offloaded or 0) if offloads else 0,
             overlap=options.flag("overlap_grad_reduce") | options.flag("overlap_param_gather"),
             node=each if stated and each else given.node,
         ),
@@ -500,6 +501,7 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
         found["fp8_format"] = "hybrid"
     found["grad_reduce_in_bf16"] = job.gradients == "bf16" or None
     found["tp_comm_overlap"] = job.async_tp or None
+    found["cpu_offloading_num_layers"] = job.offload or None
     if job.gathers_logits:
         lost.append("logits that are gathered: Megatron-LM computes the loss in shards of the vocabulary")
     if job.compile:

@@ -214,6 +214,8 @@ def write_bridge(job: Job) -> Exported:
     if job.seq:
         tables["dataset"] = {"seq_length": job.seq}  # `ConfigContainer.validate` wants that of the model
     known = listed("megatron_bridge")
+    if job.offload:
+        tables["model"]["cpu_offloading"] = True
     for name, value in flags.items():
         if name in ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "max_position_embeddings"):
             continue
@@ -257,6 +259,8 @@ def write_nemo(job: Job) -> Exported:
     left = ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "vocab_size", "swiglu")
     gone = ("use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_bf16")
     model: dict[str, Any] = {}
+    if job.offload:
+        model["cpu_offloading"] = True
     for name, value in flags.items():
         if name == "untie_embeddings_and_output_weights":
             model["share_embeddings_and_output_weights"] = not value

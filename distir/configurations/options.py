@@ -126,10 +126,8 @@ class Options:
         """Refuse options that move state or activations to the host. Raises ConfigurationError."""
         for name in names:
             if self.get(name) not in (None, False, "none", "False", "false", "0"):
-                message = f"`{name}`: offload to the host cannot be expressed"
-                hint = (
-                    "what is on the host has no memory and no transfers here; leave it out to see how much does not fit"
-                )
+                message = f"`{name}`: a configuration's offload of weights, of state, or of parts of layers is not read"
+                hint = "leave it out to see how much does not fit, or apply the step `offload` to the program"
                 raise self.wrong(self.line(name), message, hint)
 
     def word(self, name: str, words: Iterable[str]) -> str | None:

@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, optimizer_of, replicas, unsaid
+from distir.configurations.jobs import (
+    Exported,
+    Job,
+    ReadJob,
+    Supplied,
+    checked,
+    on_hosts,
+    optimizer_of,
+    replicas,
+    unsaid,
+)
 from distir.configurations.known import known
 from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
 from distir.configurations.options import Options, Setting
@@ -262,7 +272,7 @@ def _recomputation(options: Options, model: Decoder | None) -> str:
 
 def write(job: Job) -> Exported:
     """The TOML of a job, and what of it is lost."""
-    lost = unsaid(job)
+    lost = [*unsaid(job), *on_hosts(job)]
     if job.optimizer:
         lost.append(f"the optimizer {job.optimizer}: set it beside the configuration")
     tables: dict[str, dict[str, Any]] = {"model": {}, "training": {}, "parallelism": {}}

@@ -9,7 +9,7 @@ from typing import Any
 
 from distir.configurations import torchtitan
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, unsaid
+from distir.configurations.jobs import Exported, Job, on_hosts, unsaid
 
 MOVED = {"enable_async_tensor_parallel": "compile.enable_async_tensor_parallel"}
 """Options of 0.2.2 that are elsewhere in 0.3."""
@@ -23,7 +23,7 @@ RECOMPUTED = {"full": "FullAC", "selective": "SelectiveAC"}
 
 def write(job: Job) -> Exported:
     """The Python of a job, and what of it is lost."""
-    lost = unsaid(job)
+    lost = [*unsaid(job), *on_hosts(job)]
     if job.optimizer:
         lost.append(f"the optimizer {job.optimizer}: set it beside the configuration")
     settings: dict[str, Any] = {

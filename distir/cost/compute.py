@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.cost.contractions import AttentionFigures, ContractionSeconds, ProductFigures
 from distir.cost.host import FREE_HOST, Host
+from distir.cost.host_memory import HostMemory
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.ir import DType
@@ -133,7 +134,7 @@ class DeviceKind:
     since it is begun there; `streams`: how many it runs beside that of compute, None for any
     number. `slowdown`: how many times as long as that it computes (see `Hardware.slowed`). `sustained_clock`: the clock
     at the limit of its power, over that of the devices that figures by shape were measured on, at theirs (see
-    `sustained`).
+    `sustained`). `host_memory`: where it may offload to; None if the profile does not say.
     """
 
     name: str
@@ -161,6 +162,7 @@ class DeviceKind:
     streams: int | None = None
     slowdown: float = 1.0
     sustained_clock: float = 1.0
+    host_memory: HostMemory | None = None
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""

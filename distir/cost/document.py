@@ -91,14 +91,18 @@ class ProfileDocument:
         for section in self.read:
             for name in section.table:
                 if name not in section.asked:
-                    unknown(section, name, section.asked, self.homes(name))
+                    unknown(section, name, section.asked, self.homes(name, section.key))
         if self.problems:
             raise HardwareError(sorted(self.problems, key=self._order))
 
-    def homes(self, name: str) -> list[str]:
-        """The tables that may have a key of this name, as they are headed, the outer ones first."""
+    def homes(self, name: str, place: Key) -> list[str]:
+        """The tables that may have a key of this name, as they are headed: first those in the table that has it."""
+
+        def order(key: Key) -> tuple[bool, int]:
+            return key[: len(place)] != place, len(key)
+
         having = [section.key for section in self.read if name in section.asked and section.key]
-        return list(dict.fromkeys(_headed(key) for key in sorted(having, key=len)))
+        return list(dict.fromkeys(_headed(key) for key in sorted(having, key=order)))
 
     def states(self, key: Key) -> bool:
         """Whether one of the files has this key, be it replaced or not."""

@@ -309,7 +309,7 @@ class Hardware:
         )
 
     def _computes(self, work: Work, positions: tuple[int, ...], op: str | None) -> bool:
-        if work.flops or work.bytes:
+        if work.flops or work.bytes or work.copied:
             return True
         return op is not None and work.communication is None and self.measured(op, positions)
 
@@ -406,6 +406,9 @@ class Hardware:
 
 
 def _computing(kind: DeviceKind, work: Work, op: str | None) -> Cost:
+    if work.copied and kind.host_memory is not None:
+        spent = kind.host_memory.seconds(work.copied)
+        return Cost(spent, "latency" if 2 * kind.host_memory.latency >= spent else "link", kind.uncertainty)
     return _at_pace(kind, work, op).times(kind.slowdown)
 
 

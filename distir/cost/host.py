@@ -32,7 +32,7 @@ class Host:
 
     def issuing(self, work: Work) -> float:
         """Seconds in which this work is issued."""
-        if work.communication is not None and self.communication is not None:
+        if work.moves and self.communication is not None:
             return self.communication
         return max(self.issue, self.each_expert * work.products_of_experts)
 

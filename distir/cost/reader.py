@@ -17,6 +17,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
                         group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
                         `left_out`: what of the chip's memory the figure `memory` leaves out for these
+`… .host_memory`        optional: where a device may offload to: `size`, its share of the memory of the node's host;
+                        `bandwidth`, one way, while all devices of the node copy; and optionally `latency` of a copy
 `… .sustained`          optional: `clock`: that of a device at the limit of its power, where this is not that of the
                         devices that figures by shape were measured on, over theirs: `0.9`
 `… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`, or, of a type that the device lacks, the one
@@ -56,6 +58,7 @@ from distir.cost.document import PLACEHOLDER, DocumentTable, File, ProfileDocume
 from distir.cost.extents import LevelBlocks, Runs
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.host import FRAMEWORKS, FREE_HOST, Host
+from distir.cost.host_memory import HostMemory
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.cost.reader_contractions import attention, products
@@ -195,12 +198,13 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     ops, share = op_figures(section, profile), uncertainty(section)
     dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
     fused = attention(section, profile, rates)
+    host_memory = _host_memory(section, profile)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
     return DeviceKind(
         name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
         products=dense, experts=grouped, attention=fused, host=host, interference=interference, begin=begin,
-        streams=streams, sustained_clock=clock,
+        streams=streams, sustained_clock=clock, host_memory=host_memory,
     )  # fmt: skip
 
 
@@ -220,6 +224,16 @@ def _process(kind: DocumentTable, profile: _Profile) -> Process:
         profile.record(section, "fragmentation", section.get("fragmentation"), section)
     section.close()
     return found
+
+
+def _host_memory(kind: DocumentTable, profile: _Profile) -> HostMemory | None:
+    section = kind.section("host_memory")
+    if section is None:
+        return None
+    size, bandwidth = profile.figure(section, "size", MEMORY), profile.figure(section, "bandwidth", BANDWIDTH)
+    latency = profile.optional(section, "latency", DURATION) or 0.0
+    section.close()
+    return HostMemory(round(size) if size > 0 else 0, bandwidth, latency)
 
 
 HIGHEST_CLOCK = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from distir.ir import HOST, AnyType, TensorType, TupleType, Type, dims, types
+from distir.ir import HOST, OFFLOADED, AnyType, TensorType, TupleType, Type, dims, types
 
 WIDEST_TUPLE = 8
 """At most this many different tensors of a tuple are shown."""
@@ -82,7 +82,7 @@ def _unplaced(type: TensorType | AnyType) -> str:
         return "?"
     kind = type.dtype.compact if type.dtype is not None else "?"
     sizes = "[??]" if type.shape is None else f"[{','.join(map(dims.show, type.shape))}]" if type.shape else ""
-    return f"{kind}{sizes}"
+    return f"{OFFLOADED} {kind}{sizes}" if type.offloaded else f"{kind}{sizes}"
 
 
 def _only_device(type: TupleType) -> int | None:

@@ -25,4 +25,8 @@ def about_device(view: View, device: int) -> str | None:
         f"idle {show_seconds(use.idle_s)} ({idle_share(use.idle_s, latency)})",
         f"peak memory **{show_bytes(use.peak_memory_bytes)}** of {show_bytes(use.capacity_bytes)}{fits}",
     ]
+    if use.offloaded_bytes:
+        over = "" if use.offloaded_bytes <= use.host_capacity_bytes else " **does not fit**"
+        said = f"offloaded **{show_bytes(use.offloaded_bytes)}** to its share of the host's memory"
+        lines.append(f"{said}, {show_bytes(use.host_capacity_bytes)}{over}")
     return paragraphs([f"device {device} of {simulation.hardware.name}", items(lines)])

@@ -22,7 +22,7 @@ from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
 from distir.ir.dtypes import DTYPES, INTEGER_RANGES, DType
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, Dense, External, Scalar, identity
 from distir.ir.sites import Part, Site
-from distir.ir.types import HOST, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
+from distir.ir.types import HOST, OFFLOADED, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
 
 __all__ = [
     "COMPUTE",
@@ -31,6 +31,7 @@ __all__ = [
     "HOST",
     "INTEGER_RANGES",
     "NO_ATTRIBUTES",
+    "OFFLOADED",
     "UNKNOWN",
     "AnyType",
     "Apply",

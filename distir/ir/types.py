@@ -2,7 +2,8 @@
 
 A scalar is a tensor of rank 0. A device is an integer from 0; `HOST` means that the value lives on no device and is
 known before the program runs; `None` means that the device is left open. Likewise an element type or a shape that is
-`None` is unknown. `str` gives the `.dir` spelling, which parses back to the same value.
+`None` is unknown. An offloaded tensor belongs to a device, and is in the memory of that device's host. `str` gives the
+`.dir` spelling, which parses back to the same value.
 """
 
 from __future__ import annotations
@@ -18,32 +19,40 @@ from distir.ir.dims import Dim, Shape, SymbolicDim
 from distir.ir.dtypes import DType
 
 HOST: Final = -1
+OFFLOADED: Final = "offloaded"
+"""The word in the type of a tensor that is in the memory of its device's host."""
 Device = int | None
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """`Tensor[Float32, (128, 64), 1]`; with shape `()` the scalar `Float32[1]`."""
+    """`Tensor[Float32, (128, 64), 1]`; with shape `()` the scalar `Float32[1]`.
+
+    `offloaded`: whether it is in the memory of its device's host: `Tensor[Float32, (128, 64), 1, offloaded]`.
+    """
 
     dtype: DType | None
     shape: Shape | None
     device: Device = None
+    offloaded: bool = False
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.dtype, self.shape, self.device)))
+        object.__setattr__(self, "_hash", hash((self.dtype, self.shape, self.device, self.offloaded)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TensorType, (self.dtype, self.shape, self.device)  # the hash holds in this process only
+        return TensorType, (self.dtype, self.shape, self.device, self.offloaded)  # the hash holds in this process only
 
     def __str__(self) -> str:
         dtype = "?" if self.dtype is None else self.dtype.name
-        if self.shape == () and (self.dtype is not None or self.device != HOST):
+        if self.shape == () and not self.offloaded and (self.dtype is not None or self.device != HOST):
             return dtype if self.device == HOST else f"{dtype}[{_device(self.device)}]"
         shape = "??" if self.shape is None else show_shape(self.shape)
+        if self.offloaded:
+            return f"Tensor[{dtype}, {shape}, {_device(self.device)}, {OFFLOADED}]"
         return f"Tensor[{dtype}, {shape}{'' if self.device is None else f', {_device(self.device)}'}]"
 
     @property
@@ -161,8 +170,8 @@ def _device_of(type: TupleType) -> Device:
 def on_device(type: Type, device: Device) -> Type:
     """The type on that device; on an unknown one for None. Host types stay on the host."""
     match type:
-        case TensorType(dtype, shape, there):
-            return TensorType(dtype, shape, HOST if there == HOST else device)
+        case TensorType(dtype, shape, there, offloaded):
+            return TensorType(dtype, shape, HOST if there == HOST else device, offloaded)
         case TupleType(items):
             return TupleType(tuple(on_device(item, device) for item in items))
         case AnyType(there):
@@ -206,7 +215,7 @@ def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
 def _substituted(type: TensorType, bindings: tuple[tuple[str, Dim], ...]) -> Type:
     known = dict(bindings)
     shape = tuple([dims.substitute(dim, known) for dim in type.shape or ()])
-    return one(TensorType(type.dtype, shape, type.device))
+    return one(TensorType(type.dtype, shape, type.device, type.offloaded))
 
 
 def meet(a: Type, b: Type) -> Type | None:
@@ -241,6 +250,8 @@ def _meet_tensors(a: TensorType, b: TensorType) -> TensorType | None:
         return None
     if a.device != b.device and a.device is not None and b.device is not None:
         return None
+    if a.offloaded != b.offloaded and not (_is_anywhere(a) or _is_anywhere(b)):
+        return None
     shape = b.shape if a.shape is None else a.shape
     if a.shape is not None and b.shape is not None:
         if len(a.shape) != len(b.shape):
@@ -251,15 +262,21 @@ def _meet_tensors(a: TensorType, b: TensorType) -> TensorType | None:
                 return None
             shape = tuple([n if m is None else m for m, n in pairs])
     dtype, device = a.dtype or b.dtype, b.device if a.device is None else a.device
-    if dtype is b.dtype and device == b.device and shape == b.shape:
+    offloaded = a.offloaded or b.offloaded
+    if dtype is b.dtype and device == b.device and shape == b.shape and offloaded == b.offloaded:
         return b
-    return TensorType(dtype, shape, device)
+    return TensorType(dtype, shape, device, offloaded)
+
+
+def _is_anywhere(type: TensorType) -> bool:
+    """Whether a type leaves open where a value is: also on the host of its device."""
+    return type.device is None and not type.offloaded
 
 
 def _meet_any(some: AnyType, type: TensorType | AnyType) -> Type | None:
     match type:
-        case TensorType(dtype, shape, None):
-            return type if some.device is None else TensorType(dtype, shape, some.device)
+        case TensorType(dtype, shape, None, offloaded):
+            return type if some.device is None else TensorType(dtype, shape, some.device, offloaded)
         case AnyType(None):
             return some
         case _:

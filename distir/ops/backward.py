@@ -387,7 +387,7 @@ def _without_names(value: Value) -> Value:
     if not isinstance(value, TensorType) or value.shape is None:
         return value
     shape: tuple[Dim, ...] = tuple(dim if isinstance(dim, int) else None for dim in value.shape)
-    return TensorType(value.dtype, shape, value.device)
+    return TensorType(value.dtype, shape, value.device, value.offloaded)
 
 
 def _unshaped(value: Value) -> Value:

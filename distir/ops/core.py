@@ -61,6 +61,8 @@ class Op:
 
     Or those that it computes one after the other, besides its `flops`."""
     communication: Pattern | None = None
+    copies: bool = False
+    """It copies its operand between the memories of its device and of the device's host."""
     view: bool | Literal["first"] = False
     """The results alias the operands, leaf by leaf, or all the first one: they take no time and no memory."""
     awaits: bool = False
@@ -136,8 +138,7 @@ class Op:
     @cached_property
     def single_result(self) -> bool:
         """Whether the body returns a single result instead of a sequence of results."""
-        results = self.signatures[0].results
-        return len(results) == 1 and not results[0].variadic
+        return [result.variadic for result in self.signatures[0].results] == [False]
 
     @cached_property
     def takes_count(self) -> bool:
@@ -146,9 +147,8 @@ class Op:
 
     def operand_name(self, index: int) -> str:
         """The name of the operand for the argument at `index`."""
-        if self.variadic is not None and index >= self.variadic:
-            return self.operands[self.variadic].name
-        return self.operands[index].name if index < len(self.operands) else "?"
+        at = index if self.variadic is None else min(index, self.variadic)
+        return self.operands[at].name if at < len(self.operands) else "?"
 
     def shapes(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Register a rule for shapes that the signature cannot express.

@@ -76,8 +76,8 @@ class Renaming:
 
     def _renamed(self, type: Type) -> Type:
         match type:
-            case TensorType(dtype, shape, int(device)) if device != HOST:
-                return TensorType(dtype, shape, self.devices.get(device, device))
+            case TensorType(dtype, shape, int(device), offloaded) if device != HOST:
+                return TensorType(dtype, shape, self.devices.get(device, device), offloaded)
             case TupleType(items):
                 return TupleType(tuple([self(item) for item in items]))
             case AnyType(int(device)):

@@ -336,8 +336,8 @@ def _with_shapes(
 
 def _shaped(result: TensorType, shape: Shape | TensorType | None) -> TensorType:
     if isinstance(shape, TensorType):
-        return TensorType(shape.dtype, shape.shape, result.device)
-    return TensorType(result.dtype, shape, result.device)
+        return TensorType(shape.dtype, shape.shape, result.device, result.offloaded)
+    return TensorType(result.dtype, shape, result.device, result.offloaded)
 
 
 def _call_rule(rule: Any, matched: Matched, bound: Attributes, count: int) -> Any:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Write
 
 
-@op("Tensor[t, s, d], *T[d] -> Tensor[t, s, d]", view="first", awaits=True, linear=("value",))
+@op("Tensor[t, s, d, m], *T[d] -> Tensor[t, s, d, m]", view="first", awaits=True, linear=("value",))
 def After(value: Array, *events: Array, blocking: bool = False) -> Array:
     """`value`, once `events` are there: a view of `value`, for which the stream of the statement waits for all of them.
 
     What comes later on that stream comes later than `events`: so a transfer on a stream of its own, which needs nothing
     but a weight, does not begin as soon as the program does. It takes no time, as waiting for an event on a CUDA
     stream. With `blocking`, a host that waits for such things issues what follows once `events` are there: as where it
-    reads a value, or copies one to the device.
+    reads a value, or copies one to the device. `value` and `events` may be offloaded.
 
     %y = After(%x: Tensor[Float32, (2, 3), 1], %z: Tensor[Float32, (4,), 1])
     %y = After[blocking = true](%x: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])

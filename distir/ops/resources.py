@@ -118,7 +118,7 @@ class Work:
     bytes on each device while the op runs, in addition to its inputs and outputs. `others`: the operations that a
     kernel of several ops does in other element types, by type. `contractions`: the products and attentions among all
     operations. `counts`: whether the host may wait for it, as for numbers of
-    rows of what follows.
+    rows of what follows. `copied`: bytes that it copies between the memories of a device and of its host.
     """
 
     flops: int = 0
@@ -129,6 +129,7 @@ class Work:
     others: tuple[tuple[DType | None, int], ...] = ()
     contractions: tuple[Product, ...] = ()
     counts: bool = False
+    copied: int = 0
 
     @property
     def products_of_experts(self) -> int:
@@ -139,6 +140,11 @@ class Work:
     def arithmetic(self) -> tuple[tuple[DType | None, int], ...]:
         """The operations, by element type."""
         return ((self.dtype, self.flops), *self.others)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it computes nothing, and moves data: between devices, or between a device and its host."""
+        return self.communication is not None or self.copied > 0
 
     def on(self, devices: Mapping[int, int]) -> Work:
         """The work with its devices renamed."""

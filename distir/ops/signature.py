@@ -11,6 +11,8 @@
 | `...`              | leading dimensions that broadcast as in NumPy; in a result, what they broadcast to          |
 | `(*a, n@axis, *b)` | `n` is the dimension that the attribute `axis` names                                        |
 | `d`                | a device, the same wherever it occurs; `host`; or the attribute of that name                |
+| `[t, s, d, m]`     | in memory `m`, the device's or its host's, the same wherever it occurs; `offloaded`: the     |
+|                    | host's; the device's if not stated                                                          |
 | `*Tensor[...]`     | any number of operands or results (operands: at least one)                                  |
 | `n_i`, `d_i`       | one for each of those operands; `d_i` are distinct devices. `sum(n_i)`; `devices_i`: the    |
 |                    | entries of the attribute `devices`                                                          |
@@ -96,11 +98,12 @@ class DTypeVar:
 
 @dataclass(frozen=True, slots=True)
 class TensorPattern:
-    """`Tensor[dtype, shape, device]`."""
+    """`Tensor[dtype, shape, device, memory]`; without the last, in the device's own memory."""
 
     dtype: DType | DTypeVar | None
     shape: ShapeTerm
     device: str
+    memory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ def _pattern(tree: ast.expr) -> TensorPattern | AnyPattern:
     match tree:
         case ast.Subscript(ast.Name("Tensor"), ast.Tuple([dtype, shape, ast.Name(device)])):
             return TensorPattern(_dtype(dtype), _shape(shape), device)
+        case ast.Subscript(ast.Name("Tensor"), ast.Tuple([dtype, shape, ast.Name(device), ast.Name(memory)])):
+            return TensorPattern(_dtype(dtype), _shape(shape), device, memory)
         case ast.Subscript(ast.Name(name), ast.Name(device)):
             return AnyPattern(name, device)
         case ast.Name(name):

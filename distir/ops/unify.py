@@ -14,6 +14,7 @@ from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
     HOST,
+    OFFLOADED,
     AnyType,
     Constant,
     Device,
@@ -72,6 +73,8 @@ class Bindings:
     broadcast: Shape | None = ()
     devices: dict[str, int] = field(default_factory=dict[str, int])
     open_devices: set[str] = field(default_factory=set[str])
+    memories: dict[str, bool] = field(default_factory=dict[str, bool])
+    """By letter: whether the value is offloaded."""
     indexed_dims: dict[str, list[Dim]] = field(default_factory=dict[str, list[Dim]])
     indexed_devices: dict[str, list[Device]] = field(default_factory=dict[str, list[Device]])
     count: int = 0
@@ -106,6 +109,7 @@ def match(operand: OperandPattern, type: Type, part: Part, bindings: Bindings) -
     _match_dtype(pattern.dtype, type.dtype, part, bindings)
     _match_shape(pattern.shape, type.shape, part, bindings)
     _match_device(pattern.device, type.device, part, bindings)
+    _match_memory(pattern.memory, type, part, bindings)
 
 
 def result_types(results: Sequence[OperandPattern], bindings: Bindings, count: int) -> tuple[Type, ...]:
@@ -288,6 +292,17 @@ def _match_device(term: str, found: Device, part: Part, bindings: Bindings) -> N
             raise Reject(device_codes.DEVICE_MISMATCH, message, part, (note,), send)
 
 
+def _match_memory(term: str | None, found: TensorType, part: Part, bindings: Bindings) -> None:
+    if term is None and found.offloaded:
+        message = f"`{bindings.op}` expected a value in its device's memory, found one in its host's"
+        raise Reject(device_codes.OFFLOADED_OPERAND, message, part, help="bring it back with `Fetch` first")
+    if term == OFFLOADED and not found.offloaded and found.device is not None:
+        message = f"`{bindings.op}` expected an offloaded value, found one that is in its device's memory"
+        raise Reject(device_codes.OFFLOADED_OPERAND, message, part, help="use the value as it is")
+    if term is not None:
+        bindings.memories.setdefault(term, found.offloaded)
+
+
 def _match_indexed_device(term: str, found: Device, part: Part, bindings: Bindings) -> None:
     if found == HOST:
         message = f"`{bindings.op}` expected values that live on devices, found a host value"
@@ -319,7 +334,12 @@ def _result(pattern: TensorPattern | AnyPattern, bindings: Bindings, index: int)
     dtype = bindings.dtypes.get(pattern.dtype.name) if isinstance(pattern.dtype, DTypeVar) else pattern.dtype
     if isinstance(pattern.dtype, DTypeVar) and isinstance(chosen := bindings.attrs.get(pattern.dtype.name), DType):
         dtype = chosen
-    return TensorType(dtype, _result_shape(pattern.shape, bindings, index), device)
+    if pattern.memory is None:
+        return TensorType(dtype, _result_shape(pattern.shape, bindings, index), device)
+    offloaded = True if pattern.memory == OFFLOADED else bindings.memories.get(pattern.memory)
+    if offloaded is None:  # of an operand of unknown type
+        return AnyType(device)
+    return TensorType(dtype, _result_shape(pattern.shape, bindings, index), device, offloaded)
 
 
 def _result_device(term: str | None, bindings: Bindings, index: int) -> Device:

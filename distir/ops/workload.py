@@ -34,6 +34,8 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
     operands = [type_of(v) for v in matched.values if v is not None]
     if op.communication is not None:
         return Work(communication=_communication(op, operands, results, bound))
+    if op.copies:
+        return Work(copied=sum(_bytes(op, t) for t in results))
     if op.flops is None:
         message = f"`{op.name}` declares no work, so its time is unknown"
         raise Reject(codes.NO_COST_RULE, message, Part("callee"), help="give its definition `flops`")
@@ -150,4 +152,5 @@ def _total(works: Sequence[Work]) -> Work:
         communication,
         sum(w.temporary for w in works),
         contractions=tuple(one for w in works for one in w.contractions),
+        copied=sum(w.copied for w in works),
     )

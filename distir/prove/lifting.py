@@ -302,7 +302,7 @@ def _of_wholes(
             values.append(None if piece is None else piece.value)
         else:
             device = known.device if known.device in (None, HOST) else ANYWHERE
-            values.append(TensorType(known.dtype, piece.whole, device))
+            values.append(TensorType(known.dtype, piece.whole, device, known.offloaded))
     key = op.name, attrs, tuple(values), count
     if key not in algebra.wholes:
         algebra.wholes[key] = _inferred(op, attrs, values, count)

@@ -149,7 +149,7 @@ def owners_of(algebra: Algebra, x: TermPiece | None) -> Owned | None:
     runs = (*x.runs[:axis], places.full(count), x.runs[-1])
     known = type_of(x.value)
     assert isinstance(known, TensorType)
-    value = TensorType(known.dtype, tuple(map(places.length, runs)), known.device)
+    value = TensorType(known.dtype, tuple(map(places.length, runs)), known.device, known.offloaded)
     plain += [(algebra.terms.reshaped(atom, plain[0][0].shape), c, addends) for atom, c, addends in rests]
     piece = TermPiece(value, whole, runs, algebra.totalled(plain))
     between = sum(float(atom.details) * c for atom, c, _ in rests) + sum(a.details[2] * c for a, c, _ in terms)

@@ -206,4 +206,5 @@ def _on_device(v: Related, type: Type) -> Related:
     own = v.value
     if not (isinstance(own, TensorType) and isinstance(type, TensorType)):
         return v
-    return valued(v, TensorType(own.dtype, own.shape, own.device if type.device is None else type.device))
+    device, offloaded = (own.device, own.offloaded) if type.device is None else (type.device, type.offloaded)
+    return valued(v, TensorType(own.dtype, own.shape, device, offloaded))

@@ -211,8 +211,8 @@ def _on(v: Related, stated: Type) -> Related:
     own = type_of(v.value)
     if not (isinstance(own, TensorType) and isinstance(stated, TensorType)):
         return v
-    device = own.device if stated.device is None else stated.device
-    return replace(v, value=TensorType(own.dtype, v.shape, device))
+    device, offloaded = (own.device, own.offloaded) if stated.device is None else (stated.device, stated.offloaded)
+    return replace(v, value=TensorType(own.dtype, v.shape, device, offloaded))
 
 
 def _leaves(path: str, v: Related) -> Iterator[tuple[str, TermPiece]]:

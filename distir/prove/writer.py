@@ -377,7 +377,7 @@ def _typed(x: TermPiece, shape: tuple[int, ...]) -> TensorType:
     """The type of `x` with another shape."""
     found = type_of(x.value)
     assert isinstance(found, TensorType)
-    return TensorType(found.dtype, shape, found.device)
+    return TensorType(found.dtype, shape, found.device, found.offloaded)
 
 
 def _product(sizes: Sequence[int]) -> int:

@@ -31,6 +31,15 @@ Groups = tuple[tuple[int, int], ...]
 CACHED = 1 << 14
 """The number of effects that are cached for a machine."""
 
+
+def hosts_memory(memory: int) -> int:
+    """The number of a device's share of its host's memory: below 0, next to that of the device's own memory.
+
+    The other way round, too.
+    """
+    return ~memory
+
+
 TICKS_PER_SECOND = 1 << 80
 """Clocks count whole *ticks*: sums of them are exact. A tick is so short that no digit of a nanosecond is lost."""
 
@@ -71,8 +80,8 @@ class Effect:
 
     @property
     def communicates(self) -> bool:
-        """Whether devices talk to each other meanwhile."""
-        return self.work.communication is not None
+        """Whether devices talk to each other meanwhile, or one to its host."""
+        return self.work.moves
 
     def sized(self, sizes: tuple[tuple[int, int] | None, ...]) -> Effect:
         """The same where the leaves of the results have these bytes."""
@@ -145,8 +154,10 @@ class Relocation:
 
 @lru_cache(maxsize=1 << 10)
 def relocation(before: Devices, memories: Devices, after: Devices, others: Devices) -> Relocation:
-    """From some devices and their memories to others, one by one."""
-    return Relocation(dict(zip(before, after, strict=True)), dict(zip(memories, others, strict=True)))
+    """From some devices and their memories, and their hosts' ones, to others, one by one."""
+    there = dict(zip(memories, others, strict=True))
+    there.update([(hosts_memory(memory), hosts_memory(other)) for memory, other in there.items()])
+    return Relocation(dict(zip(before, after, strict=True)), there)
 
 
 @lru_cache(maxsize=4)
@@ -260,7 +271,19 @@ class Effects:
             hint = "bind named dimensions with `--bind`; a size that data decides can be claimed beside a result's "
             hint += "name, as in `%i: Tensor[Int64, (2, 16), 1] = NonZero(%x)`"
             raise Reject(codes.UNKNOWN_COST, f"the size of `{leaf}` is unknown", help=hint)
-        return self.memory(leaf.device), size
+        return self.memory_of(leaf), size
+
+    def memory_of(self, leaf: TensorType | AnyType) -> int:
+        """The memory that a value on a known device is in. Raises Reject where the machine states none of its host."""
+        assert leaf.device is not None
+        memory = self.memory(leaf.device)
+        if not isinstance(leaf, TensorType) or not leaf.offloaded:
+            return memory
+        if self.hardware.kind(memory).host_memory is None:
+            message = f"`{self.hardware.name}` states no memory of a host, to which `{leaf}` could be offloaded"
+            hint = f"add a table `[kinds.{self.hardware.kind(memory).name}.host_memory]` with `size` and `bandwidth`"
+            raise Reject(codes.NO_HOST_MEMORY, message, help=f"{hint} to a profile that extends it")
+        return hosts_memory(memory)
 
     def _find(self, op: Apply | Launched, vs: tuple[Value, ...], rho: State) -> Effect:
         if not isinstance(op, Apply):

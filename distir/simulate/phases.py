@@ -161,7 +161,7 @@ class Phases:
                     return True
                 devices = step.devices if step.events else ()
             else:
-                devices = () if several or step.work.communication is not None else step.devices
+                devices = () if several or step.communicates else step.devices
             for device in devices:
                 worked[device] = worked.get(device, 0) | parts
         return any(parts & (parts - 1) for parts in worked.values())

@@ -77,7 +77,7 @@ def drawn(simulation: Drawable, title: str, parts: int = PARTS, until_s: float |
     placing = Placing(Phases(simulation.module, body))
     for event in simulation.timeline().events():
         kind = placing(event)["phase"] or COMPUTE
-        if event.effect.work.communication is not None:
+        if event.effect.communicates:
             kind = COMMUNICATION
         for device in event.effect.devices:
             row = sums.get(device)

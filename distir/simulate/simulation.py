@@ -32,7 +32,7 @@ from distir.ir.collection import paused_collection
 from distir.ops import Value, dense, type_of
 from distir.simulate.bodies import Bodies
 from distir.simulate.body import Body
-from distir.simulate.effects import Effect, Effects
+from distir.simulate.effects import Effect, Effects, hosts_memory
 from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
 from distir.simulate.phases import Phases
@@ -69,6 +69,10 @@ class MemoryUse:
     capacity_bytes: int
     overhead: Overhead = NO_OVERHEAD
     """The memory of the process beside tensors, if the profile states it."""
+    offloaded_bytes: int = 0
+    """The peak of what is offloaded to its host."""
+    host_capacity_bytes: int = 0
+    """Its share of the host's memory; 0 if the profile does not state it."""
 
     @property
     def needed_bytes(self) -> int:
@@ -82,8 +86,8 @@ class MemoryUse:
 
     @property
     def fits(self) -> bool:
-        """Whether it fits in the device's memory."""
-        return self.peak_memory_bytes <= self.room_bytes
+        """Whether it fits in the device's memory, and what is offloaded in its share of the host's."""
+        return self.peak_memory_bytes <= self.room_bytes and self.offloaded_bytes <= self.host_capacity_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class Simulation:
     @property
     def effects(self) -> Effects:
         """The effects of ops on the machine, with costs that depend on the program's working set."""
-        return Effects(self._effects.domain, self.hardware.running(self.peaks), self._effects.place)
+        return Effects(self._effects.domain, self.hardware.running(self._working_sets), self._effects.place)
 
     def effect_of(self, op: Apply, vs: Sequence[Value]) -> Effect:
         """The effect of an op on these operands. Raises Reject where it cannot be determined."""
@@ -157,7 +161,7 @@ class Simulation:
         return self.planned if not self.hardware.cached else self._timed(self.hardware)
 
     def _timed(self, machine: Hardware) -> Body:
-        return timed_on(machine.running(self.peaks), self.planned, self._effects)
+        return timed_on(machine.running(self._working_sets), self.planned, self._effects)
 
     @cached_property
     def _timeline(self) -> Timeline:
@@ -220,6 +224,7 @@ class Simulation:
             idle = max(0.0, timeline.latency - busy)
             comm = timeline.communication.get(device, 0.0)
             taken = use.peak_memory_bytes, use.capacity_bytes, use.overhead
+            taken = *taken, use.offloaded_bytes, use.host_capacity_bytes
             found[device] = DeviceUse(*taken, busy_s=busy, idle_s=idle, comm_s=comm)
         return found
 
@@ -233,7 +238,10 @@ class Simulation:
             overhead = NO_OVERHEAD
             if process != NO_PROCESS:
                 overhead = process.overhead(peak, self._communicators.get(self._effects.memory(device), 0))
-            found[device] = MemoryUse(peak, self.hardware.capacity(position), overhead)
+            host = self.hardware.kind(position).host_memory
+            offloaded = peaks.get(hosts_memory(self._effects.memory(device)), 0)
+            room = self.hardware.capacity(position), overhead, offloaded, 0 if host is None else host.size
+            found[device] = MemoryUse(peak, *room)
         return found
 
     @cached_property
@@ -279,12 +287,17 @@ class Simulation:
 
     @cached_property
     def peaks(self) -> dict[int, int]:
-        """By memory, of the machine's device: the most bytes in use."""
+        """By memory, of the machine's device, and of its host (`hosts_memory`): the most bytes in use."""
         base: dict[int, int] = {}
         for (memory, size), count in Counter(self.planned.parameters).items():
             base[memory] = base.get(memory, 0) + size * count
         rises = self.planned.memory
         return {m: base.get(m, 0) + rises.get(m, (0, 0))[1] for m in {*base, *rises}}
+
+    @property
+    def _working_sets(self) -> dict[int, int]:
+        """By the machine's device: the peak of its own memory."""
+        return {memory: peak for memory, peak in self.peaks.items() if memory >= 0}
 
     def memory(self) -> MemoryProfile:
         """The values in each memory, op by op."""
@@ -322,7 +335,9 @@ class Simulation:
             )
             found.append(Diagnostic(codes.OVER_LATENCY_BUDGET, head, message))
         for device, use in self.devices.items():
-            if not use.fits:
+            if use.offloaded_bytes > use.host_capacity_bytes:
+                found.append(self._over_on_host(device, use))
+            if use.peak_memory_bytes > use.room_bytes:
                 found.append(self._over(codes.OUT_OF_MEMORY, device, use.room_bytes, "has"))
             elif max_memory_bytes is not None and use.peak_memory_bytes > max_memory_bytes:
                 found.append(self._over(codes.OVER_MEMORY_BUDGET, device, max_memory_bytes, "may use"))
@@ -356,23 +371,31 @@ class Simulation:
         message = f"idle most of the time: {', '.join(waiting[:DEVICES_SHOWN])}{more}"
         return (Diagnostic(codes.MOSTLY_IDLE, Site(self.function.name, None, Part("name")), message),)
 
-    def _over(self, code: Code, device: int, limit: int, verb: str) -> Diagnostic:
-        profile = self.memory()
-        over = profile.first_over(self.memory_of(device), limit)
+    def _over_on_host(self, device: int, use: DeviceUse) -> Diagnostic:
+        has, needs = map(show_bytes, (use.host_capacity_bytes, use.offloaded_bytes))
+        message = f"the host of device {device} has {has} of memory for it, the program offloads {needs}"
+        site, notes = self._largest(hosts_memory(self.memory_of(device)), use.host_capacity_bytes)
+        return Diagnostic(codes.OUT_OF_MEMORY, site, message, notes, "offload less, or fewer layers")
+
+    def _largest(self, memory: int, limit: int) -> tuple[Site, tuple[Note, ...]]:
+        """Where a memory first holds more than it can, and the largest values in it."""
+        over = self.memory().first_over(memory, limit)
         assert over is not None
         event, live = over
         site = Site(self.function.name, None, Part("name"))
         if event is not None:
-            at = self._timeline.event(event)
-            site = at.site
+            site = self._timeline.event(event).site
+        return site, tuple(
+            Note(f"`%{v.name}`{_role(v)} takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN]
+        )
+
+    def _over(self, code: Code, device: int, limit: int, verb: str) -> Diagnostic:
+        site, notes = self._largest(self.memory_of(device), limit)
         peak = self.devices[device].peak_memory_bytes
         message = f"device {device} {verb} {show_bytes(max(limit, 0))} of memory, the program needs {show_bytes(peak)}"
         charged = self.devices[device].overhead.charged
         if code is codes.OUT_OF_MEMORY and charged:
             message += f"; of {show_bytes(limit + charged)} the process holds {show_bytes(charged)} beside tensors"
-        notes = tuple(
-            Note(f"`%{v.name}`{_role(v)} takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN]
-        )
         enough = None
         if code is codes.OUT_OF_MEMORY:
             enough = larger.memory_in_words(self.hardware, max(self._effects.place.values()) + 1, peak)

@@ -112,7 +112,7 @@ class _OpenEffects(Effects):
         size = leaf.nbytes if isinstance(leaf, TensorType) and leaf.device is not None else None
         if size is None or leaf.device is None:
             raise _Differs
-        return self.memory(leaf.device), self.sizes.setdefault(size, len(self.sizes))
+        return self.memory_of(leaf), self.sizes.setdefault(size, len(self.sizes))
 
     def effect(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         kin, devices = self.kin(op, vs, ws)

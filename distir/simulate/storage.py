@@ -19,7 +19,7 @@ from distir.ir import Apply, Broken, Call, Return, types
 from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Devices, devices_of
-from distir.simulate.effects import Effect, Effects, Relocation, relocation
+from distir.simulate.effects import Effect, Effects, Relocation, hosts_memory, relocation
 from distir.simulate.held import NOTHING_GIVEN, Given, LeftPending, PendingOps
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
@@ -326,8 +326,13 @@ class StorageMap:
         devices = devices_of(instance.args) if replica is None else replica.renaming.after
         memories = {self.effects.memory(device): number for number, device in enumerate(devices)}
 
+        def place(memory: int) -> int:
+            return (
+                hosts_memory(place(hosts_memory(memory))) if memory < 0 else memories.setdefault(memory, len(memories))
+            )
+
         def relative(sizes: Sizes) -> Sizes:
-            return tuple([(memories.setdefault(memory, len(memories)), nbytes) for memory, nbytes in sizes])
+            return tuple([(place(memory), nbytes) for memory, nbytes in sizes])
 
         origin = instance if replica is None else replica.origin
         shape = self.effects.shape(devices, self.effects.represented)

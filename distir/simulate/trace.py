@@ -23,7 +23,7 @@ from typing import Any
 from distir.analysis.size import refuse_beyond
 from distir.ir import DISCARD, Function, Site
 from distir.simulate.algebra.clocks import Clock
-from distir.simulate.effects import to_seconds
+from distir.simulate.effects import hosts_memory, to_seconds
 from distir.simulate.memory import MemoryProfile
 from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
@@ -284,7 +284,7 @@ def _slices(
         if waited:
             arguments["waits"] = [_waited(timeline, wait) for wait in waited]
         start, end = nanoseconds(event.start), nanoseconds(event.end)
-        category = "compute" if event.effect.work.communication is None else "communication"
+        category = "communication" if event.effect.communicates else "compute"
         place = placed(event)
         known = {name: value for name, value in place.items() if value is not None}
         arguments |= known
@@ -312,7 +312,7 @@ def _slices(
             }
         for device, stream in _streams(event):
             if isinstance(stream, int):
-                passes.add(device, place, event.effect.work.communication is None, start, end)
+                passes.add(device, place, not event.effect.communicates, start, end)
         if end > start:
             yield from _arrows(event, own_lanes, start, end, flows)
     for lane, own in inside.values():
@@ -406,14 +406,17 @@ def _arrows(event: Event, lanes: Mapping[int, Record], start: int, end: int, flo
 
 
 def _counters(traced: Traced) -> Iterator[Record]:
-    devices = {memory: device for device, memory in traced.memories.items()}
+    devices = {memory: (device, "memory") for device, memory in traced.memories.items()}
+    hosts = {hosts_memory(memory): (device, "offloaded") for device, memory in traced.memories.items()}
+    devices.update(hosts)
     for memory, moment, nbytes in _memory_steps(traced.memory):
+        device, name = devices[memory]
         yield {
             "ph": "C",
-            "pid": process_of(devices[memory]),
-            "tid": process_of(devices[memory]),
+            "pid": process_of(device),
+            "tid": process_of(device),
             "ts": microseconds(moment),
-            "name": "memory",
+            "name": name,
             "args": {"bytes": nbytes},
         }
 

@@ -9,6 +9,7 @@ from distir.diagnostics.codes import syntax as codes
 from distir.ir import (
     DTYPES,
     HOST,
+    OFFLOADED,
     UNKNOWN,
     AnyType,
     Dim,
@@ -28,8 +29,13 @@ _MOST_TERMS = 256
 
 
 def tensor(parts: list[Any]) -> TensorType:
-    dtype, shape, device = parts
-    return TensorType(dtype, shape, device)
+    dtype, shape, device, word = parts
+    if word not in (None, OFFLOADED):
+        raise Fault(codes.UNKNOWN_TYPE, f"expected `{OFFLOADED}` behind a tensor's device, found `{word}`")
+    if word and device == HOST:
+        hint = "state the device to which it belongs, as in `Tensor[Float32, (2, 3), 1, offloaded]`"
+        raise Fault(codes.UNKNOWN_TYPE, "a host value, which is on no device, cannot be offloaded", hint)
+    return TensorType(dtype, shape, device, word is not None)
 
 
 def tuple_type(parts: list[Any]) -> TupleType:

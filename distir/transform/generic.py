@@ -35,9 +35,9 @@ def _with_names(own: Type, found: Type) -> Type:
     if not (isinstance(own, TensorType) and isinstance(found, TensorType)) or own.shape is None:
         return found
     if found.shape is None or len(found.shape) != len(own.shape):
-        return TensorType(own.dtype or found.dtype, own.shape, found.device)
+        return TensorType(own.dtype or found.dtype, own.shape, found.device, found.offloaded)
     shape = tuple(o if o is not None else f for o, f in zip(own.shape, found.shape, strict=True))
-    return TensorType(own.dtype or found.dtype, shape, found.device)
+    return TensorType(own.dtype or found.dtype, shape, found.device, found.offloaded)
 
 
 def with_dtypes(own: Type, found: Type) -> Type:
@@ -48,10 +48,10 @@ def with_dtypes(own: Type, found: Type) -> Type:
     match own, found:
         case AnyType(device), TupleType(items):
             return TupleType(tuple(with_dtypes(AnyType(device), item) for item in items))
-        case AnyType(device), TensorType(dtype, _, _) if dtype is not None:
-            return TensorType(dtype, None, device)
-        case TensorType(None, shape, device), TensorType(dtype, _, _):
-            return TensorType(dtype, shape, device)
+        case AnyType(device), TensorType(dtype, _, _, offloaded) if dtype is not None:
+            return TensorType(dtype, None, device, offloaded)
+        case TensorType(None, shape, device, offloaded), TensorType(dtype, _, _):
+            return TensorType(dtype, shape, device, offloaded)
         case TupleType(items), TupleType(others) if len(items) == len(others):
             return TupleType(tuple(with_dtypes(o, f) for o, f in zip(items, others, strict=True)))
         case _:
@@ -80,4 +80,4 @@ def _opened(type: Type, known: frozenset[str]) -> Type:
     def known_dim(dim: Dim) -> Dim:
         return None if isinstance(dim, SymbolicDim) and not dim.names <= known else dim
 
-    return TensorType(type.dtype, tuple(map(known_dim, type.shape)), type.device)
+    return TensorType(type.dtype, tuple(map(known_dim, type.shape)), type.device, type.offloaded)

@@ -154,5 +154,5 @@ def _type(found: Type, wide: DType | None) -> Type:
     if isinstance(found, TupleType):
         return TupleType(tuple(_type(item, wide) for item in found.items))
     if isinstance(found, TensorType) and found.dtype in WIDENED:
-        return TensorType(wide, found.shape, found.device)
+        return TensorType(wide, found.shape, found.device, found.offloaded)
     return found

@@ -66,7 +66,8 @@ def memory_of(program: RunProgram, simulation: Simulation) -> tuple[int, bool]:
     found = (parts_by_device if parts_matter else totals_by_device)(program, simulation)
     peak = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
     has = simulation.memory_uses
-    return peak, all(parts.needed <= has[device].capacity_bytes for device, parts in found.items())
+    fits = all(parts.needed <= has[device].capacity_bytes for device, parts in found.items())
+    return peak, fits and all(own.offloaded_bytes <= own.host_capacity_bytes for own in has.values())
 
 
 def totals_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:

@@ -266,6 +266,8 @@ def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str,
     if run.precision == "nvfp4":
         raise UnsupportedError("products in 4-bit floats: no profile states their rates")
     _require_recomputation(run, chosen)
+    if run.offload and (run.pp > 1 or run.offload >= run.layers):
+        raise UnsupportedError("activations are offloaded without a pipeline, of all layers but the last at most")
     found: list[str] = []
     if run.precision in EIGHT_BITS:
         found += eight_bit_words(run, chosen)
@@ -277,6 +279,7 @@ def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str,
     found += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
     found += ["cse"] if run.precision == "mxfp8" else []  # what several products take is quantised once
     found += recomputation_words(chosen, run.mlp == "swiglu")
+    found += ["offload=activations", f"layers={run.offload}"] if run.offload else []
     return tuple(found)
 
 
@@ -302,8 +305,6 @@ def _distribution(
 ) -> tuple[tuple[str, ...], float]:
     """The steps that distribute a training step, in words, and what a device holds of the optimizer state they give."""
     context, virtual = run.cp or 1, run.virtual or 1
-    if run.offload:
-        raise UnsupportedError("offload to the host cannot be expressed")
     if context > 1 and _keeps_scores(chosen):
         kept = f"parts of a sequence on {context} ranks, with `{chosen.attention}` attention, keep scores in memory"
         raise UnsupportedError(f"{kept}: say `flash` in `attention`, or `cp` 1")

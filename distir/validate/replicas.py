@@ -153,8 +153,8 @@ class _Replicas:
         found = self._types.get(type)
         if found is None:
             match type:
-                case TensorType(dtype, shape, int(device)) if device != HOST:
-                    found = TensorType(dtype, shape, self._device(device))
+                case TensorType(dtype, shape, int(device), offloaded) if device != HOST:
+                    found = TensorType(dtype, shape, self._device(device), offloaded)
                 case AnyType(int(device)) if device != HOST:
                     found = AnyType(self._device(device))
                 case types.TupleType(items):
@@ -192,7 +192,7 @@ class _Replicas:
             if of % parts:
                 raise UnlikeError("other dimensions of weights may divide")
             shape.append(of // parts)
-        return TensorType(part.dtype, tuple(shape), part.device)
+        return TensorType(part.dtype, tuple(shape), part.device, part.offloaded)
 
     def _size(self, size: int) -> int:
         """The size of a group of this size."""

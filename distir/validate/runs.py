@@ -97,7 +97,7 @@ class MeasuredRun:
     dropout: Share | None = None
     fused_norm: bool | None = None
     compile: bool | None = None
-    offload: bool | None = None
+    offload: int | None = None
     async_tp: bool | None = None
     cuda_graphs: bool | None = None
     overlap_experts: bool | None = None
@@ -361,7 +361,7 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 _LEAST: dict[str, int] = dict.fromkeys(
     (
-        *("experts", "top_k", "expert_ffn", "shared_experts", "dense_layers"),
+        *("experts", "top_k", "expert_ffn", "shared_experts", "dense_layers", "offload"),
         *("node_gbps", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu"),
     ),
     0,

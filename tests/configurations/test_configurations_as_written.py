@@ -1,8 +1,11 @@
 """Configurations as frameworks' own examples write them: branches of scripts, references, comments, earlier names."""
 
+from dataclasses import replace
+
 import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied
+from distir.configurations.jobs import Job
 from distir.models import PUBLISHED
 from distir.models.catalogue import program
 
@@ -27,16 +30,42 @@ torchrun --nproc_per_node `nvidia-smi -L | wc -l` pretrain_gpt.py --num-layers $
     ("form", "text"),
     [
         ("megatron", "--num-layers 2 --optimizer-cpu-offload --use-torch-fsdp2"),
-        ("megatron", "--num-layers 2 --cpu-offloading-num-layers 2"),
-        ("megatron-bridge", "model:\n  cpu_offloading: true\n"),
+        ("megatron-bridge", "model:\n  cpu_offloading: true\n  cpu_offloading_weights: true\n"),
         ("torchtitan", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nenable_cpu_offload = true\n'),
         ("deepspeed", '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}'),
         ("deepspeed", '{"activation_checkpointing": {"cpu_checkpointing": true}}'),
     ],
 )
 def test_offload_to_the_host_is_refused_not_dropped(form, text):
-    with pytest.raises(ConfigurationError, match="offload to the host cannot be expressed"):
+    with pytest.raises(ConfigurationError, match="offload of weights, of state, or of parts of layers is not read"):
         FORMATS[form].read(text, "job", Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048))
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "layers"),
+    [
+        ("megatron", "--num-layers 4 --cpu-offloading-num-layers 2", 2),
+        ("megatron-bridge", "model:\n  cpu_offloading: true\n  cpu_offloading_num_layers: 20\n", 20),
+        ("megatron-bridge", "model:\n  cpu_offloading: false\n  cpu_offloading_num_layers: 20\n", 0),
+    ],
+)
+def test_offloaded_activations_are_read(form, text, layers):
+    supplied = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
+    assert FORMATS[form].read(text, "job", supplied).job.offload == layers
+
+
+@pytest.mark.parametrize("form", ["megatron", "megatron-bridge", "nemo"])
+def test_offloaded_activations_are_written(form):
+    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, dp=8, zero=1, micro_batch=1, global_batch=8)
+    job = replace(job, offload=5)
+    supplied = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
+    assert FORMATS[form].read(FORMATS[form].write(job).text, "job", supplied).job.offload == 5
+
+
+@pytest.mark.parametrize("form", ["torchtitan", "deepspeed", "fsdp2"])
+def test_offloaded_activations_that_cannot_be_written_are_said(form):
+    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, dp=8, zero=3, offload=5)
+    assert "activations of 5 layers on the host" in FORMATS[form].write(job).lost
 
 
 def test_a_script_of_one_node_is_simulated_on_as_many_gpus_as_are_given():

@@ -309,7 +309,7 @@ def test_extends_that_leads_nowhere(tmp_path, extends, said):
     [
         ("streams = 2", "", "it belongs in `[kinds.a100]`"),
         ('memory = "80GB"', "", "it belongs in `[kinds.a100]`"),
-        ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 6 other tables"),
+        ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 7 other tables"),
         ('memry = "80GB"', "[kinds.a100]", "did you mean `memory`?"),
         ("colour = 3", "", "known here: extends, title, sources, kinds, groups, levels"),
     ],

@@ -318,3 +318,35 @@ def noting(collective, carried):
         return collective(output, given, *args, **options)
 
     return noted
+
+
+def test_on_a_gpu_copies_to_the_host_and_back_run_on_their_streams_in_pinned_memory(tmp_path, monkeypatch, one_of_two):
+    text = f"""\
+{SIGNATURE} {{
+  %g = Exp(%x)
+  %h = Offload(%g) on offload
+  %c = Relu(%g)
+  %late = After(%c, %h)
+  %d = Tanh(%late)
+  %begun = After(%h, %d) on fetch
+  %back = Fetch(%begun) on fetch
+  %e = Neg(%d)
+  %f = Add(%e, %back)
+  return %f, %h
+}}
+"""
+    pinned, empty = [], torch.empty
+
+    def without_a_driver(*sizes, pin_memory=False, **options):
+        pinned.append(bool(pin_memory))
+        return empty(*sizes, **options)
+
+    monkeypatch.setattr(torch, "empty", without_a_driver)
+    streams, used, (summed, kept) = run_on_streams(text, ["offload", "fetch"], tmp_path, monkeypatch, one_of_two)
+    assert (summed.device.type, kept.device.type) == ("cuda", "cpu")
+    assert True in pinned
+    assert [copied for copied, *_ in waits(streams, "offload")] == [["exp"]]
+    (copy,) = [event for who, what, event in streams.log if (who, what) == ("offload", "notes")]
+    assert streams.log.index(("compute", "waits for", copy)) < streams.log.index(("compute", "runs", "tanh"))
+    assert any(done[-1] == "tanh" for done, _ in waits(streams, "fetch"))  # not before
+    assert ((4, 4), "offload") in used

@@ -141,7 +141,7 @@ def test_a_definition_is_complete(op):
     for attribute in op.attributes.values():
         assert attribute.kind.removesuffix(" | None") in KINDS
         assert attribute.default is not None or attribute.kind.endswith(" | None")
-    assert op.flops is not None or op.view or op.communication is not None or not op.operands
+    assert op.flops is not None or op.view or op.communication is not None or op.copies or not op.operands
 
 
 @of_every_op

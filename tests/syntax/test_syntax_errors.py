@@ -219,7 +219,18 @@ def test_small_texts_are_read_or_refused_with_a_reason(read, text):
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (parse_type, "Tensor[Float32, (2, 3), 1", "expected `]`, found the end of the text"),
+        (parse_type, "Tensor[Float32, (2, 3), 1", "expected `,` or `]`, found the end of the text"),
+        (parse_type, "Tensor[Float32, (2, 3), 1, host]", "expected a name, found `host`"),
+        (
+            parse_type,
+            "Tensor[Float32, (2, 3), 1, offload]",
+            "expected `offloaded` behind a tensor's device, found `offload`",
+        ),
+        (
+            parse_type,
+            "Tensor[Float32, (2, 3), host, offloaded]",
+            "a host value, which is on no device, cannot be offloaded",
+        ),
         (parse_type, "Float32[1] 2", "expected the end of the text, found `2`"),
         (parse_literal, "%x", "expected a constant, found `%x`"),
         (parse_literal, "[" * 1000, "brackets are nested more than 100 deep"),

@@ -189,3 +189,31 @@ func @main.scatter(%x: Tensor[Float32, (8,), 1]) {
 Write `devices = [1, 2]`, where `@main` has `%x_2`.
 """,
 )
+
+OFFLOADED_OPERAND = code(
+    "DIR408",
+    "offloaded-operand",
+    """
+An offloaded value is in the memory of its device's host. Devices compute with what is in their own memory, and copying
+it there is an op, because it takes time.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %h = Offload(%x)
+  %y = Relu(%h)  // error: DIR408
+  return %y
+}
+```
+
+Bring it back first:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %h = Offload(%x)
+  %x_1 = Fetch(%h)
+  %y = Relu(%x_1)
+  return %y
+}
+```
+""",
+)

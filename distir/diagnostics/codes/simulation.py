@@ -344,3 +344,29 @@ func @main(%x: Tensor[Float32, (4, 8), 1], %y: Tensor[Float32, (4, 8), 1]) {
 ```
 """,
 )
+
+NO_HOST_MEMORY = code(
+    "DIR516",
+    "no-host-memory",
+    """
+A value is offloaded, and the hardware profile does not say what memory a device's host has, and how fast they copy.
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768), 1]) {
+  %h = Offload(%x)  // error: DIR516
+  %y = Fetch(%h)
+  return %y
+}
+```
+
+State both in a profile, as in this one, or choose one that does:
+
+```toml
+extends = "dgx2-v100"
+
+[kinds.v100.host_memory]
+size = "96GB"
+bandwidth = "6GB/s"
+```
+""",
+)

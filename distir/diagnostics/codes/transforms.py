@@ -339,6 +339,28 @@ distribute its result: apply it first, as in `distir transform grad checkpoint=b
 """,
 )
 
+NOTHING_TO_OFFLOAD = code(
+    "DIR683",
+    "nothing-to-offload",
+    """
+`offload` found no activations to offload: no value that a block, but the last one, computes in the forward pass and the
+backward pass uses.
+
+It needs a training step on one device, with weights marked `{param}` that the backward pass uses. Blocks are calls of
+functions that use weights, or else the statements that do.
+""",
+)
+
+OFFLOADED_FIRST = code(
+    "DIR685",
+    "offloaded-before-distributing",
+    """
+A parameter of the program is in the memory of a host. A pipeline sends parameters from device to device, which takes
+them out of the devices' own memory: apply `offload=optimizer` behind it, as in `distir transform grad optimizer=adam
+pp=2 offload=optimizer`.
+""",
+)
+
 NOTHING_TO_OVERLAP = code(
     "DIR684",
     "nothing-to-overlap",

@@ -158,7 +158,7 @@ def _shared_type(stated: Sequence[Type]) -> Type:
         return types.UNKNOWN
     plain = all(isinstance(dim, int) or (dim is not None and str(dim) in dim.names) for dim in found.shape or ())
     device = HOST if found.device == HOST else None
-    return TensorType(found.dtype, found.shape, device) if plain else types.UNKNOWN
+    return TensorType(found.dtype, found.shape, device, found.offloaded) if plain else types.UNKNOWN
 
 
 def _shortening(occurrences: Sequence[Sequence[Statement]], prefix: str) -> Any:

@@ -322,10 +322,11 @@ class _Gathers:
         return any(device in types.devices(type_of(self._values[name])) for name in self._mentioned(index))
 
     def _computed_by(self, index: int, device: int | None) -> tuple[str, ...]:
-        """The tensors that a statement computes on a device, without views and gathers."""
+        """The tensors that a statement computes on a device, without views and gathers, and not aside."""
         statement = self._entry.body[index]
-        runs = isinstance(statement, Call) or (isinstance(statement, Apply) and not _is_view(statement))
-        if not runs or self._gathers(statement):
+        if not isinstance(statement, (Apply, Call)) or statement.stream or self._gathers(statement):
+            return ()
+        if isinstance(statement, Apply) and _is_view(statement):
             return ()
         found = ((name, type_of(self._values[name])) for name in results(statement) if name)
         return tuple(name for name, t in found if isinstance(t, TensorType) and t.device == device and device != HOST)

@@ -94,7 +94,7 @@ def part(whole: Type, axis: int, count: int, site: Site) -> tuple[TensorType, Sh
     except DimensionError as error:
         raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, str(error))]) from None
     shape = (*whole.shape[:axis], piece, *whole.shape[axis + 1 :])
-    return TensorType(whole.dtype, shape, whole.device), Share(axis)
+    return TensorType(whole.dtype, shape, whole.device, whole.offloaded), Share(axis)
 
 
 def some_parts(entry: Function, batch: dict[str, int]) -> int:

@@ -179,6 +179,8 @@ class Microbatches(Domain):
         definition = lookup(op.op)
         if all(v is None or is_plain(v.shares) for v in vs):
             return [whole_like(type_of(w)) for w in full]
+        if definition.awaits and vs[0] is not None:  # the others are waited for, and not read
+            return [vs[0].shares]
         if definition.name == "MakeTuple":
             return [tuple(v.shares for v in vs if v is not None)]
         if definition.name == "UnpackTuple":

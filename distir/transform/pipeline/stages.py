@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from distir.cost import Hardware
@@ -18,7 +18,7 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.core import Code
 from distir.diagnostics.quantities import show_bytes
 from distir.ir import DISCARD, Apply, Call, Constant, Module, Part, Site, TensorType, Type, names, operands
-from distir.ops import type_of
+from distir.ops import OPS, type_of
 from distir.transform.operands import with_operands
 from distir.transform.pipeline.balance import bytes_held, least_bytes, most_even, within
 from distir.transform.pipeline.holding import pieces
@@ -129,6 +129,7 @@ def cut(
         stage = stage_of[anchors[statement]]
         passes.setdefault((stage, Pass.BACKWARD), []).append(statement)
         _take_what_was_sent(reading, statement, {new: old for new, old in again.items() if made[old] != stage})
+    _wait_within_stages(reading, passes)
     belongs = {i: forward[place] for i, place in anchors.items()}
     own = Counter(stage_of[begin] for begin in layers.begins)
     return Stages(count, passes, bool(backward), belongs, tuple(firsts), tuple(own[stage] for stage in range(count)))
@@ -148,6 +149,23 @@ def _take_what_was_sent(reading: Reading, number: int, sent: Mapping[str, str]) 
         changed = with_operands(statement, sent)
         assert isinstance(changed, (Apply, Call))
         reading.statements[number] = changed, phase
+
+
+def _wait_within_stages(reading: Reading, passes: Mapping[tuple[int, Pass], Sequence[int]]) -> None:
+    """Let streams wait for what their own stage makes: an event of another one would be sent to be waited for."""
+    stage_of = {r: s for (s, _), numbers in passes.items() for i in numbers for r in reading.statements[i][0].results}
+    for (stage, _), numbers in passes.items():
+        for i in numbers:
+            statement, phase = reading.statements[i]
+            if _awaits(statement):
+                value, *events = statement.args
+                own = [event for event in events if stage_of.get(str(event), stage) == stage]
+                reading.statements[i] = replace(statement, args=(value, *(own or [value]))), phase
+
+
+def _awaits(statement: Work) -> bool:
+    """Whether all operands of a statement but the first are only waited for."""
+    return isinstance(statement, Apply) and OPS[statement.op].awaits
 
 
 def _made(reading: Reading, numbers: Iterable[int]) -> set[str]:
@@ -260,7 +278,7 @@ def _anchors(
     made: dict[str, int] = {}
     for place, i in enumerate(forward):
         statement = reading.statements[i][0]
-        for name in names(statement.args):
+        for name in names(statement.args[:1] if _awaits(statement) else statement.args):
             if name in made or (reading.is_whole(name) and not reading.is_host(name)):
                 places.setdefault(name, set()).add(place)
         for name in statement.results:

@@ -16,6 +16,7 @@ from distir.files.reading import SCHEDULE, read_text, why_not
 from distir.ir import Call, Function, Module, Part, Site
 from distir.ir.calls import reachable
 from distir.ir.per_thread import kept_per_thread
+from distir.transform.entry import entry_of, on_devices_alone
 from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
@@ -350,6 +351,7 @@ def _prepared(
     parts, chunks = None, virtual if chosen.cuts else 1
     if chunks > 1:
         module, parts = in_chunks(module, chunks)
+    on_devices_alone(entry_of(module))
     reading = read(module, microbatches)
     # By shape would be wrong: shards, which come later, are narrower. And stages would change with each better fit.
     machine = machine.by_rates()

@@ -85,7 +85,7 @@ def _opened(type: Type, name: str, places: Places, path: tuple[int, ...] = ()) -
         return type
     dims = enumerate(type.shape)
     shape = tuple(None if isinstance(dim, int) and (name, path, axis) in places else dim for axis, dim in dims)
-    return TensorType(type.dtype, shape, type.device)
+    return TensorType(type.dtype, shape, type.device, type.offloaded)
 
 
 def _asking(

@@ -76,6 +76,8 @@ def _decided(
     size: int,
     order: Order,
 ) -> Decision:
+    if op.awaits:  # the others are waited for, and not read
+        return Decision(states, (states[0],))
     if any(state is PARTIAL for state in states) and _stays_partial(op, vs, states):
         return Decision(tuple(states), (PARTIAL,) * len(ws))
     if any(state is GREATEST for state in states) and _stays_greatest(op, states):

@@ -7,6 +7,7 @@ dimensions. So the cost is linear in calls, not in the inlined program.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from distir.analysis import Checker, Instance
@@ -173,6 +174,9 @@ class _Body:
             return
         ws = self.domain.answer(statement, vs)
         leaves = self._leaves(statement, vs, ws)
+        if OPS[statement.op].awaits:  # other operands are waited for, and not read
+            statement = replace(statement, args=statement.args[:1])
+            leaves = [(vs[:1], ws, f and replace(f, operands=f.operands[:1])) for vs, ws, f in leaves]
         if makes_no_dimension(statement, leaves):
             self._forms[form] = statement.results
             if changes_no_dimension(statement, leaves):

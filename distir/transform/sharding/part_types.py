@@ -47,7 +47,7 @@ def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozense
     if not (isinstance(dim, SymbolicDim) and dim.names <= kept):
         mixed = state.is_mixed
         shape[state.axis] = dims.total(part_of_block(b, size) for b in state.blocks) if mixed else divided(dim, size)
-    return TensorType(type.dtype, tuple(shape), type.device)
+    return TensorType(type.dtype, tuple(shape), type.device, type.offloaded)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -63,7 +63,7 @@ def open_part_of(type: Type, state: State, size: int, kept: frozenset[str]) -> T
     if not isinstance(dim, SymbolicDim) or dim.names <= kept:
         return here
     shape = tuple(None if axis == state.axis else d for axis, d in enumerate(here.shape))
-    return TensorType(here.dtype, shape, here.device)
+    return TensorType(here.dtype, shape, here.device, here.offloaded)
 
 
 def kept_names(stated: Iterable[tuple[Type, State]]) -> frozenset[str]:
@@ -98,8 +98,8 @@ def on_devices(type: Type, move: Callable[[int], int]) -> Type:
     match type:
         case TupleType(items):
             return TupleType(tuple(on_devices(item, move) for item in items))
-        case TensorType(dtype, shape, device) if device is not None and device != HOST:
-            return TensorType(dtype, shape, move(device))
+        case TensorType(dtype, shape, device, offloaded) if device is not None and device != HOST:
+            return TensorType(dtype, shape, move(device), offloaded)
         case types.AnyType(device) if device is not None and device != HOST:
             return types.AnyType(move(device))
         case _:

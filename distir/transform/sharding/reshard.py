@@ -187,6 +187,9 @@ class Resharding:
 
     def _place(self, arg: Arg, now: State, state: State) -> Arg:
         value, hint = self.value(arg), arg if isinstance(arg, str) else "constant"
+        if isinstance(value, TensorType) and value.offloaded:
+            here = self.new(f"{hint}_here", "Fetch", (arg,), replace(value, offloaded=False), now)
+            return self.new(f"{hint}_there", "Offload", (self.placed(here, state),), value, state)
         if isinstance(now, Nested) or isinstance(state, Nested):
             return self._place_along(arg, hint, value, now, state)
         if now is PARTIAL and (found := self._summed(arg, state)) is not None:
@@ -401,7 +404,7 @@ def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
     if not isinstance(type, TensorType) or type.shape is None:
         return type
     shape = (*type.shape[:axis], dim, *type.shape[axis + 1 :])
-    return TensorType(type.dtype, shape, type.device)
+    return TensorType(type.dtype, shape, type.device, type.offloaded)
 
 
 def _next_change(states: Sequence[State], wanted: Sequence[State]) -> tuple[int, State]:

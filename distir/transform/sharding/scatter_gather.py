@@ -7,6 +7,7 @@ module was distributed already, they are composed with its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from distir.ir import (
     DISCARD,
@@ -101,6 +102,10 @@ def _used(body: Sequence[Statement], returned: Sequence[Arg]) -> list[Statement]
 
 def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, mesh: Mesh) -> list[Arg]:
     """Write one value for each device, from a value on the first one."""
+    if isinstance(type, TensorType) and type.offloaded:
+        (here,) = f.apply("Fetch", arg, results=(f"{hint}_here",))
+        spread = _spread(f, hint, here, replace(type, offloaded=False), state, mesh)
+        return [f.apply("Offload", part, results=(f"{part}_there",))[0] for part in spread]
     devices = mesh.group(_device(type, mesh))
     parts = (f"{hint}_1",) if mesh.representative else tuple(f"{hint}_{rank + 1}" for rank in range(mesh.size))
     if is_whole(state):
@@ -153,6 +158,10 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
     """Write the value on the first device of which the devices hold parts or copies."""
     if is_whole(state):
         return parts[0]
+    if isinstance(type, TensorType) and type.offloaded:
+        here = [f.apply("Fetch", part, results=(f"{part}_here",))[0] for part in parts]
+        whole = _join(f, hint, here, replace(type, offloaded=False), state, mesh)
+        return f.apply("Offload", whole, results=(f"{hint}_there",))[0]
     root = mesh.device(_device(type, mesh), 0)
     if isinstance(state, tuple):
         assert isinstance(type, TupleType)

@@ -303,7 +303,7 @@ def _with_dtypes(found: Type, new: Callable[[DType], DType]) -> Type:
     if isinstance(found, TupleType):
         return TupleType(tuple(_with_dtypes(item, new) for item in found.items))
     if isinstance(found, TensorType) and found.dtype is not None:
-        return TensorType(new(found.dtype), found.shape, found.device)
+        return TensorType(new(found.dtype), found.shape, found.device, found.offloaded)
     return found
 
 
@@ -312,7 +312,7 @@ def _like(before: Type, new: Type) -> Type:
     if isinstance(before, TupleType) and isinstance(new, TupleType) and len(before.items) == len(new.items):
         return TupleType(tuple(map(_like, before.items, new.items)))
     if isinstance(before, TensorType) and isinstance(new, TensorType):
-        return TensorType(new.dtype, before.shape, before.device)
+        return TensorType(new.dtype, before.shape, before.device, before.offloaded)
     return new
 
 

@@ -71,7 +71,7 @@ def part_type(type: Type, partition: Along, parts: int) -> Type:
     dim = shape[partition.axis]
     assert isinstance(dim, int)
     shape[partition.axis] = dim // parts
-    return TensorType(type.dtype, tuple(shape), type.device)
+    return TensorType(type.dtype, tuple(shape), type.device, type.offloaded)
 
 
 def _split(entry: Function, stated: Mapping[str, Type], group: WeightGroup) -> Along | None:

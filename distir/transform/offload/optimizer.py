@@ -1,0 +1,177 @@
+"""Offloads the state of the optimizer: it is with the host, and with its device while its weight is updated.
+
+Updates follow each other, so the state of a few weights is on the device at a time: that which is updated, that of the
+next weight, which is fetched meanwhile, and that of the one before, which is copied back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from distir.cost import show_bytes
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    HOST,
+    Apply,
+    Arg,
+    Function,
+    Module,
+    Param,
+    Part,
+    Return,
+    Site,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    types,
+)
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ops import OPS
+from distir.transform.entry import entry_of
+from distir.transform.offload.activations import FETCHING, OFFLOADING
+from distir.transform.operands import substituted, with_operands
+from distir.transform.steps import tell
+
+AHEAD = 2
+"""While a weight is updated, the state of the next one is fetched, which waits for the update before."""
+
+
+def with_state_offloaded(module: Module) -> Module:
+    """The module with the optimizer's state on hosts. Raises ProgramError where no update takes state."""
+    entry = entry_of(module)
+    moved = _state(entry)
+    if not moved:
+        message = f"no update in `@{entry.name}` takes optimizer state, so there is nothing to offload"
+        hint = "apply it to a training step, as in `grad optimizer=adam offload=optimizer`, and before `fuse`"
+        site = Site(entry.name, None, Part("name"))
+        raise ProgramError([Diagnostic(codes.NOTHING_TO_OFFLOAD, site, message, (), hint)])
+    sizes = [types.nbytes(param.type) for param in entry.params if param.name in moved]
+    known = sum(size for size in sizes if isinstance(size, int))
+    what = f", {show_bytes(known)}" if all(isinstance(size, int) for size in sizes) else ""
+    tell(f"offload: {len(moved)} tensors of optimizer state{what}, on `{FETCHING}` and `{OFFLOADING}`")
+    written = _Updates(entry, moved, namer(entry)).rewritten()
+    given = [k for k, param in enumerate(entry.params) if param.name in moved]
+    returned = [k for k, (a, b) in enumerate(zip(entry.returned, written.returned, strict=True)) if a != b]
+    changed = {
+        entry.name: written,
+        **{f.name: _scattered(f, given) for f in module if f.name == f"{entry.name}.scatter"},
+        **{f.name: _gathered(f, returned) for f in module if f.name == f"{entry.name}.gather"},
+    }
+    return Module(changed.get(f.name, f) for f in module)
+
+
+def _state(entry: Function) -> set[str]:
+    """The parameters with state, on devices, that an update takes in place, and nothing else uses."""
+    uses: dict[str, int] = {}
+    for statement in entry.body:
+        for name in names(operands(statement)):
+            uses[name] = uses.get(name, 0) + 1
+    params = {p.name for p in entry.params if "state" in p.roles and _is_tensor(p) and uses.get(p.name) == 1}
+    return {name for s in entry.body if _is_update(s) for name in _taken(s).values() if name in params}
+
+
+def _is_tensor(param: Param) -> bool:
+    of = param.type
+    return isinstance(of, TensorType) and of.shape != () and of.device not in (None, HOST) and not of.offloaded
+
+
+def _is_update(statement: Statement) -> bool:
+    return isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].family == "optimizer"
+
+
+def _taken(statement: Statement) -> dict[int, str]:
+    """By result of an update: the operand whose memory it takes."""
+    assert isinstance(statement, Apply)
+    inplace = OPS[statement.op].inplace
+    pairs = [(i, i) for i in range(len(statement.results))] if inplace == "each" else list(dict(inplace).items())
+    args = statement.args
+    return {r: a for r, o in pairs if r < len(statement.results) and o < len(args) and isinstance(a := args[o], str)}
+
+
+@dataclass(slots=True)
+class _Updates:
+    entry: Function
+    moved: Collection[str]
+    fresh: FunctionBuilder
+    body: list[Statement] = field(default_factory=list[Statement])
+    before: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict[int, list[tuple[str, list[str]]]])
+    """By device: what an update gives, and its copies on the host, of all that have been so far."""
+    copied: dict[str, Arg] = field(default_factory=dict[str, Arg])
+
+    def rewritten(self) -> Function:
+        """The entry function, which takes and returns state that is offloaded."""
+        for statement in self.entry.body:
+            if _is_update(statement) and any(name in self.moved for name in _taken(statement).values()):
+                assert isinstance(statement, Apply)
+                self._update(statement)
+            elif isinstance(statement, Return):
+                self.body.append(replace(statement, args=substituted(statement.args, self.copied)))
+            else:
+                self.body.append(statement)
+        params = tuple(offloaded(p) if p.name in self.moved else p for p in self.entry.params)
+        return replace(self.entry, params=params, body=tuple(self.body), result_types=None)
+
+    def _update(self, statement: Apply) -> None:
+        """An update, for which its state is fetched, and copied back."""
+        taken = {result: name for result, name in _taken(statement).items() if name in self.moved}
+        (first, *_) = taken.values()
+        device = next(types.device_of(param.type) for param in self.entry.params if param.name == first)
+        before = self.before.setdefault(device or 0, [])
+        gradient = next(arg for arg in statement.args if isinstance(arg, str) and arg not in self._parameters)
+        fetched: dict[str, Arg] = {}
+        for name in taken.values():
+            event = before[-AHEAD][0] if len(before) >= AHEAD else gradient
+            begun = name
+            if not fetched:  # on their stream, the others come behind the first one
+                begun = self.fresh.fresh(f"{name}.needed")
+                self.body.append(Apply((begun,), "After", (name, event), stream=FETCHING))
+            fetched[name] = self.fresh.fresh(f"{name}.fetched")
+            self.body.append(Apply((str(fetched[name]),), "Fetch", (begun,), stream=FETCHING))
+        if len(before) >= AHEAD:  # the memory of what has been copied back is free from here on
+            later = self.fresh.fresh(f"{gradient}.behind_copies")
+            self.body.append(Apply((later,), "After", (gradient, *before[-AHEAD][1])))
+            fetched[gradient] = later
+        self.body.append(with_operands(statement, fetched))
+        copies: list[str] = []
+        for result in taken:
+            made = statement.results[result]
+            copies.append(self.fresh.fresh(f"{made}.offloaded"))
+            self.copied[made] = copies[-1]
+            self.body.append(Apply((copies[-1],), "Offload", (made, taken[result]), stream=OFFLOADING))
+        before.append((statement.results[0], copies))
+
+    @property
+    def _parameters(self) -> set[str]:
+        return {param.name for param in self.entry.params}
+
+
+def offloaded(param: Param) -> Param:
+    """The parameter, in the memory of its device's host."""
+    assert isinstance(param.type, TensorType)
+    return replace(param, type=replace(param.type, offloaded=True))
+
+
+def _scattered(function: Function, places: Collection[int]) -> Function:
+    """A function that gives the entry function's parameters, some of them offloaded."""
+    fresh, returned = namer(function), [*function.returned]
+    copies: list[Statement] = []
+    for k in places:
+        value, returned[k] = returned[k], fresh.fresh("offloaded")
+        copies.append(Apply((str(returned[k]),), "Offload", (value,)))
+    body = (*function.body[:-1], *copies, replace(function.body[-1], args=tuple(returned)))
+    return replace(function, body=body, result_types=None)
+
+
+def _gathered(function: Function, places: Collection[int]) -> Function:
+    """A function that takes the entry function's results, some of them offloaded."""
+    fresh, params, instead = namer(function), [*function.params], dict[str, Arg]()
+    for k in places:
+        instead[params[k].name] = fresh.fresh(f"{params[k].name}.fetched")
+        if isinstance(params[k].type, TensorType):
+            params[k] = offloaded(params[k])
+    fetches = [Apply((str(new),), "Fetch", (old,)) for old, new in instead.items()]
+    body = (*fetches, *(with_operands(statement, instead) for statement in function.body))
+    return replace(function, params=tuple(params), body=body)
