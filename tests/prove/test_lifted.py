@@ -1,6 +1,7 @@
 """What is said of an op on parts of its operands is so in numbers: for each op, by its own examples."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def piece_of(algebra, i, type, at):
     """A part of an operand; `at`: which places of its dimensions."""
     shape = tuple(map(places.length, at))
     atom = algebra.terms.atom("parameter", type.shape, details=i)
-    return TermPiece(TensorType(type.dtype, shape, type.device), type.shape, at, ((atom, 1.0, ()),))
+    return TermPiece(replace(type, shape=shape), type.shape, at, ((atom, 1.0, ()),))
 
 
 def divided(found: Layout, attrs, letter, share):

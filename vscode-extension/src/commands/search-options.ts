@@ -30,7 +30,7 @@ export const SEARCH_OPTIONS: readonly SearchOption[] = [
   {"name": "shard", "label": "Groups that partition state", "detail": "Replicas that partition state by ZeRO, beside all: HSDP.", "kind": "numbers", "choices": []},
   {"name": "checkpoint", "label": "Checkpointing", "detail": "What to recompute: off, on (full), selective, products; of so many layers, as full:16; both: off,on. [default: off]", "kind": "text", "choices": []},
   {"name": "balance", "label": "Layers of stages", "detail": "Layers of stages: equally many (uniform), for equal times (cost), for little memory (memory). [default: uniform; of training uniform,cost]", "kind": "text", "choices": []},
-  {"name": "etp", "label": "Experts of shards", "detail": "Experts of T shards: split (0), or whole in each (1). [default: 0]", "kind": "text", "choices": []},
+  {"name": "etp", "label": "Experts of shards", "detail": "Split each expert over so many of T shards, or over all (0). [default: 0]", "kind": "text", "choices": []},
   {"name": "cp-experts", "label": "Experts over sequence groups", "detail": "Also divide experts among devices that share sequences.", "kind": "switch", "choices": []},
   {"name": "fp8", "label": "8-bit products", "detail": "Products in 8-bit floats, where the hardware has them.", "kind": "choice", "choices": ["tensor", "block", "delayed"]},
   {"name": "sequence-parallel", "label": "Sequence parallelism", "detail": "Also split what T leaves whole.", "kind": "switch", "choices": []},
