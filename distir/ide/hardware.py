@@ -124,6 +124,8 @@ def _key(hardware: Hardware, figure: str) -> tuple[str, ...] | None:
             return "kinds", kind.name, *words
         if words[0] == "process":
             return "kinds", kind.name, "process", "_".join(words[1:])
+        if words[0] == "host":
+            return "kinds", kind.name, "host_memory", *words[2:]
         return ("kinds", kind.name, "memory_bandwidth", *words[2:]) if len(words) > 1 else ("kinds", kind.name, *words)
     return None
 
