@@ -250,7 +250,7 @@ def test_a_loss_that_does_not_fit_is_refused():
         distir.transform(module, "grad", loss="none")
     with pytest.raises(StepError, match="did you mean `cross_entropy`"):
         distir.transform(module, "grad", loss="cross_entrpy")
-    with pytest.raises(StepError, match="expected one of sgd, momentum, lion, adam, adamw, adafactor, none"):
+    with pytest.raises(StepError, match="expected one of sgd, momentum, lion, adam, adamw, adafactor, muon, none"):
         distir.transform(module, "grad", optimizer="lamb")
 
 
