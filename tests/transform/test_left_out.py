@@ -70,6 +70,7 @@ CHAINS = [
     ["grad loss=mse optimizer=adam", "pp=2 microbatches=2"],
     ["grad loss=mse", "pp=2 microbatches=2 schedule=zb-h1"],
     ["grad loss=mse", "checkpoint"],
+    ["grad loss=mse optimizer=adam", "offload=optimizer"],
     ["grad loss=mse", "dp=2", "zero=3"],
     ["grad loss=mse", "tp=2"],
     ["ep=2"],

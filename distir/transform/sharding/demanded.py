@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from distir.ir import Apply, Arg, TensorType, TupleType
+from distir.ir import DISCARD, Apply, Arg, TensorType, TupleType
 from distir.ir import names as names_of
 from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED
@@ -63,7 +63,7 @@ def _needed(body: PartialSums, name: str, value: Value, behind: bool = False) ->
 def _value(body: PartialSums, arg: Arg, name: str, value: Value, known: Mapping[str, bool]) -> Value:
     if arg == name:
         return value
-    return body.instance.state[arg] if isinstance(arg, str) and not known[arg] else body.value(arg)
+    return body.instance.state[arg] if isinstance(arg, str) and arg != DISCARD and not known[arg] else body.value(arg)
 
 
 def demanded_in_parts(body: PartialSums, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> Decision | None:
