@@ -1,5 +1,7 @@
 """What ops' rules say is found once for all devices: it is what they say on each of them."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +20,8 @@ def on(type, device):
     match type:
         case TupleType(items):
             return TupleType(tuple(on(item, device) for item in items))
-        case TensorType(dtype, shape, int(there)) if there != HOST:
-            return TensorType(dtype, shape, device)
+        case TensorType(device=int(there)) if there != HOST:
+            return replace(type, device=device)
         case _:
             return type
 
