@@ -105,16 +105,7 @@ def _(
     shifted, logarithm = _softmax_of_pieces(p, scores)
     at_labels = p("GatherElements", shifted, p.unsqueezed(labels, (1,)), axis=1)
     loss = p.squeezed(p.sum((1.0, logarithm), (-1.0, at_labels)), (1,))
-    if ignore_index is None:
-        if reduction != "none":
-            loss = p("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
-    else:
-        counts = p("Not", p("Equal", labels, Literal(ignore_index)))
-        loss = p("Where", counts, loss, Literal(0.0))
-        if reduction != "none":
-            loss = p("ReduceSum", loss, keepdims=False)
-        if reduction == "mean":
-            loss = p("Div", loss, _counted_of_pieces(p, counts, loss))
+    loss = _reduced_in_parts(p, loss, labels, ignore_index, reduction, p.dtype(loss))
     found = [loss, p.sum((1.0, shifted), (-1.0, logarithm))]
     return [p.cast(x, p.dtype(scores)) for x in found[: p.count]]
 
@@ -173,16 +164,7 @@ def _(w: Parts, scores: Arg, labels: Arg, *, ignore_index: int | None = None, re
     mine = w("Where", here, w("Squeeze", at_label, ALONG_CLASSES), Literal(0.0))
     share = w("Mul", w("Squeeze", logarithm, ALONG_CLASSES), Literal(1 / w.size))  # the devices' shares add up
     loss = w("Sub", share, mine)
-    if ignore_index is None:
-        if reduction != "none":
-            loss = w("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
-    else:
-        counts = w("Not", w("Equal", labels, Literal(ignore_index)))
-        loss = w("Where", counts, loss, Literal(0.0))
-        if reduction != "none":
-            loss = w("ReduceSum", loss, keepdims=False)
-        if reduction == "mean":
-            loss = w("Div", loss, _counted(w, counts, scores))
+    loss = _reduced_in_parts(w, loss, labels, ignore_index, reduction, _wide_type(w, scores))
     found = [loss, w("Sub", shifted, logarithm)] if count > 1 else [loss]
     return [_stored(w, x, scores) for x in found]
 
@@ -263,19 +245,12 @@ def _(
     slope = p.sum((1.0, p("Exp", p.sum((1.0, shifted), (-1.0, logarithm)))), (-1.0, at_labels))
     scale = p.cast(dy, p.dtype(shifted))
     if ignore_index is not None:
-        counts = p("Not", p("Equal", labels, Literal(ignore_index)))
-        if reduction == "mean":
-            scale = p("Div", scale, _counted_of_pieces(p, counts, shifted))
-        scale = p("Where", counts, scale, Literal(0.0))
+        scale = _scale_of_counted(p, scale, labels, ignore_index, reduction, p.dtype(shifted))
     if reduction == "none" or ignore_index is not None:
         scale = p.unsqueezed(scale, (1,))
     elif reduction == "mean":
         scale = p.sum((1 / max(1, math.prod(p.shape(labels))), scale))
     return [p.cast(p("Mul", slope, scale), p.dtype(scores))]
-
-
-def _counted_of_pieces(p: Pieces, counts: Piece, like: Piece) -> Piece:
-    return p("ReduceSum", p.cast(counts, p.dtype(like)), keepdims=False)
 
 
 def _softmax_of_pieces(p: Pieces, scores: Piece) -> tuple[Piece, Piece]:
@@ -304,10 +279,7 @@ def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, ignore_index: int | None =
     slope = w("Sub", w("Exp", w("Sub", shifted, logarithm)), at_labels)
     scale = w("Cast", dy, to=_wide_type(w, scores)) if _is_narrow(w, scores) else dy
     if ignore_index is not None:
-        counts = w("Not", w("Equal", labels, Literal(ignore_index)))
-        if reduction == "mean":
-            scale = w("Div", scale, _counted(w, counts, scores))
-        scale = w("Where", counts, scale, Literal(0.0))
+        scale = _scale_of_counted(w, scale, labels, ignore_index, reduction, _wide_type(w, scores))
     elif reduction == "mean":
         examples = w.type(labels).elements
         known = isinstance(examples, int)
@@ -598,9 +570,35 @@ def _parted_softmax(w: Parts, logits: Arg) -> tuple[Arg, Arg]:
     return shifted, w("Log", w.sum(w("ReduceSum", w("Exp", shifted), ALONG_CLASSES)))
 
 
-def _counted(w: Parts, counts: Arg, logits: Arg) -> Arg:
-    """The number of labels that count, of a mask."""
-    return w("ReduceSum", w("Cast", counts, to=_wide_type(w, logits)), keepdims=False)
+def _reduced_in_parts(
+    write: Callable[..., Any], loss: Any, labels: Any, ignore_index: int | None, reduction: str, dtype: DType | None
+) -> Any:
+    """The loss of each label, reduced; ignored ones do not count. `dtype`: in which they are counted."""
+    if ignore_index is None:
+        return loss if reduction == "none" else write(f"Reduce{reduction.title()}", loss, keepdims=False)
+    counts = _counts(write, labels, ignore_index)
+    loss = write("Where", counts, loss, Literal(0.0))
+    if reduction != "none":
+        loss = write("ReduceSum", loss, keepdims=False)
+    return loss if reduction != "mean" else write("Div", loss, _number(write, counts, dtype))
+
+
+def _scale_of_counted(
+    write: Callable[..., Any], scale: Any, labels: Any, ignore_index: int, reduction: str, dtype: DType | None
+) -> Any:
+    """By what each label's slope is multiplied: zero for ignored ones."""
+    counts = _counts(write, labels, ignore_index)
+    if reduction == "mean":
+        scale = write("Div", scale, _number(write, counts, dtype))
+    return write("Where", counts, scale, Literal(0.0))
+
+
+def _counts(write: Callable[..., Any], labels: Any, ignore_index: int) -> Any:
+    return write("Not", write("Equal", labels, Literal(ignore_index)))
+
+
+def _number(write: Callable[..., Any], counts: Any, dtype: DType | None) -> Any:
+    return write("ReduceSum", write("Cast", counts, to=dtype), keepdims=False)
 
 
 def _classes(w: Parts, logits: Arg) -> int:

@@ -174,9 +174,7 @@ def _opened(function: Function) -> Function:
 
     def opened(param: Param) -> Param:
         found = param.type
-        return (
-            replace(param, type=TensorType(found.dtype, None, found.device)) if isinstance(found, TensorType) else param
-        )
+        return replace(param, type=replace(found, shape=None)) if isinstance(found, TensorType) else param
 
     return unclaimed(replace(function, params=tuple(map(opened, function.params))))
 
@@ -189,7 +187,7 @@ def _grouped_param(param: Param, old: Value, new: Value, count: int) -> Param:
     for outer, shape in _in_groups(before, count):
         if isinstance(after, TensorType) and after.shape == shape:
             own = (*(stated.shape or ())[:outer], *shape[outer:])
-            return replace(param, type=TensorType(stated.dtype, own, stated.device))
+            return replace(param, type=replace(stated, shape=own))
     return param
 
 

@@ -232,4 +232,4 @@ def _merged(stated: Type, old: Value, new: Value) -> Type:
     shape: tuple[Dim, ...] = tuple(
         s if b == a else a for s, b, a in zip(stated.shape, before.shape, after.shape, strict=True)
     )
-    return TensorType(stated.dtype, shape, stated.device)
+    return replace(stated, shape=shape)

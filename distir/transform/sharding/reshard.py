@@ -364,7 +364,7 @@ class Resharding:
         shape = (*whole.shape[:axis], dims.divide(whole.shape[axis], size), size, *whole.shape[axis + 1 :])
         sizes = self._reshaped(arg, (-1, size // parts), axis, whole.shape[axis + 1 :], axis + 1)
         state = WHOLE if parts == 1 else Split(axis + 1)
-        return self.new(hint, "Reshape", (arg, sizes), TensorType(whole.dtype, shape, whole.device), state)
+        return self.new(hint, "Reshape", (arg, sizes), replace(whole, shape=shape), state)
 
     def _folded(self, arg: Arg, hint: str, value: Value, axis: int, state: State) -> str:
         """The inverse: blocks back in one dimension."""
@@ -404,7 +404,7 @@ def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
     if not isinstance(type, TensorType) or type.shape is None:
         return type
     shape = (*type.shape[:axis], dim, *type.shape[axis + 1 :])
-    return TensorType(type.dtype, shape, type.device, type.offloaded)
+    return replace(type, shape=shape)
 
 
 def _next_change(states: Sequence[State], wanted: Sequence[State]) -> tuple[int, State]:
