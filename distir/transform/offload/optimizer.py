@@ -100,6 +100,11 @@ class _Updates:
     before: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict[int, list[tuple[str, list[str]]]])
     """By device: what an update gives, and its copies on the host, of all that have been so far."""
     copied: dict[str, Arg] = field(default_factory=dict[str, Arg])
+    params: dict[str, Param] = field(init=False)
+    """By name."""
+
+    def __post_init__(self) -> None:
+        self.params = {param.name: param for param in self.entry.params}
 
     def rewritten(self) -> Function:
         """The entry function, which takes and returns state that is offloaded."""
@@ -118,9 +123,8 @@ class _Updates:
         """An update, for which its state is fetched, and copied back."""
         taken = {result: name for result, name in _taken(statement).items() if name in self.moved}
         (first, *_) = taken.values()
-        device = next(types.device_of(param.type) for param in self.entry.params if param.name == first)
-        before = self.before.setdefault(device or 0, [])
-        gradient = next(arg for arg in statement.args if isinstance(arg, str) and arg not in self._parameters)
+        before = self.before.setdefault(types.device_of(self.params[first].type) or 0, [])
+        gradient = next(arg for arg in statement.args if isinstance(arg, str) and arg not in self.params)
         fetched: dict[str, Arg] = {}
         for name in taken.values():
             event = before[-AHEAD][0] if len(before) >= AHEAD else gradient
@@ -142,10 +146,6 @@ class _Updates:
             self.copied[made] = copies[-1]
             self.body.append(Apply((copies[-1],), "Offload", (made, taken[result]), stream=OFFLOADING))
         before.append((statement.results[0], copies))
-
-    @property
-    def _parameters(self) -> set[str]:
-        return {param.name for param in self.entry.params}
 
 
 def offloaded(param: Param) -> Param:
