@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,11 +125,11 @@ def _weaken(arg, weaken):
 
 
 def _unknown_dims(arg):
-    return TensorType(arg.dtype, (None,) * len(arg.shape), arg.device) if isinstance(arg, TensorType) else arg
+    return replace(arg, shape=(None,) * len(arg.shape)) if isinstance(arg, TensorType) else arg
 
 
 def _unknown_shape(arg):
-    return TensorType(arg.dtype, None, arg.device) if isinstance(arg, TensorType) else arg
+    return replace(arg, shape=None) if isinstance(arg, TensorType) else arg
 
 
 def _unknown_numbers(arg):
@@ -143,7 +144,7 @@ def _named_dims(arg):
         return arg
     shape = tuple(named(f"n{n}") if n > 1 else n for n in arg.shape)
     assert all(isinstance(n, (int, SymbolicDim)) for n in shape)
-    return TensorType(arg.dtype, shape, arg.device)
+    return replace(arg, shape=shape)
 
 
 def broadcastable(draw, shape):

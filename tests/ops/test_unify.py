@@ -2,6 +2,7 @@ import gc
 import math
 import weakref
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def weaker(draw, value, typed=True):
         some = tuple(draw(st.sampled_from([n, n, None])) for n in shape)
         shape = draw(st.sampled_from([shape, some, None]))
     dtype = draw(st.sampled_from([value.dtype, value.dtype, None]))
-    return TensorType(dtype, shape, draw(st.sampled_from([value.device, value.device, None])))
+    return replace(value, dtype=dtype, shape=shape, device=draw(st.sampled_from([value.device, value.device, None])))
 
 
 def says_no_more(general, specific):
@@ -125,7 +126,7 @@ def test_names_of_dimensions_do_not_matter(data):
         if not isinstance(type, TensorType):
             return type
         shape = tuple(dims.named(f"n{n}") if 1 < n < 100 else n for n in type.shape)
-        return TensorType(type.dtype, shape, type.device)
+        return replace(type, shape=shape)
 
     if any(isinstance(arg, Literal) and type_of(arg).shape != () for arg in args):
         return  # its sizes are numbers, which agree with no name
@@ -136,7 +137,7 @@ def test_names_of_dimensions_do_not_matter(data):
 
 def renamed(value, names):
     if isinstance(value, TensorType):
-        return TensorType(value.dtype, value.shape, names.get(value.device, value.device))
+        return replace(value, device=names.get(value.device, value.device))
     if isinstance(value, TupleType):
         return TupleType(tuple(renamed(item, names) for item in value.items))
     return value
@@ -167,7 +168,7 @@ def test_host_operands_alone_give_host_results(example):
 def _on_host(value):
     if isinstance(value, TupleType):
         return TupleType(tuple(map(_on_host, value.items)))
-    return TensorType(value.dtype, value.shape, HOST) if isinstance(value, TensorType) else value
+    return replace(value, device=HOST) if isinstance(value, TensorType) else value
 
 
 @given(st.data())
