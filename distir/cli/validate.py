@@ -79,11 +79,11 @@ def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | Non
     from dataclasses import replace
 
     from distir.cost import load
-    from distir.validate.frameworks import FRAMEWORKS
+    from distir.validate.frameworks import framework_names
     from distir.validate.machines import GPUS
     from distir.validate.runs import RunsError, read_runs
 
-    known = {"framework": tuple(FRAMEWORKS)} | ({"gpu": tuple(GPUS)} if hardware is None else {})
+    known = {"framework": framework_names()} | ({"gpu": {name: name for name in GPUS}} if hardware is None else {})
     found: dict[str, MeasuredRun] = {}
     for path in paths:
         try:

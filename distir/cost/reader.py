@@ -33,6 +33,7 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .low_latency`        optional: the same for the protocol that serves small messages in collectives
 `… .switch`             optional: the same for reductions that the switch does itself
 `… .forwarded`          optional: the same for all-to-alls of tokens by kernels that forward them, as DeepEP's do
+`… .hybrid`             optional: the same of HybridEP's kernels, in the place of `forwarded` where a run has them
 
 `… .cards`, `… .fabric`, `… .torus`   how a level is built: see `reader_network`
 
@@ -450,7 +451,7 @@ def _levels(root: DocumentTable, profile: _Profile, devices: int, nodes: int) ->
     if nodes > 1 and not outer:
         section.problem("", f"no level joins nodes, and there are {nodes}", NETWORK_HELP)
     # A message uses one protocol at all levels: where a level has no figures of its own for it, the usual ones hold.
-    for use in ("low_latency", "forwarded"):
+    for use in ("low_latency", "forwarded", "hybrid"):
         if any(use in level.links for level in made):
             usual = [(level, {use: level.links["collective"], **level.links}) for level in made]
             made = [replace(level, links=cast("Mapping[Use, Link]", links)) for level, links in usual]
@@ -468,7 +469,7 @@ def _level(name: str, section: DocumentTable, profile: _Profile, blocks: LevelBl
     links: dict[Use, Link] = {}
     uses: tuple[tuple[Use, bool], ...] = (
         ("send", True), ("collective", True), ("low_latency", False), ("switch", False),
-        ("forwarded", False),
+        ("forwarded", False), ("hybrid", False),
     )  # fmt: skip
     for use, required in uses:
         table = section.section(use)

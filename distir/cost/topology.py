@@ -19,9 +19,10 @@ from distir.cost.extents import LevelBlocks
 from distir.cost.network import Cards, Torus
 from distir.ops.resources import Pattern
 
-Use = Literal["send", "collective", "low_latency", "switch", "forwarded"]
+Use = Literal["send", "collective", "low_latency", "switch", "forwarded", "hybrid"]
 """What a link is used for: transfers between two devices, collectives, collectives by a protocol for small messages,
-reductions done inside the switch, and all-to-alls of tokens that kernels of their own forward (DeepEP)."""
+reductions done inside the switch, and all-to-alls of tokens that kernels of their own forward: those of DeepEP, and of
+HybridEP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def changed(base: str, changes: Mapping[str, str], name: str) -> Hardware:
     return (found.under(framework) or found) if at else found
 
 
-_USES = ("send", "collective", "low_latency", "switch", "forwarded")
+_USES = ("send", "collective", "low_latency", "switch", "forwarded", "hybrid")
 
 
 def _cards(

@@ -101,6 +101,8 @@ class Framework:
     name: str
     title: str
     sources: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    """What sources call it otherwise, in small letters."""
     precision: Literal["mixed", "bf16", "fp32"] = "mixed"
     gradients: Literal["auto", "fp32", "bf16"] = "auto"
     master: Literal["beside", "only"] = "beside"
@@ -200,6 +202,11 @@ def framework(definition: Framework) -> Framework:
     return definition
 
 
+def framework_names() -> dict[str, str]:
+    """The words for frameworks in the column `framework`, each with the name that it means."""
+    return {word: each.name for each in FRAMEWORKS.values() for word in (each.name, *each.also)}
+
+
 MEGATRONS_MEMORY: Final = HeldMemory(
     of="last",
     gradients=4,
@@ -228,6 +235,7 @@ MEGATRON = framework(
     Framework(
         name="megatron",
         title="Megatron-LM (Megatron Core)",
+        also=("megatron-lm", "megatron_lm", "megatron-core", "megatron_core", "mcore"),
         sources=(
             "NVIDIA/Megatron-LM, megatron/training/arguments.py: bf16 accumulates gradients in fp32; "
             "clip_grad 1.0, vocabulary padded to a multiple of 128 · tp; Adam by default",
@@ -278,6 +286,7 @@ NEMO = framework(
         MEGATRON,
         name="nemo",
         title="NeMo and Megatron-Bridge",
+        also=("megatron-bridge", "megatron_bridge"),
         sources=(
             *MEGATRON.sources[:-1],
             "issue: that of `megatron`, whose code it runs; in large models the device hides it",
@@ -408,6 +417,7 @@ LLM_FOUNDRY = framework(
     Framework(
         name="llm-foundry",
         title="MosaicML's llm-foundry and Composer, on PyTorch FSDP",
+        also=("llm_foundry", "composer"),
         sources=(
             "mosaicml/llm-foundry, scripts/train/benchmarking/README.md: FSDP, one layer a unit; bf16 weights and "
             "optimizer on A100-40GB",
@@ -482,6 +492,7 @@ MEGATRON_DEEPSPEED = framework(
     Framework(
         name="vtrain",
         title="Megatron-DeepSpeed, as in vTrain's measurements",
+        also=("megatron-deepspeed", "megatron_deepspeed"),
         sources=(
             "VIA-Research/vTrain, config/validation: activation checkpointing, 1F1B, no ZeRO, gradients not bucketed",
             "microsoft/Megatron-DeepSpeed: fp16 with fp32 master weights, Megatron's softmax and layer norm kernels",
@@ -507,6 +518,7 @@ FSDP2 = framework(
         TORCHTITAN,
         name="fsdp2",
         title="FSDP2 of PyTorch, each op a kernel of its own",
+        also=("fsdp", "pytorch-fsdp"),
         sources=(
             "torch/distributed/fsdp/_fully_shard: weights are gathered, and gradients reduced, beside computation",
             "what a device holds beside tensors, and attention: as torchtitan, which is built on it",
@@ -521,6 +533,7 @@ DEEPSPEED = framework(
     replace(
         FSDP2,
         name="deepspeed",
+        also=(),
         title="DeepSpeed with a model of transformers",
         sources=(
             "deepspeed 0.19.8, runtime/bf16_optimizer.py and runtime/zero/stage_1_and_2.py: 16-bit weights and "

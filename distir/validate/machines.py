@@ -72,6 +72,8 @@ class Conditions:
     compute: float = 1.0
     links: float = 1.0
     dropout: tuple[float, float] | None = None
+    hybrid: bool = False
+    """Whether HybridEP's kernels send tokens to experts, in the place of DeepEP's."""
 
 
 @lru_cache(maxsize=64)
@@ -94,6 +96,8 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions, per
     found = cost.load(profile, nodes) if each == len(node.kinds) else _of_smaller_nodes(node, each, nodes)
     if gbps is not None and nodes > 1:
         found = _with_network(found, gbps * each * 1e9 / 8)
+    if conditions.hybrid:
+        found = with_hybrid_kernels(found)
     if conditions.links != 1:
         found = _with_links(found, lambda link: replace(link, bandwidth=link.bandwidth * conditions.links))
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))
@@ -152,6 +156,15 @@ def at_peak(hardware: Hardware) -> Hardware:
 def _with_links(hardware: Hardware, change: Callable[[Link], Link]) -> Hardware:
     levels = (
         replace(level, links={use: change(link) for use, link in level.links.items()}, times={})
+        for level in hardware.levels
+    )
+    return replace(hardware, levels=tuple(levels))
+
+
+def with_hybrid_kernels(hardware: Hardware) -> Hardware:
+    """The machine where HybridEP's kernels forward tokens, at the levels of which their figures are known."""
+    levels = (
+        replace(level, links={**level.links, "forwarded": level.links["hybrid"]}) if "hybrid" in level.links else level
         for level in hardware.levels
     )
     return replace(hardware, levels=tuple(levels))

@@ -33,6 +33,7 @@ from distir.validate.rewrites import (
     with_clamps_apart,
     with_exact_softmax,
     with_flat_gradients,
+    with_gathered_routes,
     with_logits_again,
     with_metrics,
     with_sorted_rows,
@@ -41,6 +42,7 @@ from distir.validate.runs import PARTS, MeasuredRun, UnsupportedError
 from distir.validate.words import (
     ALL_TO_ALL,
     EIGHT_BITS,
+    HYBRID,
     eight_bit_words,
     expert_words,
     recomputation_words,
@@ -69,7 +71,12 @@ MUON: Final = "muon"
 
 
 def framework_of(run: MeasuredRun) -> Framework:
-    """The framework of a run, with what the run states in the place of defaults."""
+    """The framework of a run, with what the run states in the place of defaults.
+
+    Raises UnsupportedError for a run with a word that is not known.
+    """
+    if run.fault:
+        raise UnsupportedError(run.fault)
     found = FRAMEWORKS[run.framework]
     if found.layer_wise and _optimizer(run, found) == MUON:
         memory = replace(found.memory, eight_bit_weights=False, remainders=False)
@@ -129,8 +136,9 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     rates = ATTENTION_RATES if before else HOPPERS_RATES
     dropout = None if before else HOPPERS_DROPOUT.get(chosen.attention)
     attention = rates.get(chosen.attention, (1.0, 1.0))
+    hybrid = chosen.dispatcher == HYBRID
     if run.cuda_graphs:
-        return Conditions(NODE_OF_A_GRAPH, attention=attention, dropout=dropout)
+        return Conditions(NODE_OF_A_GRAPH, attention=attention, dropout=dropout, hybrid=hybrid)
     slower = SLOWER_HOSTS.get(run.gpu, 1.0)
     each = chosen.issue_of_expert[run.precision in EIGHT_BITS]
     each += chosen.issue_of_expert_bias if _adds_biases_apart(run, chosen) else 0.0
@@ -143,6 +151,7 @@ def conditions_of(run: MeasuredRun) -> Conditions:
         waits_for_counts=chosen.waits_for_counts,
         each_expert=each * slower,
         dropout=dropout,
+        hybrid=hybrid,
     )
 
 
@@ -198,6 +207,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
 def _microbatches(run: MeasuredRun, chosen: Framework) -> tuple[int, int]:
     """Sequences of a microbatch, and the microbatches of a replica."""
     micro_batch = run.micro_batch or chosen.micro_batch
+    if micro_batch is None and run.global_batch == run.dp:
+        micro_batch = 1
     if micro_batch is None:
         raise UnsupportedError("the micro batch is not stated")
     rows, left = divmod(run.global_batch, run.dp * micro_batch)
@@ -252,6 +263,8 @@ def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> t
         found.append(ProgramRewrite(with_bias_apart))
     if chosen.clamps == "apart" and model.limit is not None and _has_single_ops_of_experts(run):
         found.append(ProgramRewrite(with_clamps_apart))
+    if chosen.dispatcher == HYBRID and (run.ep or 1) > 1:
+        found.append(ProgramRewrite(with_gathered_routes))
     # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
     several = run.tp == (run.cp or 1) == 1 and (run.experts or 0) > (run.ep or 1) > 1
     if several and chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL:

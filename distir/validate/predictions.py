@@ -133,7 +133,8 @@ def families(runs: Iterable[MeasuredRun]) -> list[list[MeasuredRun]]:
 
 
 def _family(run: MeasuredRun) -> tuple[object, ...]:
-    return run.source, run.model, str(framework_of(run)), run.tp, run.pp, run.virtual or 1
+    chosen = run.framework if run.fault else str(framework_of(run))
+    return run.source, run.model, chosen, run.tp, run.pp, run.virtual or 1
 
 
 def _family_and_program(run: MeasuredRun) -> tuple[object, ...]:

@@ -281,6 +281,36 @@ def _with_sorted_rows(function: Function) -> Function:
     return replace(function, body=tuple(body))
 
 
+def with_gathered_routes(module: Module) -> Module:
+    """The module that gathers which experts all tokens of a group go to, before it exchanges how many each has.
+
+    In a program of a representative. As deepseek-ai/DeepEP, branch hybrid-ep, csrc/hybrid_ep/executor,
+    `allgather_routing_map`, does: a byte for each token and each expert, from every device, once in a layer's forward
+    pass (the backward pass has the same handle). Its kernel that counts them is the exchange of counts here.
+    """
+    return Module(_with_gathered_routes(function) for function in module)
+
+
+def _with_gathered_routes(function: Function) -> Function:
+    routes = {s.results[1]: s for s in function.body if isinstance(s, Apply) and s.op == "Route"}
+    counted = {s.results[1]: str(s.args[0]) for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
+    builder = namer(function)
+    body: list[Statement] = []
+    for statement in function.body:
+        exchanged = statement.args[0] if isinstance(statement, Apply) and statement.op == "GroupAlltoall" else ""
+        route = routes.get(counted.get(exchanged, "")) if isinstance(exchanged, str) else None
+        if isinstance(statement, Apply) and route is not None:
+            scores, chosen = route.args[0], route.results[1]
+            none, some, taken = (builder.fresh(name) for name in ("none", "some", "taken"))
+            body.append(Apply((none,), "Less", (scores, scores), Attributes({})))
+            body.append(Apply((some,), "Equal", (chosen, chosen), Attributes({})))
+            body.append(Apply((taken,), "ScatterElements", (none, chosen, some), Attributes({"axis": -1})))
+            group = Attributes({name: statement.attrs[name] for name in ("size", "stride")})
+            body.append(replace(statement, results=(DISCARD,), op="GroupAllgather", args=(taken,), attrs=group))
+        body.append(statement)
+    return replace(function, body=tuple(body))
+
+
 def with_flat_gradients(module: Module) -> Module:
     """The module that copies gradients into one tensor before they are summed to parts, and divides that.
 

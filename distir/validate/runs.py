@@ -1,9 +1,9 @@
 """Measured runs: model, machine, parallelism and measured figures. Reads their CSV files.
 
 A file begins with lines of comments (`# source: …`), then a header, then a row for each run. The columns are the
-fields of `MeasuredRun`; others are ignored. An empty cell means that the source does not say. Files that a spreadsheet
-wrote are read, too: cells between semicolons or tabs, a comma in a number where it does not separate cells, UTF-16,
-`TRUE`, `256.0`, empty columns at the end.
+fields of `MeasuredRun`; others are ignored. An empty cell means that the source does not say: `dp` follows then from
+the other ranks. Files that a spreadsheet wrote are read, too: cells between semicolons or tabs, a comma in a number
+where it does not separate cells, UTF-16, `TRUE`, `256.0`, empty columns at the end.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ class MeasuredRun:
     peak_memory_bytes: int | None = None
     source: str = ""
     """The file that it is of, without its suffix."""
+    fault: str = ""
+    """Why it cannot be expressed, if a cell has a word that is not known."""
 
     @property
     def group(self) -> str:
@@ -131,8 +133,8 @@ class MeasuredRun:
         return self.source, self.model, self.seq, self.global_batch, self.precision, self.gpu, self.gpus
 
 
-FIELDS = {f.name: f for f in fields(MeasuredRun) if f.name != "source"}
-REQUIRED = tuple(name for name, f in FIELDS.items() if f.default is MISSING)
+FIELDS = {f.name: f for f in fields(MeasuredRun) if f.name not in ("source", "fault")}
+REQUIRED = tuple(name for name, f in FIELDS.items() if f.default is MISSING and name != "dp")
 WORDS = {
     "mlp": ("gelu", "relu2", "swiglu"),
     "norm": ("layernorm", "rmsnorm"),
@@ -146,6 +148,12 @@ WORDS = {
     "status": ("ok", "oom"),
 }
 """The words of columns that have few."""
+
+SYNONYMS: Mapping[str, Mapping[str, str]] = {
+    "precision": {"fp8-mx": "mxfp8", "fp8_mx": "mxfp8"},
+    "sharding": {"ddp": "zero0", "no_shard": "zero0", "shard_grad_op": "zero2", "full_shard": "zero3", "fsdp": "zero3"},
+}
+"""What sources call a word of a column otherwise, in small letters: Megatron-Bridge's tables, PyTorch's FSDP."""
 
 MEASUREMENTS = ("step_time_s", "tokens_per_s_per_gpu", "peak_memory_bytes")
 """The columns of what a run was measured to take."""
@@ -170,12 +178,12 @@ Warn = Callable[[str], None]
 
 
 def read_runs(
-    path: str, known: Mapping[str, Sequence[str]] | None = None, warn: Warn | None = None
+    path: str, known: Mapping[str, Sequence[str] | Mapping[str, str]] | None = None, warn: Warn | None = None
 ) -> list[MeasuredRun]:
-    """The runs of a file. `known`: further columns whose words are limited.
+    """The runs of a file. `known`: further columns whose words are limited, perhaps each with the word that it means.
 
-    `warn` gets columns that are ignored and like those that are absent, as `recomputation` is like `recompute`.
-    Raises RunsError for a file that holds no runs, OSError for one that cannot be read.
+    `warn` gets columns that are ignored. A run whose words are not all known has a `fault`. Raises RunsError for a file
+    that holds no runs, or none without a fault, OSError for one that cannot be read.
     """
     data = read_bytes(path, ROWS)
     try:
@@ -188,7 +196,7 @@ def read_runs(
 
 
 def parse_runs(
-    text: str, path: str, known: Mapping[str, Sequence[str]] | None = None, warn: Warn | None = None
+    text: str, path: str, known: Mapping[str, Sequence[str] | Mapping[str, str]] | None = None, warn: Warn | None = None
 ) -> list[MeasuredRun]:
     """The runs of a text, as `read_runs` reads them; `path` names it. Raises RunsError."""
     lines = text.splitlines(keepends=True)
@@ -226,6 +234,8 @@ def parse_runs(
         raise RunsError(f"{path}:{first + reader.line_num}: {error}") from None
     if not runs:
         raise RunsError(f"{path}:{first + 1}: expected runs below the header, found none")
+    if all(run.fault for run in runs):
+        raise RunsError(runs[0].fault)
     return runs
 
 
@@ -244,7 +254,11 @@ def _check_header(header: Sequence[str], at: str) -> None:
 
 
 def _run(
-    header: Sequence[str], cells: Sequence[str], path: str, line: int, words: Mapping[str, Sequence[str]]
+    header: Sequence[str],
+    cells: Sequence[str],
+    path: str,
+    line: int,
+    words: Mapping[str, Sequence[str] | Mapping[str, str]],
 ) -> MeasuredRun:
     if len(cells) != len(header):
         raise RunsError(f"{path}:{line}: expected {len(header)} cells, as in the header, found {len(cells)}")
@@ -252,9 +266,9 @@ def _run(
     if any(name == "hardware" and cell.strip() for name, cell in zip(header, cells, strict=True)):
         words = {name: some for name, some in words.items() if name != "gpu"}
     for column, (name, cell) in enumerate(zip(header, cells, strict=True), start=1):
-        text = cell.strip()
         if name not in FIELDS:
             continue
+        text = _meant(cell.strip(), SYNONYMS.get(name, {}), words.get(name, ()))
         at = f"{path}:{line}:{column}"
         if not text:
             if name in REQUIRED:
@@ -264,15 +278,35 @@ def _run(
             given[name] = _parts(text, at)
             continue
         if name in words and text not in words[name]:
-            near = nearest(text, words[name])
+            near = nearest(text.lower(), list(words[name]))
             hint = f"did you mean `{near}`?" if near else f"expected one of {', '.join(words[name])}"
-            raise RunsError(f"{at}: there is no {name} `{text}`; {hint}")
+            given.setdefault("fault", f"{at}: there is no {name} `{text}`; {hint}")
         given[name] = _value(name, text, at)
+    if "dp" not in given:
+        given["dp"] = _replicas(given, f"{path}:{line}")
     run = MeasuredRun(**given, source=PurePath(path).stem)
     _check_together(run, header, f"{path}:{line}")
     if run.status == "ok" and run.step_time_s is None and run.tokens_per_s_per_gpu is not None:
         run = replace(run, step_time_s=run.global_batch * run.seq / (run.gpus * run.tokens_per_s_per_gpu))
     return run
+
+
+def _meant(text: str, *known: Sequence[str] | Mapping[str, str]) -> str:
+    """The word that a cell means, whatever its letters' case; the cell as it is, if there is none."""
+    for words in known:
+        same = next((word for word in words if word.lower() == text.lower()), None)
+        if same is not None:
+            return words[same] if isinstance(words, Mapping) else same
+    return text
+
+
+def _replicas(given: Mapping[str, int], at: str) -> int:
+    """The replicas of a run that does not state them: those of the other ranks on its GPUs. Raises RunsError."""
+    ranks = given["tp"] * given["pp"] * given.get("cp", 1)
+    found, left = divmod(given["gpus"], ranks)
+    if left:
+        raise RunsError(f"{at}: expected a multiple of tp · pp · cp = {ranks} in `gpus`, found {given['gpus']}")
+    return found
 
 
 def _parts(text: str, at: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Final
 
 from distir.models.decoder import Decoder
@@ -17,6 +18,9 @@ EIGHT_BITS: Final = ("fp8", "mxfp8")
 
 ALL_TO_ALL, FORWARDING = DISPATCHERS
 """How the step `dtp` sends tokens to their experts."""
+
+HYBRID: Final = "hybridep"
+"""The library HybridEP: a word of the column `dispatcher`. It forwards tokens, too, by kernels of its own."""
 
 
 def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
@@ -103,9 +107,15 @@ def eight_bit_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     return [f"fp8={scaling}", *(["experts=true"] if experts else [])]
 
 
+def _shards_of_experts(run: MeasuredRun) -> int:
+    """Over how many ranks an expert is cut: as many as a layer, Megatron's default, if the experts leave so many."""
+    left, rest = divmod(run.dp * run.tp * (run.cp or 1), run.ep or 1)
+    return run.etp or (run.tp if rest else gcd(run.tp, left))
+
+
 def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none."""
-    ranks, context, cut = run.ep or 1, run.cp or 1, (run.etp or run.tp) if run.experts else run.tp
+    ranks, context, cut = run.ep or 1, run.cp or 1, _shards_of_experts(run) if run.experts else run.tp
     if not run.experts or (ranks == context == 1 and cut == run.tp):
         return []
     try:

@@ -77,9 +77,8 @@ links = st.fixed_dictionaries(
 
 @st.composite
 def levels(draw, devices):
-    figures = st.fixed_dictionaries(
-        {"send": links, "collective": links}, optional={"low_latency": links, "switch": links, "forwarded": links}
-    )
+    optional = ("low_latency", "switch", "forwarded", "hybrid")
+    figures = st.fixed_dictionaries({"send": links, "collective": links}, optional=dict.fromkeys(optional, links))
     return {"devices": devices, **draw(figures)}
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from distir.cost import HardwareError, load, parse
 from distir.cost.network import Cards, Torus
 from distir.ops.resources import Communication, Routed, Work
+from distir.validate.machines import with_hybrid_kernels
 
 BYTES = 10**10
 PROFILES = Path(__file__).parents[2] / "examples" / "profiles"
@@ -346,6 +347,29 @@ def test_who_starts_kernels_that_forward_tokens_gets_what_they_take():
     assert exchange(machine, 1, 1, 8) > link.startup > machine.cost(plain, tuple(range(16))).seconds
     stated = parse('extends = "dgx-a100"\n[levels.nvlink]\n' + FORWARDED, nodes=2)
     assert exchange(stated, 4096, 2, 8) > exchange(load("dgx-a100", 2), 4096, 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("profile", "devices", "dispatch", "combine"),
+    [
+        ("b200", 8, 734.95, 673.84),
+        ("gb200", 8, 750.15, 684.27),
+        ("gb200", 36, 612.85, 543.27),
+        ("dgx-h100", 16, 71.71, 62.95),
+        ("dgx-h100", 64, 49.97, 49.77),
+    ],
+)
+def test_hybrideps_kernels_take_what_was_measured(profile, devices, dispatch, combine):
+    """GB/s of all that is received, its own part too, or that nodes are sent: 8 experts each (DeepEP, hybrid-ep)."""
+    nodes = devices // 8 if profile == "dgx-h100" else 1
+    found = with_hybrid_kernels(load(profile, nodes))
+    received = 4096 * 7168 * 2 * Routed(8).reached(devices if nodes == 1 else nodes)
+    measured = (received / dispatch + received / combine) / 2 / 1e9
+    work = Communication("alltoall", 4096 * 7168 * 2 * 8, routed=Routed(8))
+    taken = found.cost(Work(communication=work), tuple(range(devices))).seconds
+    startup = found.levels[0].links["hybrid"].startup  # for what is done before the kernels
+    assert taken - startup == pytest.approx(measured, rel=0.1)
+    assert with_hybrid_kernels(load("dgx-a100")) == load("dgx-a100")
 
 
 FORWARDED = 'forwarded = { startup = "25us", latency = "0us", bandwidth = "120GB/s" }\n'

@@ -25,6 +25,7 @@ from distir.validate.rewrites import (
     with_bias_apart,
     with_clamps_apart,
     with_flat_gradients,
+    with_gathered_routes,
     with_logits_again,
     with_metrics,
     with_sorted_rows,
@@ -265,6 +266,7 @@ def test_those_who_share_experts_are_next_to_each_other():
         ({"dp": 4, "tp": 2, "ep": 4}, ["experts=4"]),
         ({"dp": 4, "tp": 2, "ep": 4, "etp": 1}, ["expert_parallel=4", "etp=1"]),
         ({"dp": 1, "tp": 2, "ep": 2, "etp": 1}, ["expert_parallel=2", "etp=1"]),
+        ({"dp": 1, "tp": 4, "ep": 2}, ["expert_parallel=2", "etp=2"]),  # more shards of an expert are not left
         ({"dp": 1, "tp": 4, "ep": 2, "etp": 2}, ["expert_parallel=2", "etp=2"]),
         ({"dp": 2, "tp": 1, "cp": 2, "ep": 4}, ["expert_parallel=4", "etp=1"]),
         ({"dp": 1, "tp": 2, "cp": 2, "ep": 2}, ["expert_parallel=2", "etp=2"]),
@@ -275,7 +277,8 @@ def test_those_who_share_experts_are_next_to_each_other():
 def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, words):
     one = replace(run(framework="nemo"), position="rope", micro_batch=1, experts=8, top_k=2, expert_ffn=512, **layout)
     one = replace(one, gpus=one.dp * one.tp * (one.cp or 1), global_batch=one.dp)
-    sent = ["dispatcher=deepep"] if one.ep // (one.tp // (one.etp or one.tp) * (one.cp or 1)) > 1 else []
+    etp = int(words[-1].removeprefix("etp=")) if len(words) > 1 else one.tp
+    sent = ["dispatcher=deepep"] if one.ep // (one.tp // etp * (one.cp or 1)) > 1 else []
     assert expert_words(one, framework_of(one)) == [*words, "skew=1", *sent]
     stated = [expert_words(one, framework_of(replace(one, dispatcher=word))) for word in ("alltoall", "hybridep")]
     assert stated == [[*words, "skew=1"], [*words, "skew=1", *sent]]
@@ -462,6 +465,24 @@ def test_rows_of_several_experts_are_sorted_behind_an_all_to_all():
     found = with_sorted_rows(module)
     assert not check(found).errors
     assert applied(transform(found, "fuse"), "After") == 4  # there and back, of rows and of their gradients
+
+
+def test_hybridep_gathers_which_experts_all_tokens_go_to():
+    routed = {"experts": 8, "top_k": 2, "expert_ffn": 512, "norm": "rmsnorm", "mlp": "swiglu", "ep": 4}
+    one = replace(run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), dispatcher="hybridep", **routed)
+    assert ProgramRewrite(with_gathered_routes) in plan_of(one).step.of_ranks
+    assert ProgramRewrite(with_gathered_routes) not in plan_of(replace(one, dispatcher="deepep")).step.of_ranks
+    assert ProgramRewrite(with_gathered_routes) not in plan_of(replace(one, ep=1)).step.of_ranks
+    assert predict(one).note == ""
+    model = PUBLISHED["qwen3-30b-a3b"]
+    small = replace(model, layers=1, width=16, heads=4, kv_heads=2, head_size=4, experts=4, top_k=2, expert_ffn=24)
+    steps = ["grad", "optimizer=sgd", "ep=2", "representative=true"]
+    module = transform(program(replace(small, vocabulary=32), 8, 4), *steps)
+    found = with_gathered_routes(module)
+    assert not check(found).errors
+    assert applied(found, "GroupAllgather") == applied(module, "GroupAllgather") + 1  # the backward pass has them
+    (bits,) = (s for f in found for s in f.body if isinstance(s, Apply) and s.op == "ScatterElements")
+    assert any(bits.results == s.args for f in found for s in f.body if isinstance(s, Apply))
 
 
 def test_biases_of_experts_are_apart_in_16_bits_where_the_framework_has_it_so():

@@ -25,6 +25,29 @@ def test_an_empty_cell_is_not_said():
     assert run.cp is None
 
 
+def test_replicas_follow_from_the_other_ranks_where_they_are_not_said():
+    (run,) = parse_runs(text(row(dp="")), "runs.csv")
+    assert run.dp == 2
+    without = text(row(), header=HEADER.replace(",dp,", ",replicas,"))
+    assert [run.dp for run in parse_runs(without, "runs.csv")] == [2]
+    with pytest.raises(RunsError, match=r"runs.csv:3: expected a multiple of tp · pp · cp = 3 in `gpus`, found 4"):
+        parse_runs(text(row(dp="", tp=3)), "runs.csv")
+
+
+def test_words_are_read_as_sources_write_them():
+    cells = ",FP8-MX,FULL_SHARD,RoPE"
+    header = HEADER + ",precision,sharding,position"
+    known = {"framework": {"nemo": "nemo", "megatron-bridge": "nemo"}}
+    (run,) = parse_runs(text(row(framework="Megatron-Bridge") + cells, header=header), "runs.csv", known)
+    assert (run.precision, run.sharding, run.position, run.framework) == ("mxfp8", "zero3", "rope", "nemo")
+
+
+def test_a_run_with_an_unknown_word_is_at_fault_and_others_of_the_file_are_not():
+    unlike, alike = parse_runs(text(row(), row(id="r:2", recompute="some")), "runs.csv")[::-1]
+    assert unlike.fault == "runs.csv:4:16: there is no recompute `some`; expected one of none, selective, full"
+    assert alike.fault == ""
+
+
 RATED = HEADER + ",tokens_per_s_per_gpu"
 
 

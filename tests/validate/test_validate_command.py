@@ -24,6 +24,16 @@ def test_groups_and_what_cannot_be_expressed_are_listed(distir, runs_file):
     assert "the micro batch is not stated: a:3" in ended.out
 
 
+def test_runs_of_unknown_machines_and_frameworks_are_listed_beside_the_others(distir, runs_file):
+    path = runs_file(row(id="a:1"), row(id="a:2", gpu="mi300x"), row(id="a:3", framework="maxtext"))
+    ended = distir("validate", path)
+    assert ended.code == 0
+    assert "runs/megatron" in ended.out
+    assert "2 runs cannot be expressed" in ended.out
+    assert "there is no gpu `mi300x`; expected one of a100_40gb" in ended.out
+    assert "there is no framework `maxtext`" in ended.out
+
+
 FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "note"]
 
 
