@@ -99,19 +99,29 @@ CAUSES = """## What does not fit, and why
   (NVIDIA-NeMo/Megatron-Bridge, pull request 3868). The host of GB200 and GB300 issues an op in 1.5 times as long as
   others here, chosen among 1, 1.5 and 2.7 by two of these runs (Qwen3 30B and 235B on GB200 in 26.02); torch's linear
   layer takes it 2.7 times as long as that of H100 (NVIDIA/TransformerEngine, issue 2053).
-- **Qwen3 30B on 16 H100**, experts on two nodes (megatron_bridge:50, 101, 147), is predicted a third too fast: a
+- **Qwen3 30B on 16 H100**, experts on two nodes (megatron_bridge:50, 101, 147), is predicted a quarter too fast: a
   layer takes as long as in one node, with half of the experts on each device. What the host does besides experts'
   products, in routers that are no graph, would explain it; how long that takes there is not known.
+- **HybridEP on B300 and GB300.** Tokens go at the rates of its kernels, by the table of its documentation: on B200
+  twice those of DeepEP. With them Qwen3 30B takes nearly as long on B300 as on GB300, and both are predicted 12 to 22
+  % too fast up to release 26.04.01, and 8 to 20 % too slow from 26.06 on: it is the releases that differ, which no
+  column says. GPT-OSS 120B and DeepSeek-V3 on B300 are predicted 5 % faster than with DeepEP's rates, which is further
+  off.
+- **Experts that are cut over shards, with sequence parallelism** (`etp` as `tp`, more ranks of experts than one): our
+  programs gather the partial sums of all ranks where Megatron scatters each rank's and sends them back. Of these runs
+  it concerns eight small ones that wait for the host (megatron_golden:695 to 697, 705 to 709); large ones would be
+  predicted several times too slow, with `etp` 1 not.
 - **Two releases of Qwen3 30B and 235B** (megatron_bridge:228, 260; B300 in 26.02 and 26.02.01) take 1.6 to 1.8 times as
   long as the next ones with the same layout, or without virtual stages. No column says what differs.
-- **GPT-OSS 120B in 16 bits** is predicted 12 to 16 % too fast on H100, 17 to 22 % on B200, B300 and GB300, and 26 to 30
-  % on GB200; in 8 bits, with graphs, 8 % on GB300 and 20 % on GB200. Of Megatron Core's ops of experts
-  (core/transformer/moe/experts.py, fusions/fused_bias_geglu.py) what is read and written is expressed, as are waits of
-  the host: biases and clamps are kernels of their own. In 8 bits with the same layout a step on GB200 is 3.5 % shorter
-  than in 16 (NVIDIA-NeMo/Megatron-Bridge, pull request 3561), so that it is not products that are missing; those of its
-  experts were measured on an H200, in 16-bit floats, at 480 to 680 Tflop/s, 650 in one kernel. Attention is not written
-  out there: its scores would not fit. How fast cuDNN's attention with sinks and a sliding window is on Blackwell is not
-  known. Here biases of first products are kernels of their own, where cuBLAS adds them as it multiplies.
+- **GPT-OSS 120B in 16 bits** is predicted 12 to 16 % too fast on H100, 17 to 23 % on B200, B300 and GB300, and 26 to
+  30 % on GB200; in 8 bits, with graphs, 8 % on GB300 and 20 % on GB200, without them a third on B300. Of Megatron
+  Core's ops of experts (core/transformer/moe/experts.py, fusions/fused_bias_geglu.py) what is read and written is
+  expressed, as are waits of the host: biases and clamps are kernels of their own. In 8 bits with the same layout a
+  step on GB200 is 3.5 % shorter than in 16 (NVIDIA-NeMo/Megatron-Bridge, pull request 3561), so that it is not
+  products that are missing; those of its experts were measured on an H200, in 16-bit floats, at 480 to 680 Tflop/s,
+  650 in one kernel. Attention is not written out there: its scores would not fit. How fast cuDNN's attention with
+  sinks and a sliding window is on Blackwell is not known. Here biases of first products are kernels of their own,
+  where cuBLAS adds them as it multiplies.
 - **GPT-OSS 120B with experts on 64 GPUs of 8 nodes** (26.02) takes as long on B300 as on B200: as if all-to-alls went
   at 36 GB/s for each GPU on both, where cards of B300 send 100 GB/s. It is predicted 40 % too fast there, 17 % on B200.
   Such cards would explain half of what is missing of B300's other runs of this model, whose gradients cross nodes.
