@@ -20,7 +20,7 @@ from distir.transform.overlap.products import in_bulk
 from distir.transform.pipeline import Steady, steady
 from distir.validate.frameworks import ASYNC_TP, NO_OTHER_MEMORY, HeldMemory
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
-from distir.validate.replicas import DeviceLayout, UnlikeError, have_equal_kernels, require_alike, with_replicas
+from distir.validate.replicas import DeviceLayout, UnlikeError, fewest_alike, have_equal_kernels, with_replicas
 
 FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
 """The steps that give a program its kernels."""
@@ -74,14 +74,16 @@ class TrainingProgram:
         Raises UnlikeError where there is none, or it might differ; else as `module` does.
         """
         data, shards, stages = self._degrees
-        context = next((int(w.partition("=")[2]) for w in self.distribution if w.startswith("context=")), 1)
-        few = DeviceLayout.of_few(shards, context)
-        named = {word.partition("=")[0] for word in self.distribution}
-        unlike = named & {"experts", "expert_parallel", "shard"}
-        if data <= few.replicas or unlike or f"layout={REPLICAS_WITHIN_STAGES}" not in self.distribution:
+        named = {name: value for name, _, value in (word.partition("=") for word in self.distribution)}
+        context, holding_parts = int(named.get("context", 1)), int(named.get("shard", 0))
+        unlike = named.keys() & {"experts", "expert_parallel"} or (context > 1 and holding_parts)
+        if unlike or named.get("layout") != REPLICAS_WITHIN_STAGES:
             raise UnlikeError("it is a program of its own")
-        if shards == 1 and any(word.startswith("zero=") for word in self.distribution):
-            require_alike(entry_of(self.on_one_device), few, data)  # known without a program for few
+        few = DeviceLayout.of_few(shards, context, holding_parts)
+        if shards == 1 and "zero" in named and not holding_parts:
+            few = fewest_alike(entry_of(self.on_one_device), few, data)
+        if data <= few.replicas:
+            raise UnlikeError("it is a program of its own")
         other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
         if any(word.startswith("kernels=") for word in self.kernels):  # which do not depend on sizes
             return with_replicas(*other._of_few_microbatches, few, data)

@@ -7,7 +7,7 @@ replicas alone share one program, which is made for few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from distir.ir import (
@@ -41,11 +41,15 @@ class UnlikeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceLayout:
-    """The layout of devices: `shards` next to each other, then `context` that share sequences, `replicas`, stages."""
+    """The layout of devices: `shards` next to each other, then `context` that share sequences, `replicas`, stages.
+
+    `holding_parts`: so many replicas next to each other hold the parts of the state, if not all do.
+    """
 
     replicas: int
     shards: int = 1
     context: int = 1
+    holding_parts: int = 0
 
     @property
     def stage(self) -> int:
@@ -53,20 +57,25 @@ class DeviceLayout:
         return self.replicas * self.context * self.shards
 
     @classmethod
-    def of_few(cls, shards: int, context: int) -> DeviceLayout:
+    def of_few(cls, shards: int, context: int, holding_parts: int = 0) -> DeviceLayout:
         """One of few replicas, whose number tells their groups from those of shards."""
-        few = 2
+        few = 2 * max(1, holding_parts)
         while not {few, few * context}.isdisjoint((shards, context)):
             few *= 2
-        return cls(few, shards, context)
+        return cls(few, shards, context, holding_parts)
 
     @property
-    def groups(self) -> Mapping[tuple[int, int], int]:
-        """By size and stride of a group of replicas: its size for a single one."""
-        return {
-            (self.replicas, self.context * self.shards): 1,
-            (self.replicas * self.context, self.shards): self.context,
-        }
+    def groups(self) -> Sequence[tuple[int, int]]:
+        """The sizes and strides of groups that grow with the number of replicas."""
+        all_of_them = (self.replicas, self.context * self.shards), (self.replicas * self.context, self.shards)
+        each = self.holding_parts
+        return (*all_of_them, (self.replicas // each, self.shards * each)) if each else all_of_them
+
+    @property
+    def others(self) -> Sequence[tuple[int, int]]:
+        """Those of the other groups."""
+        found = (self.shards, 1), (self.context, self.shards)
+        return (*found, (self.holding_parts, self.shards)) if self.holding_parts else found
 
 
 def with_replicas(module: Module, whole: Function, now: DeviceLayout, count: int) -> Module:
@@ -100,18 +109,22 @@ def have_equal_kernels(entry: Function, whole: Function, now: DeviceLayout, coun
     return len({*sizes.values()}) == len(sizes)
 
 
-def require_alike(entry: Function, now: DeviceLayout, count: int) -> None:
-    """Raise UnlikeError if ZeRO splits a weight along another dimension over `count` replicas than over those of `now`.
+def fewest_alike(entry: Function, few: DeviceLayout, count: int) -> DeviceLayout:
+    """The layout of the fewest replicas, from those of `few` on, over which ZeRO splits weights as over `count`.
 
-    `entry`: of the program on one device, whose weights shards do not split.
+    Along the same dimensions: the first that divides. Of a divisor of `count`, or of that many themselves. `entry`: of
+    the program on one device, whose weights shards do not split.
     """
 
     def axis(shape: Shape, parts: int) -> int | None:
         return next((i for i, size in enumerate(shape) if isinstance(size, int) and size % parts == 0), None)
 
+    def axes(replicas: int) -> list[int | None]:
+        return [axis(shape, replicas * few.context) for shape in shapes]
+
     shapes = {p.type.shape or () for p in entry.params if "param" in p.roles and isinstance(p.type, TensorType)}
-    if any(axis(shape, now.replicas * now.context) != axis(shape, count * now.context) for shape in shapes):
-        raise UnlikeError("other dimensions of weights divide")
+    divisors = (n for n in range(few.replicas, count) if count % n == 0 and n != few.context)
+    return replace(few, replicas=next((n for n in divisors if axes(n) == axes(count)), count))
 
 
 class _Replicas:
@@ -196,12 +209,12 @@ class _Replicas:
 
     def _size(self, size: int) -> int:
         """The size of a group of this size."""
-        sizes = {size: alone for (size, _), alone in self.now.groups.items()}
-        if size in sizes:
-            return sizes[size] * self.then.replicas
-        if size not in (self.now.shards, self.now.context):
+        sizes = {size: then for (size, _), (then, _) in zip(self.now.groups, self.then.groups, strict=True)}
+        if size in {size for size, _ in self.now.others}:
+            return size
+        if size not in sizes:
             raise UnlikeError("a part is of no group")
-        return size
+        return sizes[size]
 
     def _statement(self, statement: Statement) -> Statement:
         if isinstance(statement, (Apply, Call)) and statement.claims:
@@ -228,9 +241,9 @@ class _Replicas:
         if group is not None and group in self.now.groups:
             if op in BY_DEVICE:
                 raise UnlikeError("replicas have constants of their own")
-            size = self.now.groups[group] * self.then.replicas
+            size, _ = self.then.groups[self.now.groups.index(group)]
             changed["num_outputs" if op in CUTS else "size"] = size
-        elif group is not None and group not in ((self.now.shards, 1), (self.now.context, self.now.shards)):
+        elif group is not None and group not in self.now.others:
             raise UnlikeError("a group is along no axis")
         return Attributes({**attrs, **changed}) if changed else attrs
 

@@ -39,6 +39,8 @@ def figures(program, module):
         run(framework="nemo", dp=8, tp=4, pp=2, gpu="h100_80gb", global_batch=32),
         replace(run(framework="nemo", dp=16, tp=1, pp=2, gpu="h100_80gb"), gpus=64, cp=2),
         run(framework="llm-foundry", dp=32, recompute="full"),
+        run(framework="llm-foundry", dp=64, ffn=384, vocab=656),  # of which one for 32 splits the same dimensions
+        replace(run(framework="torchtitan", dp=12, global_batch=24), sharding="hsdp:2"),
         replace(run(framework="torchtitan", dp=4, gpu="h100_80gb"), precision="fp8"),
         run(framework="vtrain", dp=6, pp=2, recompute="full", global_batch=24),
         run(framework="aleph", dp=8, tp=2, pp=2, global_batch=32),
@@ -76,6 +78,17 @@ def test_runs_that_differ_in_replicas_and_microbatches_share_a_program():
         of = run(framework="aleph", dp=dp, pp=2, global_batch=dp * each)
         plan_of(replace(of, attention="flash1")).step.shared()  # a pipeline that runs once in a step
     assert _made.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(("vocab", "few"), [(640, 2), (656, 32)])
+def test_a_program_is_made_for_the_fewest_replicas_that_split_the_same_dimensions(vocab, few):
+    step = plan_of(run(framework="llm-foundry", dp=64, ffn=384, vocab=vocab)).step
+    own = plan_of(run(framework="llm-foundry", dp=few, ffn=384, vocab=vocab)).step
+    _made.cache_clear()
+    step.shared()
+    made = _made.cache_info().misses
+    own.module()
+    assert _made.cache_info().misses == made
 
 
 @pytest.mark.parametrize(
