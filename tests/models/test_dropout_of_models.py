@@ -44,6 +44,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("name", ["llama3-8b", "bert-base"])
 @pytest.mark.parametrize("chain", PARTS)

@@ -21,6 +21,7 @@ STEPS = {
 }
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("strategy", STEPS)
 @pytest.mark.parametrize("name", SMALL)

@@ -76,6 +76,7 @@ def assert_same(subject, plan, sizes):
         assert figures(row) == (found.latency_s, max(found.peaks.values())), (plan, row.batch_size)
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("model", MODELS)

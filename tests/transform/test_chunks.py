@@ -46,6 +46,7 @@ def test_a_training_step_gives_what_the_sequential_one_does(name, chain):
     assert verify(trained(name), pipeline(name, chain)).equal
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "chain",
     [
@@ -65,6 +66,7 @@ def test_beside_other_steps(chain):
     assert verify(trained("llama3-8b"), made).equal
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("before", ["grad precision=mixed optimizer=adam", "grad checkpoint", "fp8=delayed grad", ""])
 def test_behind_other_steps(before):
     model = program(resized("llama3-8b", PUBLISHED["llama3-8b"], MODELS["llama3-8b"]), TOKENS, 4, "Float32")

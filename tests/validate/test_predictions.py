@@ -75,6 +75,7 @@ def test_what_no_column_says_is_of_the_published_model():
     assert not plan_of(run()).step.model.head_norm
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "given",
     [
@@ -259,6 +260,7 @@ def test_those_who_share_experts_are_next_to_each_other():
     assert slow - fast < 1.05 * (alone[1] - alone[0])
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("layout", "words"),
     [
