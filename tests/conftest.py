@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config, items):
         items[:] = kept
 
 
-MOST_UNSEEN = 1_000_000
+MOST_UNSEEN = 3_000_000
 """So many objects tests may make before the collector walks them."""
 
 
