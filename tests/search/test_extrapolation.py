@@ -139,6 +139,7 @@ def test_a_row_that_says_what_binds_it_takes_one_program(monkeypatch):
     assert made == [(subject, plan, None)]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
 @pytest.mark.parametrize("model", MODELS)

@@ -39,6 +39,7 @@ def pipeline(name, chain):
     return transform(trained(name), *f"{chain} schedule=seq1f1b".split())
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("chain", ["pp=2 microbatches=2 chunks=4", "pp=4 microbatches=4 chunks=2 balance=uniform"])

@@ -57,6 +57,7 @@ def test_a_run_is_its_program_on_its_machine():
     assert 0 < found.peak_memory_bytes < 80e9
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", sorted(FRAMEWORKS))
 def test_every_framework_trains_in_any_layout(name):
     for layout in ({"dp": 4, "tp": 1}, {"dp": 1, "tp": 2, "pp": 2}, {"dp": 2, "tp": 2}):
