@@ -1,5 +1,6 @@
 """Lets every test import `strategies`: pytest puts this folder on the path because this file stands in it."""
 
+import gc
 import os
 import signal
 import sys
@@ -46,6 +47,21 @@ def pytest_collection_modifyitems(config, items):
         kept = chosen(items)
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
+
+
+MOST_UNSEEN = 3_000_000
+"""So many objects tests may make before the collector walks them."""
+
+
+def pytest_collection_finish():
+    """What is loaded stays: a walk over it, and over torch, takes seconds and finds nothing."""
+    gc.freeze()
+    gc.disable()
+
+
+def pytest_runtest_teardown():
+    if gc.get_count()[0] > MOST_UNSEEN:
+        gc.collect()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -30,7 +30,7 @@ from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
 from distir.importers.torch_refusals import place_of_value, refusing, written_inputs
 from distir.importers.torch_simplification import simplify
-from distir.importers.torch_translations import keep_signatures, translations, with_complex_ops
+from distir.importers.torch_translations import keep_signatures, keep_translations, translations, with_complex_ops
 from distir.importers.weight_roles import module_roles
 from distir.ir import DTYPES, Module, Site, results
 from distir.transform.seeding import seeded
@@ -326,6 +326,7 @@ def _by_parameter(nn_module: Any, by_name: dict[str, Any]) -> dict[str, Any] | N
 def _onnx_of(program: Any, **named: Any) -> Any:
     torch = _package("torch")
     keep_signatures()
+    keep_translations()
     return torch.onnx.export(
         with_complex_ops(program),
         (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import math
@@ -37,6 +38,21 @@ def keep_signatures() -> None:
         kept = functools.cached_property(parsed.fget)
         kept.__set_name__(traced, "function_ir")
         traced.function_ir = kept
+
+
+@functools.cache
+def keep_translations() -> None:
+    """Let PyTorch's exporter list its translations, with their signatures, once: a sixth of each export."""
+    registry: Any = importlib.import_module("torch.onnx._internal.exporter._registration").ONNXRegistry
+    listed = functools.cache(registry.from_torchlib)
+
+    def from_torchlib(*opset: int, **named: int) -> Any:
+        found = listed(*opset, **named)
+        own = copy.copy(found)  # to which an export adds translations of its own
+        own.functions = {target: [*known] for target, known in found.functions.items()}
+        return own
+
+    registry.from_torchlib = staticmethod(from_torchlib)
 
 
 def with_complex_ops(program: Any) -> Any:

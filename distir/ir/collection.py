@@ -23,13 +23,6 @@ def set_apart() -> None:
     gc.freeze()
 
 
-def put_back() -> None:
-    """End `set_apart`: the collector walks all again."""
-    global _is_apart
-    _is_apart = False
-    gc.unfreeze()
-
-
 @contextmanager
 def paused_collection() -> Generator[None]:
     """Pause the collector while values are made that live on: it would find nothing, and double the time.

@@ -19,7 +19,7 @@ start._fill_descriptors = lambda: (fill(), os.write(2, b"up\\n"))
 """
 """Before that it is Python itself that starts, and does what it does about an interrupt."""
 
-MOMENTS = range(0, 20, 1 if ALL else 2)
+MOMENTS = range(0, 20, 1 if ALL else 4)
 """When a command is interrupted, in sixteenths of what it takes: beyond its end too, should it take longer now."""
 
 BY_SIGNAL = -signal.SIGINT
@@ -167,7 +167,8 @@ def cases():
     """Some calls without what they write to; without what most do not use, input or errors, and without all, a few."""
     for call in re.split(r"[|\n]", CALLS):
         for closed in ((0,), (1,), (2,), (0, 1, 2)):
-            often = (closed == (1,) and call in OFTEN) or call in ("check PATH", "check -", "lsp", "nothing")
+            often = (closed == (1,) and call in OFTEN) or call == "check PATH"
+            often |= call in ("check -", "lsp") and 0 in closed  # which read it
             yield from [(call, closed)] if often else also_together((call, closed))
     yield from also_together(*product(["search mlp-1b --batch-size 64", "ops"], [(0,), (1,), (2,), (0, 1, 2)]))
 

@@ -7,7 +7,7 @@ from fuzz_seeds import kept, seeds
 from fuzz_targets import LONGEST, TARGETS, text_of
 from mutations import mutator
 
-INPUTS = {"text": 500, "editor": 150, "settings": 700, "onnx": 1200, "tensors": 3000}
+INPUTS = {"text": 400, "editor": 150, "settings": 250, "onnx": 1200, "tensors": 3000}
 """How many are tried: as many as a second or three of CPU time are enough for."""
 
 FAILED = [(target, name) for target in TARGETS for name in kept(target)]

@@ -104,6 +104,7 @@ def test_calls_nested_thousands_deep(distir, write, tmp_path, words):
     assert code == 0, err
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("typed", [False, True])
 @pytest.mark.parametrize("callees_first", [False, True])
 def test_the_order_of_deep_functions_and_their_types_do_not_matter(distir, write, typed, callees_first):
@@ -249,8 +250,11 @@ def position(text, found):
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [(chain(DEEPEST), "f600"), (chain(DEEPEST, callees_first=False), "f600"), (tree(LEVELS), "f20")],
-    ids=["deep", "deep, callers first", "billions"],
+    [
+        pytest.param(chain(DEEPEST), "f600", id="deep"),
+        pytest.param(chain(DEEPEST, callees_first=False), "f600", id="deep, callers first", marks=pytest.mark.thorough),
+        pytest.param(tree(LEVELS), "f20", id="billions"),
+    ],
 )
 def test_a_server_answers_and_stays(text, name):
     with Session() as session:

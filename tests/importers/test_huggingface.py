@@ -102,7 +102,7 @@ def ops(module, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["Llama", "Llama4", "Mixtral", "DeepseekV3", *also("Gemma2", "GptOss", "Mistral", "Qwen3")]
+    "name", ["Llama", "Mixtral", "DeepseekV3", *also("Llama4", "Gemma2", "GptOss", "Mistral", "Qwen3")]
 )
 def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(name):
     model, imported = with_any_batch(name)
@@ -294,10 +294,9 @@ def test_a_softmax_in_wider_elements_is_not_rounded_first():
 
 
 def test_windows_caps_and_sinks_are_the_ops_own():
-    _, gemma = with_any_batch("Gemma2")
+    gemma, gpt = (import_torch(made(name, DECODERS[name]), (tokens(),)) for name in ("Gemma2", "GptOss"))
     assert {s.attrs.get("window") for s in ops(gemma, "Attention")} == {4, None}
     assert all(s.attrs["softcap"] == 50 and s.attrs["is_causal"] for s in ops(gemma, "Attention"))
-    _, gpt = with_any_batch("GptOss")
     assert all(len(s.args) == 5 for s in ops(gpt, "Attention"))
 
 
@@ -316,12 +315,12 @@ def test_chunks_of_a_sequence_and_the_complex_numbers_that_turn_it(chunk, masked
 
 def test_deepseek_v2_as_published():
     """Rotated by complex numbers, experts in groups that are ranked by their best one."""
-    settings = {**DECODERS["DeepseekV3"], "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy"}
-    model = made("DeepseekV2", {**settings, "head_dim": 8})
-    imported = import_torch(model, (tokens(),), dynamic_batch=True)
+    groups = {"n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy", "first_k_dense_replace": 0}
+    model = made("DeepseekV2", {**DECODERS["DeepseekV3"], **groups, "head_dim": 8}, 1)
+    imported = import_torch(model, (tokens(),))
     with torch.no_grad():
-        expected = model(tokens(5)).logits.numpy()
-    np.testing.assert_allclose(computed(imported, tokens(5))["logits"], expected, atol=2e-6)
+        expected = model(tokens()).logits.numpy()
+    np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
     (route,) = ops(imported, "Route")
     assert (route.attrs["n_group"], route.attrs["topk_group"], route.attrs["topk_in_group"]) == (4, 2, 1)
 
@@ -350,7 +349,7 @@ TRAINED = {
 
 
 STEPS = [(name, dynamic) for name in TRAINED for dynamic in (False, True)]
-OFTEN = [("Mixtral", True)]
+OFTEN = [("Mixtral", False)]
 
 
 @pytest.mark.parametrize(("name", "dynamic"), [*OFTEN, *also_together(*(step for step in STEPS if step not in OFTEN))])
@@ -371,7 +370,7 @@ def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_expe
 
 
 def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
-    model, ids = made("Mixtral", {**DECODER, **TRAINED["Mixtral"]}), tokens()
+    model, ids = made("Mixtral", {**DECODER, **TRAINED["Mixtral"]}, 1), tokens()
     imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids})
     assert ops(imported, "Route")
     step = transform(imported, "grad", lr=1.0)
@@ -418,7 +417,7 @@ def test_numbers_of_all_layers_in_a_configuration_set_none_apart(monkeypatch):
     monkeypatch.setattr(pytorch, "stretched", lambda found, stacks, weights: shown.extend(stacks) or found)
     model = made("Llama4", DECODERS["Llama4"], layers=12)
     assert model.config.moe_layers == [*range(12)]
-    import_torch(model, (tokens(),), dynamic_batch=True)
+    import_torch(model, (tokens(),))
     assert [(stack.kinds, stack.shown) for stack in shown] == [((0, 0, 0, 1) * 3, 8)]
 
 
@@ -467,7 +466,7 @@ def test_an_input_that_the_module_lacks():
     [
         ("bert", {}, "BertLayer"),  # of the model with masked tokens, which looks both ways
         ("bart", {"encoder_layers": 2, "decoder_layers": 2}, "BartEncoderLayer"),  # both halves of it
-        ("resnet", {"depths": [2, 2, 2, 2]}, "ResNetStage"),  # images of a size that it does not say
+        ("resnet", {"depths": [1, 1, 1, 1]}, "ResNetStage"),  # images of a size that it does not say
         ("wav2vec2", {"num_hidden_layers": 2}, "Wav2Vec2EncoderLayer"),  # samples of sound
         *also_together(
             ("deit", {"num_hidden_layers": 2}, "DeiTLayer"),  # of two models for the task

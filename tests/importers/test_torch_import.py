@@ -133,8 +133,8 @@ def test_a_training_step_fits_any_batch():
 
 def test_a_training_step_by_types_alone_has_the_modules_parameters_and_no_others():
     with torch.device("meta"):
-        loss, inputs = Attending(), tokens(4)
-    module = distir.import_torch(loss, inputs, weights=False, training=True, batch={"ids": 0, "labels": 0})
+        loss, inputs = Loss(), (torch.empty(4, 16), torch.empty(4, dtype=torch.long))
+    module = distir.import_torch(loss, inputs, weights=False, training=True)
     assert not [d for d in distir.check(module) if d.severity == "error"]
     assert {p.name for p in module.entry().params if "param" in p.roles} == {n for n, _ in loss.named_parameters()}
 

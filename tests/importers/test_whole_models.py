@@ -34,6 +34,7 @@ def its_input(name):
     return found.name, [dim.dim_value for dim in found.type.tensor_type.shape.dim]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", MODELS)
 def test_whole_models_simulate_at_any_batch_size(name):
     given, _ = its_input(name)

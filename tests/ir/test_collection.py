@@ -1,12 +1,15 @@
-"""The cyclic garbage collector while large programs are built."""
+"""The cyclic garbage collector while large programs are built: in processes of their own, where little else lives."""
 
 import gc
+import subprocess
+import sys
 import weakref
+from unittest.mock import patch
 
 import pytest
 
 from distir.ir import collection
-from distir.ir.collection import paused_collection, put_back, set_apart
+from distir.ir.collection import paused_collection, set_apart
 
 
 class Cycle:
@@ -14,57 +17,59 @@ class Cycle:
         self.self = self
 
 
-@pytest.fixture
-def collecting():
-    was_enabled = gc.isenabled()
-    gc.enable()
-    gc.collect()
-    yield
-    (gc.enable if was_enabled else gc.disable)()
-
-
-def test_what_is_made_in_a_pause_is_not_walked_after_it(collecting):
+def not_walked_after_a_pause():
     walks = []
-
-    def walk(phase, info):
-        walks.append((phase, info["generation"]))
-
-    gc.callbacks.append(walk)
-    try:
-        with paused_collection():
-            live = [[number] for number in range(100_000)]
-        few = [[number] for number in range(10)]
-    finally:
-        gc.callbacks.remove(walk)
+    gc.callbacks.append(lambda phase, info: walks.append((phase, info["generation"])))
+    with paused_collection():
+        live = [[number] for number in range(100_000)]
+    few = [[number] for number in range(10)]
+    gc.callbacks.clear()
     assert gc.isenabled()
     assert (walks, len(live), len(few)) == ([], 100_000, 10)
 
 
-def test_cycles_made_in_pauses_are_collected_in_the_end(collecting, monkeypatch):
-    monkeypatch.setattr(collection, "MOST_UNSEEN", 10_000)
-    with paused_collection():
-        gone = weakref.ref(Cycle())
-    for _ in range(2):
+def cycles_made_in_pauses_are_collected_in_the_end():
+    with patch.object(collection, "MOST_UNSEEN", 10_000):
         with paused_collection():
-            _ = [[number] for number in range(10_000)]
+            gone = weakref.ref(Cycle())
+        for _ in range(2):
+            with paused_collection():
+                _ = [[number] for number in range(10_000)]
     assert gone() is None
 
 
-def test_what_is_set_apart_stays_so_and_is_not_walked_to_be_counted(collecting, monkeypatch):
+def what_is_set_apart_stays_so_and_is_not_walked_to_be_counted():
     set_apart()
-    try:
-        frozen = gc.get_freeze_count()
-        with monkeypatch.context() as counting:
-            counting.setattr(gc, "get_freeze_count", lambda: pytest.fail("counting takes a walk"))
-            with paused_collection():
-                _ = [[number] for number in range(1_000)]
-        assert gc.get_freeze_count() > 0.99 * frozen > 0, "but for the few that other threads let go of meanwhile"
-    finally:
-        put_back()
+    frozen = gc.get_freeze_count()
+    with patch.object(gc, "get_freeze_count", side_effect=AssertionError("counting takes a walk")), paused_collection():
+        _ = [[number] for number in range(1_000)]
+    assert gc.get_freeze_count() > 0.99 * frozen > 0, "but for the few that are let go of meanwhile"
 
 
-def test_a_collector_that_is_off_stays_off(collecting):
+def a_collector_that_is_off_stays_off():
     gc.disable()
     with paused_collection():
         pass
     assert not gc.isenabled()
+
+
+LAWS = {
+    law.__name__: law
+    for law in (
+        not_walked_after_a_pause,
+        cycles_made_in_pauses_are_collected_in_the_end,
+        what_is_set_apart_stays_so_and_is_not_walked_to_be_counted,
+        a_collector_that_is_off_stays_off,
+    )
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_collector(law):
+    done = subprocess.run([sys.executable, __file__, law], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    gc.collect()
+    LAWS[sys.argv[1]]()

@@ -93,6 +93,7 @@ MODELS = {
 }
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("stage", [2, 3])
 @pytest.mark.parametrize("model", MODELS)
 def test_master_weights_in_parts_with_microbatches_run_on_two_processes(ranks, tmp_path, model, stage):

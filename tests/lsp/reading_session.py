@@ -1,7 +1,6 @@
 """A session with the server over standard input and output, as an editor has one: for tests of what is read."""
 
 import asyncio
-import sys
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,9 +8,9 @@ from pathlib import Path
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, client_capabilities, make_test_lsp_client
 from server_session import PATIENCE_S
+from warm_servers import COMMAND, warm
 
 NEOVIM = "neovim@v0.11.0"
-SERVER = [sys.executable, "-m", "distir_lsp"]
 
 
 def vs_code():
@@ -46,7 +45,8 @@ def vs_code():
 @asynccontextmanager
 async def session(capabilities=None, options=None):
     """A client with a server of its own. `options`: the client's settings."""
-    config = ClientServerConfig(server_command=SERVER, client_factory=make_test_lsp_client)
+    warm()
+    config = ClientServerConfig(server_command=COMMAND, client_factory=make_test_lsp_client)
     client = await config.start()
     for method in (
         types.WORKSPACE_INLAY_HINT_REFRESH,

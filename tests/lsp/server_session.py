@@ -1,16 +1,14 @@
 """A client that writes and reads messages itself: it can say what no library lets an editor say."""
 
 import json
-import os
 import queue
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lsp'}"}
+from warm_servers import ENVIRONMENT, WarmServer
+
 PATIENCE_S = 300
 """How long the server may take to say what it will say, on however slow a machine."""
 
@@ -31,17 +29,18 @@ PULLED = {
 
 
 class Session:
-    """A server of its own, initialized. What the server asks for is answered with nothing, or by `answers`."""
+    """A server of its own, initialized. What the server asks for is answered with nothing, or by `answers`.
 
-    def __init__(self, capabilities=PUSHED, options=None, settings=None, command=("-m", "distir_lsp"), cache=None):
-        environment = ENVIRONMENT if cache is None else {**ENVIRONMENT, "XDG_CACHE_HOME": str(cache)}
-        self.process = subprocess.Popen(
-            [sys.executable, *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
+    `command`: what is started in the place of a fork of a process that has loaded a server's modules.
+    """
+
+    def __init__(self, capabilities=PUSHED, options=None, settings=None, command=None, cache=None):
+        own = {} if cache is None else {"XDG_CACHE_HOME": str(cache)}
+        if command is None:
+            self.process = WarmServer(own)
+        else:
+            streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+            self.process = subprocess.Popen([sys.executable, *command], env={**ENVIRONMENT, **own}, **streams)
         self.settings = settings
         self.choice = None
         """What the user chooses when asked to."""

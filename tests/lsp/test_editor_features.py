@@ -1,7 +1,6 @@
 """Navigation, editing and code actions as an editor asks for them, over standard input and output."""
 
 import asyncio
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from reading_session import end
 from server_session import PATIENCE_S
+from warm_servers import COMMAND, warm
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = (ROOT / "examples/mlp_pipeline_swapped.dir").read_text()
@@ -31,9 +31,12 @@ func @f(%x: Tensor[Float32, (4, 4), 1], %y: Tensor[Float32, (4, 4), 2]) {
 """
 
 
-SERVER = ClientServerConfig(
-    server_command=[sys.executable, "-m", "distir_lsp"], server_env={"PYTHONPATH": f"{ROOT}:{ROOT / 'lsp'}"}
-)
+SERVER = ClientServerConfig(server_command=COMMAND)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm():
+    warm()
 
 
 def vs_code():

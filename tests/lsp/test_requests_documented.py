@@ -20,7 +20,6 @@ from distir.ide.rank_program import LineOrigin, RankProgram
 from distir.ide.running import Agreement, ProgramRun, Result
 from distir.ide.status import Status
 from distir.ide.timeline import Bar, BarKind, BarTable, CallPlace, DeviceLane, Origin, TimelineView, Waiting
-from distir.ir.collection import put_back
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lsp-requests.md").read_text()
 ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
@@ -52,7 +51,6 @@ def server():
     sys.setrecursionlimit(limit)
     sys.setswitchinterval(interval)
     gc.set_threshold(*threshold)
-    put_back()
 
 
 def test_every_request_and_command_is_documented(server):

@@ -345,7 +345,7 @@ def test_a_client_that_goes_away_ends_the_server(session):
 @pytest.mark.parametrize("content", [b"", None, *also(b"no tables")])
 def test_kept_tables_that_are_broken_are_made_again(tmp_path, content):
     for _ in range(2):
-        with Session(cache=tmp_path) as session:
+        with Session(command=("-m", "distir_lsp"), cache=tmp_path) as session:
             session.open(URI, WRONG)
             assert codes(session.diagnostics(URI)) == ["DIR201"]
         (kept,) = tmp_path.rglob("grammar.tables")

@@ -18,6 +18,7 @@ MODELS = {
 }
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", MODELS)
 def test_it_drops_on_every_device_what_it_drops_on_one(name):
     module = named(name, batch=4, dtype="Float32", dropout=0.25, **MODELS[name])
@@ -44,6 +45,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("name", ["llama3-8b", "bert-base"])
 @pytest.mark.parametrize("chain", PARTS)

@@ -21,6 +21,7 @@ STEPS = {
 }
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("strategy", STEPS)
 @pytest.mark.parametrize("name", SMALL)
@@ -33,6 +34,7 @@ def test_a_training_step_is_the_same_on_many_devices(name, strategy):
     assert [r for r in found.results if not r.equal] == []
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "name",
     ["llama2-70b", "llama3-405b", "mistral-7b", "qwen3-32b", "gemma2-27b", "mpt-30b", "gpt3-175b", "t5-11b", "vit-h"],

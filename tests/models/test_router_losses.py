@@ -68,6 +68,7 @@ def step():
     return transform(mixtral(capacity_factor=1.0), "grad", "aux_loss=0.1", "z_loss=0.01", "precision=mixed")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "chain",
     ["dp=2", "tp=2 ep=2", "dtp=2,2,2 microbatches=2 experts=2", "dp=2 zero=3", "accumulate=2", "checkpoint", "cp=2"],

@@ -127,6 +127,7 @@ def test_an_encoder_decoder_step_reads_the_source_that_there_is():
         assert full - early == pytest.approx((8192 - 101) * row / 3.35e12, rel=0.3)
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("phase", [prefill, decode])
 @pytest.mark.parametrize("name", FAMILIES)

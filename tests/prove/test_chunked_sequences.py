@@ -40,6 +40,7 @@ CHUNKS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("words", "training"), CHUNKS)
 def test_what_a_transform_makes_is_proved(words, training):
     assert prove(chunked(words, *training), step(*training)).proved

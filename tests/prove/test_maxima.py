@@ -142,6 +142,7 @@ def in_parts(name, words, *training):
     return transform(delayed(name, *training), *words.split())
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "words"), [(name, words) for name, several in SPLIT.items() for words in several])
 def test_a_step_of_delayed_scaling_is_proved(name, words):
     assert prove(in_parts(name, words, "grad"), delayed(name, "grad")).proved

@@ -20,6 +20,7 @@ FAMILIES["vit-h"] = {"layers": 2, "batch": 4, "dtype": "Float32"}
 """Published models at their real widths, with fewer layers."""
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "words", "training"), CASES)
 def test_what_a_transform_makes_is_proved(name, words, training):
     found = prove(distributed(name, words, training), sequential(name, training))
@@ -33,6 +34,7 @@ def family(name):
     return distir.transform(models.named(name, **FAMILIES[name]), "grad", f"loss={loss}", "optimizer=adam")
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("words", ["dp=2", "tp=2", "pp=2 microbatches=2", "dp=2 zero=3", "dtp=2,2,2 microbatches=2"])
 @pytest.mark.parametrize("name", FAMILIES)

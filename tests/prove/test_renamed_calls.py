@@ -37,6 +37,7 @@ def test_layers_are_interpreted_once(monkeypatch):
     assert many - few < main
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_proved_is_proved_of_formals(name):
     """Nothing has to be looked for in the calls themselves: then large programs would take long."""

@@ -35,12 +35,13 @@ STRATEGIES = {
         "dtp=2,2,1 experts=2 etp=1 sequence=true representative=true",
     ),
 }
-COUNT = 2000 if ALL else 20
+COUNT = 2000 if ALL else 12
 """How many mutants that check are tried."""
 
 CASES = [(name, words) for name, strategies in STRATEGIES.items() for words in strategies]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "words"), CASES)
 def test_what_a_transform_makes_is_proved(name, words):
     module = distributed(name, words, True)
@@ -48,6 +49,7 @@ def test_what_a_transform_makes_is_proved(name, words):
     assert distir.parse(distir.format(module)) == module
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "words"), CASES)
 def test_so_is_what_it_means(name, words):
     for device in (0, -1):

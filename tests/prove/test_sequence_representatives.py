@@ -55,6 +55,7 @@ CASES = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "words"), CASES)
 def test_what_a_transform_makes_is_proved(name, words):
     module = in_parts(name, words)

@@ -12,7 +12,7 @@ from thorough import ALL
 from distir.analysis import check
 from distir.transform import verify
 
-COUNT = 2000 if ALL else 16
+COUNT = 2000 if ALL else 10
 """How many mutants that check are tried. The executor runs those that are proved: others cannot have slipped."""
 
 

@@ -81,6 +81,7 @@ def test_less_recomputation_takes_less_time_and_more_memory():
     assert none.latency_s < products.latency_s < full.latency_s
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("subject", [DENSE, EXPERTS], ids=["dense", "experts"])
 def test_bounds_hold_on_the_new_axes(subject):
     space = whole(subject, 8 if ALL else 4, (32,)).for_experts(subject.experts)

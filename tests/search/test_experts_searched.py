@@ -47,10 +47,10 @@ def test_all_degrees_that_divide_experts_and_replicas_are_tried():
 
 
 def test_a_row_is_what_simulating_the_whole_program_gives():
-    space = Space(8, (32,), (2,), zero=(0, 1), accumulate=(1, 2), fixed={"D": (4, 8), "T": (1, 2)}, skew=1.5)
+    space = Space(8, (32,), (2,), zero=(0, 1), fixed={"D": (4, 8), "T": (1,)}, skew=1.5)
     rows = [row for row in searched(space) if row.EP > 1]
     assert {(row.P, row.EP, row.zero) for row in rows} >= {(2, 4, 0), (1, 2, 1), (1, 4, 1)}
-    for row in rows[::3]:
+    for row in rows[::2]:
         whole = simulate(transform(STEP, *row.plan.steps()), "dgx-a100", bind={"B": row.batch_size})
         assert row.latency_s == pytest.approx(whole.latency_s, rel=1e-12), row.plan
         assert row.peak_memory_bytes == max(use.peak_memory_bytes for use in whole.devices.values()), row.plan
@@ -62,6 +62,7 @@ def test_a_skew_makes_exchanges_and_products_larger():
     assert even.peak_memory_bytes < uneven.peak_memory_bytes
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("machine", ["dgx-a100", "dgx-h100", "laptop-cpu"])
 def test_no_row_is_faster_than_its_bound_of_all_products(machine):
     hardware = load(machine)

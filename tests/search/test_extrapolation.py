@@ -76,6 +76,7 @@ def assert_same(subject, plan, sizes):
         assert figures(row) == (found.latency_s, max(found.peaks.values())), (plan, row.batch_size)
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("model", MODELS)
@@ -138,6 +139,7 @@ def test_a_row_that_says_what_binds_it_takes_one_program(monkeypatch):
     assert made == [(subject, plan, None)]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
 @pytest.mark.parametrize("model", MODELS)

@@ -42,6 +42,7 @@ def test_fused_rows_are_faster_and_bounds_hold_for_them():
     assert str(fused.best.plan).endswith(" fuse")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_are_those_of_the_whole_program_fused(model):
     subject = Subject(model, MODELS[model], load("dgx-h100"))

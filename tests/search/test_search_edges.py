@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from search_samples import MLP
+from thorough import also
 
 import distir as api
 
@@ -299,7 +300,7 @@ def test_ctrl_c_ends_all_workers_and_keeps_the_rows(search, backend):
     assert _members(process.pid) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *also(signal.SIGINT)])
 def test_a_signal_to_the_command_alone_ends_its_workers_too(search, number):
     process = _started("--jobs", "2")
     process.send_signal(number)

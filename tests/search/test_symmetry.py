@@ -25,6 +25,7 @@ def nothing_known():
     distributed.carried_out_for.cache_clear()
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("machine", ["dgx2-v100", "2x-dgx-a100", CALIBRATED], ids=["one", "two nodes", "calibrated"])
 @pytest.mark.parametrize("model", MODELS)

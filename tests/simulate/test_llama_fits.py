@@ -48,6 +48,7 @@ def test_one_sequence_on_each_device_fits_without_recomputation():
     assert use.overhead.total > 0
 
 
+@pytest.mark.thorough  # budgets of all devices: test_checkpoint.py
 def test_a_budget_of_eight_devices_is_kept_by_each():
     use = run(2, "checkpoint=560GB hardware=dgx-h100").devices[1]
     assert use.fits

@@ -73,6 +73,7 @@ def nodes():
 BIND = {"B": 16}
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("framework", ["", "eager"])
 @pytest.mark.parametrize("streams", [(), ("overlap",)])
 def test_each_draw_of_a_pipeline_over_nodes(pipeline, nodes, framework, streams):

@@ -38,6 +38,7 @@ CHAINS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("chain", CHAINS)
 def test_results_stay(chain):
     assert_same(step(), transform(step(), *chain.split()))

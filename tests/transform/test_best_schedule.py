@@ -116,6 +116,7 @@ def drawn(number):
         yield OrderProblem(homes, lengths, count, room)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("problem", list(drawn(200 if ALL else 10)), ids=range(200 if ALL else 10))
 def test_drawn_pipelines_are_no_longer_than_any_schedule_by_name(problem):
     others = [order for order in named(problem) if problem.fits(order)]
@@ -208,6 +209,7 @@ def test_no_order_at_all_is_shorter_than_the_bound(problem):
 TWO_STAGES = [(0, 1, 2, 0, 1, 2), (0, 1, 2, 2, 1, 0)]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("homes", TWO_STAGES)
 @pytest.mark.parametrize("room", [2, 3])
 def test_where_little_more_than_one_microbatch_has_room_the_bound_and_the_order_are_close(homes, room):

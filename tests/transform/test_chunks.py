@@ -39,6 +39,7 @@ def pipeline(name, chain):
     return transform(trained(name), *f"{chain} schedule=seq1f1b".split())
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("chain", ["pp=2 microbatches=2 chunks=4", "pp=4 microbatches=4 chunks=2 balance=uniform"])
@@ -46,6 +47,7 @@ def test_a_training_step_gives_what_the_sequential_one_does(name, chain):
     assert verify(trained(name), pipeline(name, chain)).equal
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "chain",
     [
@@ -65,6 +67,7 @@ def test_beside_other_steps(chain):
     assert verify(trained("llama3-8b"), made).equal
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("before", ["grad precision=mixed optimizer=adam", "grad checkpoint", "fp8=delayed grad", ""])
 def test_behind_other_steps(before):
     model = program(resized("llama3-8b", PUBLISHED["llama3-8b"], MODELS["llama3-8b"]), TOKENS, 4, "Float32")

@@ -87,6 +87,7 @@ def test_the_norm_is_that_of_the_whole_model(name, words):
     assert found.equal, [r for r in found.results if not r.equal]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("partition", ["owner", "split"])
 @pytest.mark.parametrize(
@@ -256,6 +257,7 @@ def test_a_fixed_scale_leaves_gradients_as_they_are():
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("words", [w for w in WAYS if w not in ("dp=2 zero=1", "dp=2 zero=2", "checkpoint=2 tp=2")])
 def test_all_devices_leave_a_step_out_or_none(words, large):

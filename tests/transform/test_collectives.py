@@ -124,6 +124,7 @@ def test_a_forward_pass_takes_two_for_each_layer_and_one_for_the_embedding(name,
     assert transformed(name, layers, "tp=2") == {"MPIAllreduce": 2 * layers + 1}
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("layers", LAYERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_step_takes_two_more_for_each_layer_and_one_for_the_head(name, layers):

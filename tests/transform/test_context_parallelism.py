@@ -43,6 +43,7 @@ def communication(module, **options):
     return [e.work.communication for e in timeline.effects if e.work.communication]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("steps", ["cp=2", "cp=2 zigzag=false", "cp=4", "cp=2 cp_kind=a2a", "cp=4 cp_kind=ring"])
@@ -89,6 +90,7 @@ def test_an_imported_model_is_split_along_its_sequence():
         transform(module, "tp=2", "sequence=true", "cp=2")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "steps",
     [
@@ -116,6 +118,7 @@ def test_beside_other_parallelism(steps):
     assert verify(module, transform(module, *steps.split())).equal
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "steps",
     [
@@ -246,6 +249,7 @@ def test_gradients_and_weights_travel_as_the_formula_says(steps):
         assert sorted(n for p, n in found if p == pattern) == weights
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "words",
     [

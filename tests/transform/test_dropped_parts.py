@@ -38,6 +38,7 @@ CHAINS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("chain", CHAINS)
 def test_distributed_programs_drop_the_same(chain):
     words = [word.replace("interleaved", "interleaved virtual=1") for word in chain.split()]

@@ -49,6 +49,7 @@ def words(degrees, microbatches, schedule):
     return [f"dtp={','.join(map(str, degrees))}", *options]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "degrees", "microbatches", "schedule"), [c for name in MODELS for c in cases(name)])
 def test_results_stay(name, degrees, microbatches, schedule):
     module = MODELS[name]()
@@ -153,6 +154,7 @@ def test_degrees_of_one_leave_their_part_out():
     assert transform(module, "dtp=1,1,4", "microbatches=4") == transform(module, "pp=4", "microbatches=4")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", MODELS)
 def test_it_is_the_three_steps_in_turn(name):
     """Which dimensions are split is found in the program on one device by `dtp`, in its pipeline by `tp`."""

@@ -22,6 +22,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("layer", [LAYER, CAPACITY], ids=["dropless", "capacity"])
 @pytest.mark.parametrize("words", WAYS, ids=" ".join)

@@ -72,6 +72,7 @@ def exchanges(module):
     }
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_training_step_gives_what_the_sequential_one_does(name):
     module = trained(name)
@@ -81,6 +82,7 @@ def test_a_training_step_gives_what_the_sequential_one_does(name):
     assert any(exchanges(made).values())
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize(
     "steps",
@@ -161,6 +163,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 @pytest.mark.parametrize("steps", SHARED)
@@ -226,6 +229,7 @@ def test_beside_precision_and_overlap(words):
     assert verify(module, made).equal
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize(
     "steps",
@@ -392,6 +396,7 @@ def wide(name):
     return transform(program(model, 16, 8, "Float32"), "grad", "optimizer=adam", "clip=1")
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("name", ["mixtral-8x7b", "qwen3-30b-a3b", "gpt-oss-20b"])
 @pytest.mark.parametrize("steps", FOLDED)
@@ -414,6 +419,7 @@ def test_experts_on_any_neighbours_of_a_stage(name, steps):
     assert found == {(experts // owners, width, inner // cut)}
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("steps", [s for s in FOLDED if "zero" not in s and "a2a" not in s])
 def test_one_device_represents_all_that_hold_experts(steps):
     words = [*steps.split(), "skew=2"]
@@ -428,6 +434,7 @@ def rows_computed(module):
     return sum(e.work.flops for e in simulate(module, "dgx-a100").timeline().effects if "Ragged" in e.op)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("steps", ["dtp=1,1,1 context=2 expert_parallel=1", *FOLDED])
 def test_no_row_of_an_expert_is_computed_twice(steps):
     made = transform(wide("mixtral-8x7b"), *(w for w in steps.split() if w[:4] not in ("zero", "part")))

@@ -120,6 +120,7 @@ def cases():
             yield from also_together((scaling, chain)) if more else [(scaling, chain)]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("scaling", "chain"), list(cases()))
 def test_distributed_programs_give_the_same(scaling, chain):
     step = transform(gpt(), *scaling.split(), "grad")
@@ -279,6 +280,7 @@ def test_delayed_scales_are_those_of_the_whole_batch_in_many_microbatches(steps)
     assert verify(step, distributed).equal
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("steps", "axes"),
     [("tp=2", 1), ("dp=2", 1), ("accumulate=2 dp=2", 1), ("tp=2 sequence=true", 1), ("dtp=2,2,1 microbatches=2", 2)],
@@ -604,6 +606,7 @@ def test_all_products_of_experts_are_in_8_bits(scaling):
     assert own["MixtralDecoderLayerGrad"].count("ScaledRaggedMatMulGrad") == 3
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("scaling", ["fp8 block=4", "fp8=mx block=4", "fp8=delayed history=4"])
 @pytest.mark.parametrize(
     "chain", ["ep=2", "dp=2", "tp=2", "ep=2 dp=2 zero=1", "dtp=2,1,2 microbatches=2 experts=2", "dp=2 zero=3"]

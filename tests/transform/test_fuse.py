@@ -53,6 +53,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("options", [(), ("epilogues=true",)], ids=["", "epilogues"])
 def test_values_stay_and_the_time_falls(name, options):

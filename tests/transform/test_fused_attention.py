@@ -148,6 +148,7 @@ def decoder():
     return transform(layered(text, LLAMA_WEIGHTS, 2), "grad", "loss=cross_entropy")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("words", STEPS)
 def test_a_decoder_is_distributed_in_every_way(decoder, words):
     made = transform(decoder, *words.split())
@@ -327,6 +328,7 @@ def test_what_is_dropped_is_what_dropout_drops_of_attention_written_out(operands
     assert not np.allclose(results(without, inputs)[0], results(module, inputs)[0])
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "words",
     [

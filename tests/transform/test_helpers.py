@@ -43,6 +43,7 @@ def test_results_are_kept_by_any_chain_of_steps(program, words):
     check_same(program.module, after, list(random_inputs(program.module, 0, {}).values()))
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("words", [(step,) for step in STEPS] + [STEPS, STEPS[::-1]], ids="+".join)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_results_of_training_steps_are_kept(name, words):

@@ -19,6 +19,7 @@ def trained(*options):
     return transform(module, "grad", "optimizer=adam", *options)
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("steps", ["dp=4", "accumulate=2 dp=4", "dtp=4,1,2 microbatches=2", "cp=2 dp=2", "tp=2 dp=4"])
 @pytest.mark.parametrize(

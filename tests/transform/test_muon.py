@@ -141,6 +141,7 @@ CHAINS = [
 OPTIONS = ["clip=0.01 lr=0.5", "weight_decay=0.1 lr=input", "loss_scale=8 precision=mixed", "precision=bf16"]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("words", CHAINS)
 @pytest.mark.parametrize("options", OPTIONS)

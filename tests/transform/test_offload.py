@@ -33,6 +33,7 @@ def use(module, machine="gb200", device=1):
     return distir.simulate(module, machine).devices[device]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "words",
     [

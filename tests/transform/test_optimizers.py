@@ -107,6 +107,7 @@ ADAFACTOR_CHAINS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("words", ADAFACTOR_CHAINS)
 @pytest.mark.parametrize("options", ["clip=0.01 lr=0.5", "weight_decay=0.1 lr=input", "loss_scale=8 precision=mixed"])

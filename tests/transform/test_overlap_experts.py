@@ -39,6 +39,7 @@ OFTEN = [*CASES, GPIPE] if ALL else ["ep=2 dp=2"]
 """The strategies that are tried with the larger model, too; all with `DISTIR_TEST_ALL=1`."""
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("name", "steps"),
     [*(("mixtral-8x7b", steps) for steps in [*CASES, GPIPE]), *(("deepseek-v3", steps) for steps in OFTEN)],

@@ -55,6 +55,7 @@ def peak(module):
     return max(use.peak_memory_bytes for use in simulate(module).devices.values())
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("steps", DISTRIBUTED)
 def test_results_stay_and_no_step_gets_slower(steps):
     plain = trained(PERCEPTRON, steps, "clip=1.0")

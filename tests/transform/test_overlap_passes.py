@@ -44,6 +44,7 @@ ALONE = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "steps"), [*TURNS, *ALONE])
 def test_results_stay_the_same_and_no_step_is_slower(name, steps):
     """On links on which nothing that runs beside it costs a device anything."""

@@ -80,6 +80,7 @@ CASES = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("name", "steps"), CASES, ids=lambda v: v if isinstance(v, str) else " ".join(v))
 def test_results_stay_the_same_and_the_step_is_faster(name, steps):
     before = split(name, *steps)
@@ -99,6 +100,7 @@ def test_as_many_chunks_as_are_stated(chunks):
     assert len({s.results[0] for s in gathers}) in (chunks, 2 * chunks, chunks + 1)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("steps", [("tp=2",), ("tp=2", "sequence=true")], ids=" ".join)
 @pytest.mark.parametrize("batch", [1, 3, 4])
 def test_chunks_of_a_batch_without_a_size_are_right_for_all_sizes(batch, steps):
@@ -140,6 +142,7 @@ def test_what_costs_more_than_it_hides_is_left_and_said():
     assert not [s for s in travelling(made) if "o_proj" in s.results[0] and "chunk" in s.results[0]]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("name", [name for name in MODELS if "training" in name])
 @pytest.mark.parametrize("steps", [("dtp=1,2,2", "microbatches=2"), ("dtp=2,2,1", "microbatches=2"), ("tp=4",)])

@@ -370,6 +370,7 @@ def test_the_size_of_the_program_is_that_of_the_schedule(schedule):
     assert size(8, 32)[0] <= 2 * size(8, 16)[0]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("schedule", "virtual"), [*SCHEDULES, ("inference", 1)])
 def test_the_steady_state_is_written_once(schedule, virtual):
     """A program of many microbatches is about as long as one of few, and the same once it is written out."""
@@ -400,6 +401,7 @@ def test_rounds_give_what_is_used_and_no_more(schedule, virtual):
     assert not set(given) - used
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
 @pytest.mark.parametrize(("devices", "microbatches"), [(1, 24), (2, 24), (3, 36)])
 def test_rounds_compute_the_same(devices, microbatches, schedule, virtual):

@@ -345,6 +345,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("words", WAYS)
 @pytest.mark.parametrize(
@@ -413,6 +414,7 @@ def test_what_is_made_of_weights_alone_counts_as_a_weight_where_activations_are_
     assert len(casts) == (2 if "only" in precision else 0)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("words", [*WAYS[1::2], *also(*WAYS[::2])])
 def test_activations_are_recomputed_with_no_weights_but_master_weights(words):
     step = transform(MODELS["gpt-2"](), "grad", "optimizer=adam", "precision=mixed", "master=only")

@@ -175,7 +175,7 @@ def sample(name):
     possible = [case for case in cases(name) if refusal(case) is None]
     random.shuffle(possible)
     seen, found = Counter(), []
-    for _ in range(4 if name.endswith("training") else 2):
+    for _ in range(3 if name.endswith("training") else 1):
         best = min(possible, key=lambda case: sum(seen[choice] for choice in choices(case)))
         seen.update(choices(best))
         found.append(best)

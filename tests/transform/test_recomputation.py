@@ -51,6 +51,7 @@ def peak(module):
     return max(use.peak_memory_bytes for use in simulate(module).devices.values())
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("words", ["selective", "selective layers=3", "full layers=1", "full layers=4", "2 layers=3"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
@@ -118,6 +119,7 @@ def test_each_layer_more_takes_less_memory(long):
         assert len(set(found)) == len(found)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("part", [0.95, 0.8, 0.6, 0.45, 0.3])
 def test_a_memory_target_takes_the_cheapest_set(long, part):
     """No other number of layers, selective or full, fits and is faster."""
@@ -176,6 +178,7 @@ def test_sets_of_values_never_lose_to_whole_cores_and_layers(long, within, part)
                 assert within[part][0] <= simulate(module).latency_s
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
 @pytest.mark.parametrize("part", [0.7, 0.3])

@@ -40,6 +40,7 @@ def assert_stands(module, *steps, hardware="dgx2-v100", then=()):
     return one, whole
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("name", "degrees", "microbatches", "schedule", "layout"), [case for name in MODELS for case in cases(name)]
 )
@@ -62,6 +63,7 @@ OVERLAPPED = 400 if ALL else 6
 """Random programs with streams."""
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("seed", range(OVERLAPPED))
 def test_so_does_one_whose_communication_is_on_streams(seed):
     dice = Random(seed)
@@ -99,6 +101,7 @@ def zero_cases(name):
             yield name, stage, degrees, dice.choice((1, 2, 8)), dice.choice(("gpipe", "1f1b", "zb-h1")), layout
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("name", "stage", "degrees", "microbatches", "schedule", "layout"),
     [case for name in PARTITIONED for case in zero_cases(name)],
@@ -122,6 +125,7 @@ def test_unequal_parts_are_not_represented(partition):
     assert "leave out `representative=true`" in str(caught.value.diagnostics[0].help)
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("degrees", [(2, 1, 1), (2, 1, 2), (2, 2, 2), (4, 1, 2), (2, 1, 4)])
 @pytest.mark.parametrize("name", [name for name in MODELS if "training" in name])

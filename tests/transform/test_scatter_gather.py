@@ -22,6 +22,7 @@ def sent(module):
     return sum(c.nbytes for c in messages if c.pattern == "send"), {c.pattern for c in messages}
 
 
+@pytest.mark.by_turns
 @pytest.mark.each_once
 @pytest.mark.parametrize("steps", [("pp=2", "microbatches=2", "tp=2"), ("dtp=1,2,2", "microbatches=4"), ("dtp=2,2,2",)])
 @pytest.mark.parametrize("name", MODELS)

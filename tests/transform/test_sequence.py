@@ -60,6 +60,7 @@ def test_a_named_batch_is_found_where_it_is_without_looking_at_known_sizes(steps
     assert any(every.places.values())
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("chain", CHAINS)
 def test_results_stay(chain):
     module = transform(gpt(), "grad", "optimizer=adam")

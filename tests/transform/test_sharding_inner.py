@@ -238,6 +238,7 @@ def test_weights_are_split_but_those_of_what_all_share(name):
     assert shares.flops == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.by_turns
 @programs
 @pytest.mark.parametrize("words", [["tp=2"], ["tp=2", "dp=2"], ["grad", "tp=2"], ["grad", "optimizer=adam", "tp=2"]])
 def test_results_stay(name, words):

@@ -13,6 +13,7 @@ def weights(module):
     return {p.name: p.type for p in module.entry().params if p.roles.keys() & {"param", "state"}}
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("mlp", "gpt"))])
 def test_more_microbatches_leave_the_weights_where_they_are(name):
     model = MODELS[name]()

@@ -49,6 +49,7 @@ def test_chunks_of_sequences_are_no_stages_of_torch():
             recovered_order(chunks)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_pipeline_is_the_same_made_of_its_own_schedule(model, way, written):
     made = pipeline(model, way)

@@ -186,6 +186,7 @@ def test_weights_of_a_pipeline_are_sent_for_each_microbatch_and_forgotten():
     assert len(statements(transform(found, "inline"), "MPIAllgather")) == 4 * (8 + 8 + 7)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("partition", ["owner", "split"])
 @pytest.mark.parametrize(
     "model",

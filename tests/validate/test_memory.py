@@ -77,6 +77,7 @@ def test_logits_in_float32_are_as_many_bytes_as_megatron_has_of_them():
     assert 6 * logits < most < 7 * logits
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("number", ["63", "66", "164", "421", "455"])
 def test_the_peaks_of_nvidias_tests_are_predicted(number):
     one = next(r for r in read_runs(str(MEASURED / "megatron_golden.csv")) if r.id == f"megatron_golden:{number}")

@@ -58,6 +58,7 @@ def test_a_run_is_its_program_on_its_machine():
     assert 0 < found.peak_memory_bytes < 80e9
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("name", sorted(FRAMEWORKS))
 def test_every_framework_trains_in_any_layout(name):
     for layout in ({"dp": 4, "tp": 1}, {"dp": 1, "tp": 2, "pp": 2}, {"dp": 2, "tp": 2}):
@@ -76,6 +77,7 @@ def test_what_no_column_says_is_of_the_published_model():
     assert not plan_of(run()).step.model.head_norm
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "given",
     [
@@ -260,6 +262,7 @@ def test_those_who_share_experts_are_next_to_each_other():
     assert slow - fast < 1.05 * (alone[1] - alone[0])
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("layout", "words"),
     [

@@ -32,6 +32,7 @@ def figures(program, module):
     return simulation.latency_s, memory, memory_of(program, simulation)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "of",
     [
@@ -55,6 +56,7 @@ def test_a_program_that_serves_several_numbers_of_replicas_takes_what_its_own_ta
     assert figures(program, program.step.shared()) == figures(program, program.step.module())
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "of",
     [

@@ -5,6 +5,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from thorough import ALL
 
 from distir.validate import predict, read_runs
 from distir.validate.figures import Outcome
@@ -19,26 +20,26 @@ LOGGED = {
 }
 PREDICTED = {name: found.prediction for name, found in LOGGED.items()}
 
-QUICK = 1024
+QUICK = 1024 if ALL else 256
 """Microbatches times stages times layers of runs that are quick to predict."""
 
 EVERY = 50
-"""Of so many runs of a group one is drawn."""
+"""Of so many runs of a group one is drawn; by default one of a framework's, with experts and without."""
 
 CLOSE = 0.001
 """Predictions may move by as much before the page must be written again (`make truth`)."""
 
 
 def sample():
-    """Runs of each group, drawn by the digest of the code that predicts: each change of it is tried on others."""
+    """Runs of each kind, drawn by the digest of the code that predicts: each change of it is tried on others."""
     groups = {}
     for run in RUNS.values():
         microbatches = run.global_batch // (run.dp * (run.micro_batch or 1))
         if microbatches * run.pp * (run.virtual or 1) * run.layers <= QUICK:
-            groups.setdefault(run.group, []).append(run.id)
+            groups.setdefault(run.group if ALL else (run.framework, run.experts > 0), []).append(run.id)
     for names in groups.values():
         names.sort(key=lambda name: hashlib.sha256(f"{code_digest()} {name}".encode()).digest())
-        yield from names[: -(-len(names) // EVERY)]
+        yield from names[: -(-len(names) // EVERY) if ALL else 1]
 
 
 def test_the_page_is_what_its_predictions_say():

@@ -39,5 +39,4 @@ EOF
   done
 }
 
-npx tsc --noEmit
 node build.mjs "$out" "$compiled" "$wheels"/*.whl
