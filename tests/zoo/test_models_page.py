@@ -20,8 +20,8 @@ import distir
 from distir.diagnostics.explain import all_codes
 from distir.transform import transform
 
-QUICK = ("llama", "mixtral", "resnet", "lstm")
-FEW = {"resnet": ("run", "grad", "dp"), "mixtral": ("run", "grad", "dp", "tp")}
+QUICK = ("llama", "resnet", "lstm")
+FEW = {"resnet": ("run", "grad", "dp")}
 """Columns that are tried of families with ops of their own: further ones split and repeat them as those do, or as of
 others."""
 LAUNCHED = ("resnet", "training", "launch dp")
