@@ -107,10 +107,6 @@ CAUSES = """## What does not fit, and why
   % too fast up to release 26.04.01, and 8 to 20 % too slow from 26.06 on: it is the releases that differ, which no
   column says. GPT-OSS 120B and DeepSeek-V3 on B300 are predicted 5 % faster than with DeepEP's rates, which is further
   off.
-- **Experts that are cut over shards, with sequence parallelism** (`etp` as `tp`, more ranks of experts than one): our
-  programs gather the partial sums of all ranks where Megatron scatters each rank's and sends them back. Of these runs
-  it concerns eight small ones that wait for the host (megatron_golden:695 to 697, 705 to 709); large ones would be
-  predicted several times too slow, with `etp` 1 not.
 - **Two releases of Qwen3 30B and 235B** (megatron_bridge:228, 260; B300 in 26.02 and 26.02.01) take 1.6 to 1.8 times as
   long as the next ones with the same layout, or without virtual stages. No column says what differs.
 - **GPT-OSS 120B in 16 bits** is predicted 12 to 16 % too fast on H100, 17 to 23 % on B200, B300 and GB300, and 26 to

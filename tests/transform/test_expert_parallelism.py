@@ -125,6 +125,15 @@ def test_as_much_travels_as_the_formula_says(size):
     assert sum(sent) == model.layers * 4 * rows * (size - 1) // size
 
 
+def test_rows_of_experts_in_parts_travel_by_all_to_alls_alone_with_sequence_parallelism():
+    """Rows are in no order of tokens: their sums over shards are not spread along them, and gathered for that."""
+    words = "dtp=4,2,1", "experts=4", "sequence=true", "representative=true"
+    made = transform(trained("mixtral-8x7b"), *words)
+    layers = [f for name, f in made.functions.items() if name.startswith("MixtralDecoderLayer")]
+    among_owners = [s.op for f in layers for s in f.body if isinstance(s, Apply) and s.attrs.get("size") == 4]
+    assert Counter(among_owners) == {"GroupAlltoall": 2 + 1 + 2}  # rows there with their counts, back; and again
+
+
 def test_gradients_of_experts_are_summed_over_replicas_alone():
     module = trained("mixtral-8x7b")
 

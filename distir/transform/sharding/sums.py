@@ -17,6 +17,7 @@ from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, TensorType
 from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
+from distir.ops.splitting import layout
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting
@@ -151,9 +152,25 @@ class PartialSums(Rewriting):
             return WHOLE
         batch = [axis for axis in range(len(found.shape)) if (name, (), axis) in places]
         for axis, dim in enumerate(found.shape[:-1]):
-            if batch and axis not in batch and isinstance(dim, int) and dim % self.size == 0:
+            divides = isinstance(dim, int) and dim % self.size == 0
+            if batch and axis not in batch and divides and self._can_be_split(name, axis):
                 return Split(axis, (), loose=True)
         return WHOLE
+
+    def _can_be_split(self, name: str, axis: int) -> bool:
+        """Whether no op that uses a value needs it whole along an axis, or makes sums again of its parts.
+
+        As an op does that takes tokens back from the rows of experts, in which they are in no order.
+        """
+        for user in self.users(name):
+            if isinstance(user, Apply):
+                vs = self.instance.state(user.args)
+                ws = [type_of(w) for w in self.domain.answer(user, vs)]
+                found = layout(OPS[user.op], vs, ws, user.attrs)
+                letters = [found.operands[i][axis] for i, arg in enumerate(user.args) if arg == name] if found else ()
+                if found and any(letter is None or letter in found.parted for letter in letters):
+                    return False
+        return True
 
     def _of_split_weight(self, name: str) -> State | None:
         """The state in which an optimizer's update needs a gradient; None if nothing updates a split weight with it."""
