@@ -42,6 +42,11 @@ BASELINE = 10_000
 TRAINING = (
     ("optimizer=adam dtp=8,1,1 representative=true zero=3 partition=split", 8, "dgx-h100"),
     ("optimizer=adamw precision=mixed dtp=1,2,4 microbatches=16 representative=true", 64, "dgx-h100"),
+    (
+        "optimizer=adamw precision=mixed dtp=1,2,4 microbatches=16 schedule=interleaved representative=true",
+        64,
+        "dgx-h100",
+    ),
 )
 """How Llama 3 8B is distributed, its batch, and the machine."""
 RUNS = 3

@@ -78,11 +78,11 @@ class PendingOps:
             found._depend((storage,), frozenset(numbers))
         return found
 
-    def pending(self, storages: Iterable[int]) -> dict[int, Set[int]]:
+    def pending(self, storages: Iterable[int]) -> dict[int, frozenset[int]]:
         """Of these storages, those that depend on ops which nothing has waited for, each with those ops."""
-        known, settled = self.depends.keys() & storages, self.settled
-        found = {storage: self.depends[storage].difference(settled) for storage in known}
-        return {storage: numbers for storage, numbers in found.items() if numbers}
+        known = {storage: self.depends[storage] for storage in self.depends.keys() & storages}
+        unsettled = {numbers: numbers.difference(self.settled) for numbers in {*known.values()}}  # few are distinct
+        return {storage: unsettled[numbers] for storage, numbers in known.items() if unsettled[numbers]}
 
     def unsettled(self, storages: Iterable[int]) -> Set[int]:
         """The ops that some storages depend on, and nothing has waited for."""
@@ -137,11 +137,12 @@ class PendingOps:
         theirs = dict(zip([*given, *hidden], count()))
         depends.update(self.pending(hidden))
         order = dict(zip(numbers, count()))
+        places = {ns: tuple(sorted([order[n] for n in ns])) for ns in {*depends.values()}}
         return (
             Given(
                 tuple([sizes[s] for s in hidden]),
                 tuple([tuple([theirs[s] for s in used]) for used in uses]),
-                tuple(sorted([(theirs[s], tuple(sorted([order[n] for n in ns]))) for s, ns in depends.items()])),
+                tuple(sorted([(theirs[s], places[ns]) for s, ns in depends.items()])),
             ),
             numbers,
             hidden,

@@ -361,7 +361,7 @@ class Simulation:
             yield Diagnostic(codes.LACKING_PRECISION, Site(self.function.name, None, Part("name")), message, (), hint)
 
     def _waiting(self) -> tuple[Diagnostic, ...]:
-        if self.latency_s <= 0 or len(self.devices) < 2:
+        if self.latency_s <= 0 or len(self._effects.place) < 2:
             return ()
         shares = {device: use.idle_s / self.latency_s for device, use in self.devices.items()}
         waiting = [f"device {device} for {share:.0%}" for device, share in shares.items() if share > MOSTLY]

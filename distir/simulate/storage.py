@@ -82,7 +82,7 @@ class Storages:
     def relocated(self, there: Relocation, instance: Instance) -> Storages:
         """The storages of an instance that is as this one is, on other devices."""
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
-        same = ("last_uses", "last_used", "lent", "widths", "used_parameters", "uses", "made")
+        same = ("last_uses", "last_used", "lent", "widths", "uses", "made")
         vars(found).update({name: getattr(self, name) for name in same})
         if self.held.pendings:
             vars(found)["left_pending"] = self.left_pending
@@ -252,11 +252,6 @@ class Storages:
         """Their memories and bytes."""
         return [self.sizes[s] for s in self.made]
 
-    @cached_property
-    def used_parameters(self) -> frozenset[int]:
-        """The parameters' storages that ops use, here or in calls."""
-        return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
-
 
 Take = Callable[[Leaves], Leaves]
 """Gives some of the storages that it is given."""
@@ -375,7 +370,7 @@ class StorageMap:
         known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
-        _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
+        _ = known.last_uses  # now, callees first: later each would wait for those of its callees
         if self.has_streams:
             _ = [callee.origin.parameters_computed for callee in known.callees.values()]  # likewise
         return known

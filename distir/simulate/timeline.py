@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count, islice
+from itertools import islice
 from typing import cast
 
 from distir.ir import Apply, Call, Function, Site
@@ -24,15 +24,8 @@ from distir.simulate.algebra.clocks import (
     Clock,
     Clocks,
     Lane,
-    Step,
-    Summary,
-    awaited,
     distinct_steps,
-    ends_on,
     of_device,
-    ready,
-    rebind,
-    retreat,
     run,
     run_op,
     totals,
@@ -328,19 +321,15 @@ class Timeline:
     @cached_property
     def slack(self) -> array[float]:
         """By event: by how many seconds it could end later without the program ending later."""
-        starts = self._starts()
+        if not self.is_simple:
+            return array("d", map(self.spare, range(len(self))))
+        starts, effects = self._starts(), self.effects
         latest: Clocks = defaultdict(lambda: self.finish)
         slack = array("d", bytes(8 * len(self)))
-        moves = self._moves
         for index in range(len(self) - 1, -1, -1):
-            move = moves[index]
-            if isinstance(move, Summary):
-                last = min([latest[clock] for clock in ends_on(move)])
-                retreat((move,), latest)
-                slack[index] = to_seconds(last - move.ticks - starts[index])
-                continue
-            start = min([latest[device] for device in move.devices]) - move.ticks
-            for device in move.devices:
+            effect = effects[index]
+            start = min([latest[device] for device in effect.devices]) - effect.ticks
+            for device in effect.devices:
                 latest[device] = start
             slack[index] = to_seconds(start - starts[index])
         return slack
@@ -357,18 +346,15 @@ class Timeline:
         return found
 
     def _event(self, place: EventPlace) -> Event:
-        start, end = to_seconds(place.start), to_seconds(place.end)
-        return Event(place.index, place.effect, start, end, place)
-
-    @cached_property
-    def _moves(self) -> Sequence[Step]:
-        """By event: its effect on clocks."""
-        return self.effects if self.is_simple else _flat_moves(self.body)
+        start, effect = place.start, place.effect
+        return Event(place.index, effect, to_seconds(start), to_seconds(start + effect.ticks), place)
 
     def _starts(self) -> list[int]:
         """By event: when it starts, in ticks."""
+        if not self.is_simple:
+            return [self.descent.at(index).start for index in range(len(self))]
         clocks: Clocks = defaultdict(int)
-        return [run_op(move, clocks) for move in self._moves]
+        return [run_op(effect, clocks) for effect in self.effects]
 
 
 def _flatten(body: Body) -> list[Effect]:
@@ -384,25 +370,3 @@ def _flatten(body: Body) -> list[Effect]:
         else:
             pending.pop()
     return effects
-
-
-def _flat_moves(body: Body) -> list[Step]:
-    """The effects of the inlined body's ops on clocks, with storages numbered over the whole program."""
-    found: list[Step] = []
-    numbers = count()
-    pending = [(body, iter(range(len(body.steps))), defaultdict[int, int](lambda: next(numbers)))]
-    while pending:
-        current, statements, ours = pending[-1]
-        for index in statements:
-            step, move = current.steps[index], current.moves[index]
-            if move is None:
-                continue
-            if isinstance(step, Body):
-                inside = {own: ours[storage] for own, storage in current.outside(index).items()}
-                pending.append((step, iter(range(len(step.steps))), defaultdict(lambda: next(numbers), inside)))
-                break
-            own: dict[Clock, Clock] = {lane: ready(ours[lane.number]) for lane in awaited(move.devices)}
-            found.append(rebind(move, own) if own and isinstance(move, Summary) else move)
-        else:
-            pending.pop()
-    return found

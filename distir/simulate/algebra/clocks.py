@@ -16,9 +16,10 @@ A device's number is the key of its compute stream's clock. Other streams, hosts
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Literal, NamedTuple, Protocol
 
 
@@ -163,7 +164,7 @@ HOPELESS = 4
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
     """The composition of steps on clocks; `inner`: clocks that nothing waits for before they are set, nor after."""
-    devices = _in_order({device for step in distinct_steps(steps) for device in step.devices})
+    devices = _in_order(dict.fromkeys(chain.from_iterable([step.devices for step in distinct_steps(steps)])))
     busy, communication = totals(steps)
     last: dict[Clock, int] = {}
     events = 0
@@ -286,14 +287,10 @@ def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
     )
 
 
-def _in_order(clocks: Set[Clock]) -> tuple[Clock, ...]:
-    """Clocks in an order of their own: those of devices first, which mostly are all."""
-    devices = [clock for clock in clocks if isinstance(clock, int)]
-    return tuple(sorted(devices) if len(devices) == len(clocks) else sorted(clocks, key=_order))
-
-
-def _order(clock: Clock) -> tuple[str, int, str]:
-    return ("", clock, "") if isinstance(clock, int) else clock
+def _in_order(clocks: Collection[Clock]) -> tuple[Clock, ...]:
+    """Clocks, those of devices in ascending order and first."""
+    devices = sorted([clock for clock in clocks if isinstance(clock, int)])
+    return (*devices, *[clock for clock in clocks if not isinstance(clock, int)])
 
 
 def totals(steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
@@ -337,16 +334,8 @@ def start_of(event: Step, clocks: Mapping[Clock, int]) -> int:
     return max([clocks[device] for device in event.devices])
 
 
-def run_op(event: Step, clocks: Clocks) -> int:
-    """Run one op, alone or as `lanes.occupation` gives it: move the clocks on, and say when it starts."""
-    if isinstance(event, Summary):
-        start = max([clocks[clock] + ticks for clock, ticks in event.rows[0]])
-        end = start + event.ticks
-        for clock, _, _ in event.ends:
-            clocks[clock] = end
-        for clock, ticks in event.shifts:
-            clocks[clock] += ticks
-        return start
+def run_op(event: ClockEvent, clocks: Clocks) -> int:
+    """Run one op: move the clocks on, and say when it starts."""
     group = event.devices
     start = clocks[group[0]] if len(group) == 1 else max([clocks[device] for device in group])
     end = start + event.ticks

@@ -410,7 +410,7 @@ def _table(
         work_of.append(work)
         kind_of.append(kind)
         starts.append(event.start)
-        for device, begin, end in () if timeline.is_simple else event.place.issued:
+        for device, begin, end in event.place.issued if timeline.has_hosts else ():
             if devices is None or device in devices:
                 lane = hosts.setdefault(device, HostLane(device, array("q"), array("d"), array("d")))
                 lane.event.append(event.index)
