@@ -65,7 +65,7 @@ def longest_waits(simulation: Simulation, count: int) -> list[Wait]:
     """
     if simulation.timeline().is_long:
         return []
-    return sorted(simulation.timeline().waits, key=lambda w: (-w.seconds, w.event, w.device))[:count]
+    return sorted(simulation.timeline().idle_devices, key=lambda w: (-w.seconds, w.event, w.device))[:count]
 
 
 def as_document(program: Program, simulation: Simulation, top: int) -> dict[str, Any]:

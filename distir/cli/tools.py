@@ -292,7 +292,7 @@ def _longest(simulation: Simulation) -> list[Answer]:
 def _lateness(simulation: Simulation, device: int) -> Answer:
     """How a device spends its time, and for which devices it waits."""
     timeline, use = _followed(simulation), simulation.devices[device]
-    waits = [wait for wait in timeline.waits if wait.device == device]
+    waits = [wait for wait in timeline.idle_devices if wait.device == device]
     awaited: dict[str, list[float]] = {}
     for wait in waits:
         blocker = None if wait.blocker is None else timeline.event(wait.blocker)

@@ -198,7 +198,8 @@ class DocumentTable:
         if value is None:
             self.missing(name, f"`{name}` followed by a whole number, such as `{name} = 8`")
         elif not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            self.problem(name, f"expected a whole number from {least} to {most}, found {_kind(value)}")
+            advice = "write it without quotes" if isinstance(value, str) and value.isdecimal() else None
+            self.problem(name, f"expected a whole number from {least} to {most}, found {_kind(value)}", advice)
         else:
             return value
         return 1

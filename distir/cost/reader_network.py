@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 from distir.cost.document import DocumentTable
@@ -29,6 +30,7 @@ from distir.cost.units import BANDWIDTH, DURATION
 
 SHAPES = ("cards", "fabric", "torus")
 MOST_SHARED = 65_536
+MOST_SAID = 4
 FABRICS = ("rails", "fat tree")
 
 
@@ -86,11 +88,18 @@ def _even(table: DocumentTable, unit: int) -> list[int]:
         devices = f"{unit} device{'s' * (unit != 1)}"
         table.problem("count", f"{count} cards for {devices}: {idle} used by no device", advice)
     elif unit % count:
-        advice = 'say which: `devices = ["0-2", "3-4"]`'
+        advice = f"say which devices each has: `devices = [{_parts(unit, count)}]`"
         table.problem("count", f"{unit} devices cannot share {count} cards evenly", advice)
     else:
         return [device * count // unit for device in range(unit)]
     return []
+
+
+def _parts(unit: int, count: int) -> str:
+    """Parts of devices for some cards, as even as can be, as TOML; of many cards the first few."""
+    firsts = [-(-unit * card // count) for card in range(count + 1)]
+    runs = [f'"{first}"' if after == first + 1 else f'"{first}-{after - 1}"' for first, after in pairwise(firsts)]
+    return ", ".join(runs[:MOST_SAID] + ["…"] * (count > MOST_SAID))
 
 
 def _listed(table: DocumentTable, unit: int) -> list[int]:
@@ -148,6 +157,9 @@ def _fabric(table: DocumentTable, units: int, profile: FigureNotes) -> tuple[boo
             found = f"`{value}`" if number else "no number"
             advice = "1 where as much goes beyond a leaf as below it, 2 where half of it does"
             table.problem("oversubscription", f"expected a number from 1, found {found}", advice)
+    if "leaf" not in table and ratio > 1:
+        why = "says nothing where all nodes are below one switch"
+        table.problem("oversubscription", why, "state how many nodes are below a switch: `leaf = 32`")
     for name in ("kind", "leaf", "oversubscription"):
         if name in table:
             profile.record(table, name, table.get(name), table)

@@ -58,7 +58,7 @@ BANDWIDTH = Quantity(
 )
 FLOPS = Quantity("number of operations", "2GFLOP", _FLOPS, least=1.0, most=1e30)
 FLOP_RATE = Quantity(
-    "arithmetic rate",
+    "rate of arithmetic",
     "312TFLOP/s",
     {f"{unit}/s": size for unit, size in _FLOPS.items()} | {f"{unit}S": size for unit, size in _FLOPS.items()},
     least=1.0,

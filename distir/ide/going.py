@@ -45,7 +45,7 @@ def goal(document: Document, offset: int, kind: GoalKind) -> Goal | None:
     timeline = simulation.timeline()
     waits: dict[int, float] = {}
     if kind.endswith("Wait"):
-        for wait in timeline.waits:
+        for wait in timeline.idle_devices:
             waits[wait.event] = max(waits.get(wait.event, 0.0), wait.seconds)
     events: Sequence[int] = sorted(waits) if kind.endswith("Wait") else timeline.critical_path()
     first, last = _events_at(document, offset)

@@ -215,8 +215,9 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
         seconds = f"{sign or '+'}{show_seconds(moment.seconds)}"
         label = f"{seconds} @{times.start(index, moment)}"
         yield Hint(end, label, "time", function.name, index, 0, 1, (f"{seconds}{ELIDED}",))
-    if wanted.waits and (waited := _waited(view, function, index)) > 0.0:
-        word = "host-bound" if any(idle.host for idle in view.idle(function, index)) else "wait"
+    idle = [idle for idle in view.idle(function, index) if not idle.stream] if wanted.waits else []
+    if (waited := max((each.seconds for each in idle), default=0.0)) > 0.0:
+        word = "host-bound" if any(each.host for each in idle) else "wait"
         yield Hint(
             end, f"{word} {sign}{show_seconds(waited)}", "wait", function.name, index, 0, 1, (f"{word}{ELIDED}",)
         )
@@ -272,11 +273,6 @@ class _Times:
         after = range(index + 1, min(index + 1 + NEAR, len(self._function.body)))
         sides = [next((m for m in map(self.moment, side) if m is not None), None) for side in (before, after)]
         return [moment.start for moment in sides if moment is not None]
-
-
-def _waited(view: View, function: Function, index: int) -> float:
-    """The longest time that a device idles before an op."""
-    return max((idle.seconds for idle in view.idle(function, index)), default=0.0)
 
 
 @dataclass(slots=True)

@@ -113,7 +113,8 @@ def _costs(view: View, function: Function) -> list[str]:
         return []
     if simulation.function.name == function.name:
         latency = f"takes **{show_seconds(simulation.latency_s)}** on {simulation.hardware.name}"
-        return [f"{latency}, {counted(simulation.ops, 'op')}", *peaks_in_words(simulation)]
+        host = f", of which {simulation.host_bound:.0%} waits for the host" if simulation.host_bound else ""
+        return [f"{latency}{host}, {counted(simulation.ops, 'op')}", *peaks_in_words(simulation)]
     if function.kernel:
         return [KERNEL_SAYS]
     if view.shown(function.name) is None:

@@ -166,6 +166,7 @@ def _waits(view: View, timeline: TimelineIndex, event: int, idle: Sequence[IdleT
     if blocker is None or host:
         return host
     said = event_in_words(view, timeline, blocker)
+    idle = [wait for wait in idle if not wait.stream]
     waits = [f"device {wait.device} idles {show_seconds(wait.seconds)} before it, for {said}" for wait in idle]
     return waits or [f"follows {said}"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from distir.simulate.algebra.clocks import of_device
+from distir.simulate.algebra.clocks import of_device, stream_name
 from distir.simulate.descent import EventPlace, Run
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.show import Moment, Occurrence, moment, run_of
@@ -18,9 +18,11 @@ from distir.simulate.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class IdleTime:
-    """A device that idles before an event: from when, for how many seconds; at the end, perhaps, for a host alone."""
+    """A stream that idles before an event: from when, for how many seconds; at the end, perhaps, for a host alone."""
 
     device: int
+    stream: str
+    """Its name; "" is that of compute, without which the device idles. That another one is free delays nothing."""
     start: float
     seconds: float
     host: float
@@ -46,7 +48,7 @@ class TimelineIndex:
         return {device: to_seconds(clock) for device, clock in caller.clocks(index).items() if isinstance(device, int)}
 
     def idle(self, occurrence: Occurrence, index: int) -> tuple[IdleTime, ...]:
-        """The devices that idle until an op starts: those that are free before the last of its devices is."""
+        """The streams that idle until an op starts: those that are free before the last of them is."""
         found = self._run(occurrence)
         if found is None or not isinstance(found.body.steps[index], Effect) or not found.groups[index]:
             return ()
@@ -54,7 +56,7 @@ class TimelineIndex:
         start = place.start
         host = to_seconds(max(0, start - place.allowed))
         return tuple(
-            IdleTime(device, to_seconds(clocks[stream]), to_seconds(start - clocks[stream]), host)
+            IdleTime(device, stream_name(stream), to_seconds(clocks[stream]), to_seconds(start - clocks[stream]), host)
             for stream in place.streams
             if clocks[stream] < start and (device := of_device(stream)) is not None
         )

@@ -28,6 +28,7 @@ from distir.simulate.algebra.clocks import (
     of_device,
     run,
     run_op,
+    stream_name,
     totals,
 )
 from distir.simulate.algebra.lanes import is_host
@@ -97,7 +98,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A device that idles until `event` starts there, because `blocker` still runs; None: because the host is late.
+    """A stream that idles until `event` starts there, because `blocker` still runs; None: because the host is late.
 
     `stream`: which stream of the device idles; "" is that of compute.
     """
@@ -336,14 +337,20 @@ class Timeline:
 
     @cached_property
     def waits(self) -> list[Wait]:
-        """Every time that a device idles before an op, and the op on another device that it waits for."""
+        """Every time that a stream idles before an op, and the op on another stream that it waits for."""
         found: list[Wait] = []
         for idle in self.descent.idle():
             free, start = to_seconds(idle.start), to_seconds(idle.place.start)
             if start > free:
-                name = "" if isinstance(idle.stream, int) else idle.stream.stream
-                found.append(Wait(idle.device, idle.place.index, free, start - free, idle.blocker, name))
+                found.append(
+                    Wait(idle.device, idle.place.index, free, start - free, idle.blocker, stream_name(idle.stream))
+                )
         return found
+
+    @property
+    def idle_devices(self) -> list[Wait]:
+        """The waits of devices. That a stream which statements name is free before it is needed delays nothing."""
+        return [wait for wait in self.waits if not wait.stream]
 
     def _event(self, place: EventPlace) -> Event:
         start, effect = place.start, place.effect

@@ -65,7 +65,7 @@ from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.state import State, is_host
 from distir.transform.sharding.steps import LARGEST_NODE, Plan, known_ops
-from distir.transform.steps import StepError, is_heard, step, tell
+from distir.transform.steps import Bytes, StepError, is_heard, step, tell
 
 AXES = "dtp"
 LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
@@ -85,7 +85,7 @@ def dtp(
     virtual: int | None = None,
     balance: str = "cost",
     shard: tuple[str, ...] = (),
-    bucket_bytes: int = 0,
+    bucket_bytes: Bytes = 0,
     layout: str = "pdt",
     sequence: bool = False,
     strict: bool = False,

@@ -33,8 +33,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
+from distir.cost.units import parse_bytes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Constant, Module
 from distir.ir.collection import paused_collection
@@ -352,6 +353,17 @@ def _integers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
+Bytes: TypeAlias = int
+"""The annotation of an option that is a number of bytes: `26214400` and `25MiB` are the same."""
+
+
+def _bytes(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return parse_bytes(text)
+
+
 def _number_or_word(text: str) -> float | str:
     try:
         return float(text)
@@ -365,6 +377,7 @@ def _flag(text: str) -> bool:
 
 KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("an integer", int),
+    "Bytes": ("a number of bytes, such as `25MiB`", _bytes),
     "float": ("a number", float),
     "float | str": ("a number or a word", _number_or_word),
     "bool": ("true or false", _flag),

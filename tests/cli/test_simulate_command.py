@@ -172,3 +172,18 @@ def test_a_file_that_cannot_be_written_is_refused(distir, file, tmp_path):
     ended = distir("simulate", file("a.dir", SMALL), "--trace", tmp_path / "none" / "trace.json")
     assert ended.code == 2
     assert "cannot write" in ended.err
+
+
+def test_a_stream_that_is_free_before_it_is_needed_is_no_idle_device(distir, file):
+    """The sum waits for the products, on a stream of its own, and devices compute meanwhile; then they wait for it."""
+    program = """\
+func @main(%x: Tensor[Float32, (512, 512), 0], %y: Tensor[Float32, (512, 512), 1]) {
+  %a = MatMul(%x, %x)
+  %b = MatMul(%y, %y)
+  %c, %d = MPIAllreduce(%a, %b) on reduce
+  %e = Relu(%c)
+  return %d, %e
+}
+"""
+    found = json.loads(distir("simulate", file("a.dir", program), "--hardware", "dgx-h100", "--json").out)
+    assert [(wait["device"], wait["before"]["op"]) for wait in found["waits"]] == [(0, "Relu")]

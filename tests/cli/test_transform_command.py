@@ -84,6 +84,7 @@ def test_the_steps_are_listed_with_their_options(distir):
         (["dp=5"], 1, "error[DIR6"),
         (["dp"], 2, "the step `dp` needs a value"),
         (["dp=two"], 2, "`dp` expected an integer, found `two`"),
+        (["dp=2", "bucket_bytes=9s"], 2, "`bucket_bytes` expected a number of bytes, such as `25MiB`, found `9s`"),
         (["gradd"], 2, "did you mean `grad`?"),
         (["dp=2", "schedule=gpipe"], 2, "there is no step or option `schedule` after `dp`"),
         (["dp=2", "zero=1", "bucket_bytes=9"], 2, "after `zero`; it is an option of `dp`, and comes behind that step"),

@@ -211,7 +211,7 @@ FAULTS = {
     "a card that no device uses": ({"cards": {**cards(1), "devices": ["0-7", "8-9"]}}, "no device uses it"),
     "more cards than devices": ({"cards": {"count": 9, "bandwidth": "12GB/s"}}, "8 devices: 1 is used by no device"),
     "many more cards": ({"cards": {"count": 12, "bandwidth": "12GB/s"}}, "8 devices: 4 are used by no device"),
-    "no even share": ({"cards": {"count": 3, "bandwidth": "12GB/s"}}, "cannot share 3 cards evenly"),
+    "no even share": ({"cards": {"count": 3, "bandwidth": "12GB/s"}}, '`devices = ["0-2", "3-5", "6-7"]`'),
     "a device on no card": ({"cards": {**cards(1), "devices": ["0-2", "4-7"]}}, "device 3 is on no card"),
     "a device on two": ({"cards": {**cards(1), "devices": ["0-3", "3-7"]}}, "device 3 is on card 0 and on card 1"),
     "both ways": ({"cards": {**cards(1), "count": 8}}, "exclude each other"),
@@ -229,6 +229,11 @@ FAULTS = {
         {"cards": cards(1), "fabric": {"kind": "fat tree", "oversubscription": "2"}},
         "expected a number from 1, found no number",
     ),
+    "beyond no leaf": (
+        {"cards": cards(1), "fabric": {"kind": "fat tree", "oversubscription": 2}},
+        "`levels.outside.fabric.oversubscription`: says nothing where all nodes are below one switch",
+    ),
+    "a number in quotes": ({"cards": {"count": "8", "bandwidth": "12GB/s"}}, "write it without quotes"),
     "no leaf": ({"cards": cards(1), "fabric": {"kind": "fat tree", "leaf": 0}}, "expected a whole number from 1"),
     "negative hop": ({"cards": cards(1), "fabric": {"kind": "rails", "hop": "-1us"}}, "expected a duration"),
     "a torus of nodes": ({"torus": {"sizes": [2], "wrap": True}}, "expected a level that joins devices"),
@@ -242,7 +247,7 @@ def test_each_fault_is_one_message(name, nodes):
     shapes, expected = FAULTS[name]
     with pytest.raises(HardwareError) as caught:
         machine(nodes, **shapes)
-    messages = [problem for problem in caught.value.problems if expected in problem.message]
+    messages = [problem for problem in caught.value.problems if expected in f"{problem.message} {problem.help}"]
     assert len(messages) == 1, caught.value
     assert len(caught.value.problems) == 1, caught.value
     assert messages[0].line

@@ -4,6 +4,7 @@ A change of a profile changes what commands print; these say which sentences are
 """
 
 import re
+import tomllib
 
 import pytest
 from page_samples import ROOT
@@ -105,3 +106,25 @@ def test_the_stated_accuracy_is_that_of_the_report(pytestconfig):
     if pytestconfig.getoption("--bless"):
         ACCURACY.write_text(re.sub(table, lambda _: measured, ACCURACY.read_text(), flags=re.MULTILINE))
     assert measured in ACCURACY.read_text()
+
+
+SHAPES = re.findall(
+    r"^\| (\w+) \| ([^|]+) \| (\w+) \| \d+ \| ([\d.]+) % \| ([\d.]+) % \|$",
+    text("docs/explanation/simulator.md"),
+    re.MULTILINE,
+)
+PROFILES = {"A100": "dgx-a100", "H100": "dgx-h100"}
+
+
+@pytest.mark.parametrize(("device", "op", "dtype", "half", "most"), SHAPES)
+def test_errors_by_shape_are_those_that_profiles_state(device, op, dtype, half, most):
+    stem = PROFILES.get(device, device.lower())
+    kinds = tomllib.loads(text(f"distir/cost/profiles/{stem}.toml"))["kinds"]
+    of = "experts" if "experts" in op else "attention" if "attention" in op else "products"
+    figures = kinds[device.lower()][of][dtype]
+    figures = figures[op.split()[-1]] if of == "attention" else figures
+    assert f"has not seen, half are off by less than {half}%, nine of ten by {most}%" in figures["note"]
+
+
+def test_the_table_of_errors_by_shape_is_found():
+    assert len(SHAPES) == 13

@@ -34,12 +34,12 @@ func @main(
 """
 
 
-def opened(text, **setup):
-    return open_document(text, "program.dir", Setup(MACHINE, **setup))
+def opened(text, hardware=MACHINE, **setup):
+    return open_document(text, "program.dir", Setup(hardware, **setup))
 
 
-def viewed(text, **setup):
-    document = opened(text, **setup)
+def viewed(text, hardware=MACHINE, **setup):
+    document = opened(text, hardware, **setup)
     return View(document, document)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from reading_samples import PIPELINE, marked, opened, viewed
 
+from distir.cost import load
 from distir.ide.hover import hover
 from distir.ide.instances import View
 
@@ -110,3 +111,10 @@ def test_a_value_whose_type_an_edit_changed_is_not_shown_as_it_was():
     said = hover(View(before.edited(edited, 1), before), edited.index("%b =")).markdown
     assert "(6, 8)" in said
     assert "(4, 8)" not in said
+
+
+def test_the_entry_function_says_what_share_waits_for_the_host():
+    text = "func @main(%x: Tensor[Float32, (8, 8), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n"
+    eager = hover(viewed(text, load("dgx-h100@eager")), text.index("@main") + 1).markdown
+    assert "of which 74% waits for the host, 1 op" in eager
+    assert "host" not in hover(viewed(text, load("dgx-h100")), text.index("@main") + 1).markdown

@@ -5,8 +5,11 @@ from editing_samples import after, at_cursor, marked, opened
 from reading_samples import viewed
 from test_tokens import decoded
 
+from distir.config import Hints
+from distir.diagnostics import Span
 from distir.ide.completion import completions
 from distir.ide.formatting import format_document
+from distir.ide.hints import hints
 from distir.ide.hover import hover
 from distir.ide.navigation import highlights, references
 from distir.ide.rename import RenameError, prepare, rename
@@ -107,3 +110,24 @@ def test_the_formatter_writes_streams_in_one_way():
     messy = TEXT.replace("(%c, %y) on reduce", "(%c, %y)on   reduce")
     document = opened(messy)
     assert after(document, format_document(document)) == TEXT.replace(" on compute", "")
+
+
+def test_a_stream_that_is_free_before_it_is_needed_is_no_idle_device():
+    """Device 1 computes meanwhile; only what `%e` waits for leaves a device idle."""
+    text = """\
+func @main(%x: Tensor[Float32, (512, 512), 1], %y: Tensor[Float32, (512, 512), 2]) {
+  %a = MatMul(%x, %x)
+  %b = Send[device = 2](%a) on copy
+  %c = Relu(%a)
+  %d = Relu(%y)
+  %e = Add(%b, %d)
+  return %c, %e
+}
+"""
+    view = viewed(text)
+    said = hover(view, offset_of(text, "Send")).markdown
+    assert "idles" not in said
+    assert "follows `%a`" in said
+    assert "device 2 idles" in hover(view, offset_of(text, "Add")).markdown
+    waits = [hint for hint in hints(view, Span(0, len(text)), Hints()) if hint.kind == "wait"]
+    assert [text[: hint.offset].count("\n") for hint in waits] == [5]

@@ -85,3 +85,11 @@ def test_a_program_on_one_device_is_refused():
         distir.transform(TRAINING, "overlap")
     (found,) = refused.value.diagnostics
     assert found.notes or "gradients" in found.message
+
+
+@pytest.mark.parametrize("again", ["overlap", "overlap=gradients"])
+def test_what_is_on_streams_already_is_said(again):
+    with pytest.raises(ProgramError) as refused:
+        distir.transform(distir.transform(REPLICAS, "overlap=gradients"), again)
+    (found,) = refused.value.diagnostics
+    assert found.help == "it leaves alone what is on a stream already, here on `reduce`"

@@ -203,6 +203,7 @@ def test_sums_are_issued_between_the_layers_of_the_last_microbatch(layout, sums)
 def test_a_bucket_has_its_size_and_one_group_of_devices():
     plain = trained(PERCEPTRON, "dtp=2,2,2 microbatches=4")
     made = transform(plain, "overlap=gradients", "bucket_bytes=12000", "first_bucket_bytes=5000")
+    assert transform(plain, "overlap=gradients", "bucket_bytes=12kB", "first_bucket_bytes=5kB") == made
     values = check(made).states[made.entry().name]
     sizes = {}
     for s in on(made, "reduce"):

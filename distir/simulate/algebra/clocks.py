@@ -250,6 +250,11 @@ def of_device(clock: Clock) -> int | None:
     return clock if isinstance(clock, int) else None if clock.kind == "ready" else clock.number
 
 
+def stream_name(clock: Clock) -> str:
+    """The name of a stream; "" for that of compute."""
+    return "" if isinstance(clock, int) else clock.stream
+
+
 def renamed_clock(clock: Clock, devices: Mapping[int, int]) -> Clock:
     """The clock of another device in the place of a device's; that of a device without one in its place is the same."""
     if isinstance(clock, int):

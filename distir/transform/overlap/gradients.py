@@ -17,7 +17,7 @@ from distir.transform.overlap.cutting import is_product
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.overlap.opening import opened
 from distir.transform.overlap.weights import gathers_weights
-from distir.transform.steps import StepError
+from distir.transform.steps import Bytes, StepError
 from distir.transform.zero.plain import without_buckets
 
 STREAM = "reduce"
@@ -30,7 +30,7 @@ SCATTERS = frozenset({"MPIReduceScatter", "MPIReduce", "GroupReduceScatter"})
 
 
 @kind
-def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_bytes: int = 1 << 20) -> Overlapped:
+def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_bytes: Bytes = 1 << 20) -> Overlapped:
     """Gradients are summed over devices on the stream `reduce`, in buckets, while the backward pass continues.
 
     A bucket is summed as soon as its last gradient is there: in a pipeline, and with microbatches, in the last

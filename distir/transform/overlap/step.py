@@ -10,7 +10,7 @@ from distir.cost import show_seconds
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Constant, Function, Module, Part, Site
+from distir.ir import Apply, Call, Constant, Function, Module, Part, Site
 from distir.simulate import BindError, simulate
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
@@ -53,7 +53,7 @@ def overlap(
     found = overlapped(module, kinds, options, Machine(hardware, sizes))
     named = {name: why for name, why in found.refused.items() if name in value}
     if refused := named if found.done else found.refused:
-        raise ProgramError([_refusal(entry, refused)])
+        raise ProgramError([_refusal(module, entry, refused)])
     if is_heard():
         _report(found, hardware, sizes)
     return found.module
@@ -112,15 +112,23 @@ def overlapped(
     return OverlapsFound(module, done, refused)
 
 
-def _refusal(entry: Function, refused: Mapping[str, str]) -> Diagnostic:
+def _refusal(module: Module, entry: Function, refused: Mapping[str, str]) -> Diagnostic:
     site = Site(entry.name, None, Part("name"))
     message = f"nothing in `@{entry.name}` can be overlapped"
     if len(refused) == 1:
         ((name, why),) = refused.items()
-        return Diagnostic(codes.NOTHING_TO_OVERLAP, site, f"`{name}` does not apply to `@{entry.name}`: {why}")
+        message = f"`{name}` does not apply to `@{entry.name}`: {why}"
+        return Diagnostic(codes.NOTHING_TO_OVERLAP, site, message, help=_aside(module))
     notes = tuple(Note(f"`{name}`: {why}") for name, why in refused.items())
-    hint = "apply it to a distributed program: `grad optimizer=adam dp=4 overlap`"
+    hint = _aside(module) or "apply it to a distributed program: `grad optimizer=adam dp=4 overlap`"
     return Diagnostic(codes.NOTHING_TO_OVERLAP, site, message, notes, hint)
+
+
+def _aside(module: Module) -> str | None:
+    """What may be the reason where a program has streams already."""
+    streams = dict.fromkeys(s.stream for f in module for s in f.body if isinstance(s, (Apply, Call)) and s.stream)
+    names = ", ".join(f"`{name}`" for name in streams)
+    return f"it leaves alone what is on a stream already, here on {names}" if streams else None
 
 
 def _report(found: OverlapsFound, hardware: str, bind: Mapping[str, Constant]) -> None:

@@ -30,7 +30,7 @@ from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons
-from distir.transform.steps import StepError, doubling, is_heard, step, tell
+from distir.transform.steps import Bytes, StepError, doubling, is_heard, step, tell
 
 Plan = Callable[[Analysis, Function], Sequence[State]]
 """Determines the placement of the entry function's parameters. Raises ProgramError if there is none."""
@@ -43,7 +43,7 @@ Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 
 
 @step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "ep"), tries=doubling("dp={}"))
-def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
+def dp(module: Module, value: int, *, bucket_bytes: Bytes = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
     The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone,
