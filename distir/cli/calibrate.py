@@ -17,6 +17,8 @@ from distir.files.scratch import scratch_folder
 if TYPE_CHECKING:
     from distir.cost.calibrate import Benchmark, Calibration, MeasuredMachine
     from distir.lower import EntryPoint, Lowered
+    from distir.validate.fitting import RunsFit
+    from distir.validate.runs import MeasuredRun
 
 QUICK_ELEMENTS, QUICK_ELEMENTS_GPU = 1 << 18, 1 << 22
 """The most elements of an operand with `--quick`: a GPU takes equally long for all that are smaller."""
@@ -66,11 +68,11 @@ def calibrate(
 
     With --runs, figures are fitted to measured steps instead, of one framework on one kind of GPU: what issuing an op
     takes, and the rates of products and links over those of the profile. Thirty runs are enough; a warning says which
-    figure they do not determine.
+    figure they do not determine. The profile then has those that they do, and `simulate` and `validate` take it.
 
     For example:
 
-        distir calibrate --runs examples/measured/vtrain_single.csv --fit issue,compute
+        distir calibrate --runs examples/measured/vtrain_single.csv --fit issue,compute -o ours.toml
 
         distir calibrate --devices 2 -o here.toml
 
@@ -126,27 +128,52 @@ def _fit_runs(path: str, words: str, out: str | None, as_json: bool) -> int:
     """Fit figures to measured runs. Raises Refused."""
     from dataclasses import asdict
 
-    from rich.text import Text
-
     from distir.cli.validate import read_all
     from distir.diagnostics import suggestion
     from distir.validate.fitting import FIGURES, FitError, fit
     from distir.validate.runs import RunsError
 
-    if out is not None:
-        raise Refused("`--runs` writes no profile", "state the figures that it prints in a profile that extends one")
     names = [word.strip() for word in words.split(",")]
     for name in names:
         if name not in FIGURES:
             raise Refused(f"`--fit` expected some of {', '.join(FIGURES)}, found `{name}`", suggestion(name, FIGURES))
     try:
-        found = fit(read_all([path]), list(dict.fromkeys(names)))
+        runs = read_all([path])
+        found = fit(runs, list(dict.fromkeys(names)))
     except (RunsError, FitError) as error:
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
+    loose = [each.name for each in found.figures if not each.determined]
+    if out is not None and len(loose) < len(found.figures):
+        _write_fitted(found, runs, path, out)
     if as_json:
         output.write_json(asdict(found))
-        return 0
+    else:
+        _print_fitted(found)
+    if loose:
+        hint = "add runs that depend on it more, or leave it out of `--fit`"
+        output.complain("warning", f"these runs do not determine {' and '.join(f'`{name}`' for name in loose)}", hint)
+    if out is not None and len(loose) == len(found.figures):
+        raise Refused(f"nothing is written to `{out}`: these runs determine no figure")
+    return 0
+
+
+def _write_fitted(found: RunsFit, runs: Sequence[MeasuredRun], path: str, out: str) -> None:
+    """The profile of what was fitted, once it has been read back. Raises HardwareError."""
+    import datetime
+
+    from distir.cost import parse
+    from distir.validate.fitted_profile import as_profile
+
+    text = as_profile(found, runs, path, datetime.datetime.now(tz=datetime.UTC).date().isoformat())
+    parse(text, out)
+    replace_file(out, text.encode())
+    output.tell(f"wrote {out}")
+
+
+def _print_fitted(found: RunsFit) -> None:
+    from rich.text import Text
+
     made = output.table("figure", "before", "fitted", "95 %", "", right="123")
     for each in found.figures:
         unit = f" {each.unit}" if each.unit else ""
@@ -157,10 +184,6 @@ def _fit_runs(path: str, words: str, out: str | None, as_json: bool) -> int:
     if found.left_out:
         why = "out of memory, without a time, or impossible to express"
         output.tell(f"{len(found.left_out)} left out, as {why}: {', '.join(found.left_out)}")
-    if loose := [each.name for each in found.figures if not each.determined]:
-        hint = "add runs that depend on it more, or leave it out of `--fit`"
-        output.complain("warning", f"these runs do not determine {' and '.join(f'`{name}`' for name in loose)}", hint)
-    return 0
 
 
 def _checked(backend: str, dtypes: str, timeout: str) -> float:

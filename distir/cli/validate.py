@@ -13,7 +13,8 @@ from distir.files.reading import why_not
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distir.validate.figures import Errors, GroupFigures, Outcome
+    from distir.validate.explaining import Explanation
+    from distir.validate.figures import GroupFigures, Outcome
     from distir.validate.predictions import Prediction
     from distir.validate.runs import MeasuredRun
 
@@ -51,14 +52,16 @@ def validate(
     """
     from distir.validate.figures import Outcome, summaries
     from distir.validate.log import PredictionsError
+    from distir.validate.plot import PictureError
     from distir.validate.runs import RunsError
 
     try:
+        _check_outputs(explain, csv, plot or (), html)
         found = read_all(runs, nodes, hardware)
         if explain is not None:
             return _explained(found, explain, as_json)
         known = _predicted(found, csv, jobs)
-    except (RunsError, PredictionsError) as error:
+    except (RunsError, PredictionsError, PictureError) as error:
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
     outcomes = [Outcome(run, known[run.id]) for run in found]
@@ -69,6 +72,18 @@ def validate(
         _show(outcomes, groups)
     _pictures(outcomes, groups, plot or (), html)
     return 0 if any(outcome.predicted.step_time_s is not None for outcome in outcomes) else REFUSED
+
+
+def _check_outputs(explain: str | None, csv: str | None, plots: Sequence[str], html: str | None) -> None:
+    """Before hours of simulation: raises Refused and PictureError for what could not be written after them."""
+    if explain is not None:
+        given = {"--csv": csv, "--plot": plots, "--html": html}
+        for option in (option for option, value in given.items() if value):
+            raise Refused(f"`--explain` is of one run, and `{option}` of all", "give one of them")
+    if plots or html is not None:
+        from distir.validate.plot import check_pictures
+
+        check_pictures(plots)
 
 
 def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | None = None) -> list[MeasuredRun]:
@@ -111,7 +126,7 @@ def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
 
     from distir.cost import show_seconds
     from distir.diagnostics import suggestion
-    from distir.validate.explaining import explain
+    from distir.validate.explaining import TAKEN_AWAY, explain
     from distir.validate.predictions import REFUSALS, reason
 
     run = next((run for run in runs if run.id == name), None)
@@ -123,20 +138,31 @@ def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
         raise Refused(f"`{name}` cannot be predicted: {reason(error)}") from None
     if as_json:
         causes = [asdict(cause) for cause in found.causes]
-        output.write_json({"id": name, "measured_s": run.step_time_s, "predicted_s": found.predicted, "causes": causes})
+        output.write_json({
+            "id": name, "measured_s": run.step_time_s, "predicted_s": found.predicted, "causes": causes,
+            "one_by_one": found.one_by_one, "together": found.together,
+        })  # fmt: skip
         return 0
     measured = run.step_time_s
     made = output.table("what if", "", "step", "change", *(["error"] if measured else []), right="234")
     for cause in found.causes:
         if cause.seconds is not None:
-            change = f"{100 * cause.change / found.predicted:+.1f} %"
+            change = _change(cause.change, found)
             error = [_off(cause.seconds, measured)] if measured else []
             made.add_row(cause.name, cause.assumed, show_seconds(cause.seconds), change, *error)
     head = f"{name}: predicted {show_seconds(found.predicted)}"
     if measured:
         head += f", measured {show_seconds(measured)} ({_off(found.predicted, measured)})"
-    output.lay_out(Text(head + "\n"), made)
+    lines = [f"\nall of {', '.join(TAKEN_AWAY)}: {_change(found.one_by_one, found)} one by one"]
+    if found.together is not None:
+        lines += [f", {_change(found.together, found)} all at once"]
+    lines += ["; what-ifs overlap, and do not add up"]
+    output.lay_out(Text(head + "\n"), made, Text("".join(lines)))
     return 0
+
+
+def _change(seconds: float, of: Explanation) -> str:
+    return f"{100 * seconds / of.predicted:+.1f} %"
 
 
 def _off(predicted: float, measured: float) -> str:
@@ -196,23 +222,11 @@ def _pictures(
 def _show(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> None:
     from rich.text import Text
 
-    columns = ["runs", "n", "MAPE", "median", "p90", "bias", "ρ", "ρ within", "regret"]
-    columns += ["OOM right", "missed", "false", "memory", "p90 "]
-    made = output.table(*columns, right="".join(map(str, range(1, 10))))
+    from distir.validate.figures import GROUP_COLUMNS, group_cells
+
+    made = output.table(*GROUP_COLUMNS, right="".join(map(str, range(1, 10))))
     for group in groups:
-        of, memory = group.time, group.memory
-        made.add_row(
-            group.name,
-            f"{group.expressed}/{group.runs}",
-            *_errors(of),
-            _number(group.rank),
-            _number(group.rank_within),
-            _share(group.regret),
-            f"{memory.right}/{memory.n}" if memory.n else "",
-            str(memory.missed) if memory.n else "",
-            str(memory.false_alarms) if memory.n else "",
-            *_errors(group.memory_error)[1:3],
-        )
+        made.add_row(*group_cells(group))
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.predicted.step_time_s is None:
@@ -221,20 +235,6 @@ def _show(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> None:
     count = sum(map(len, reasons.values()))
     heading = [Text(f"\n{count} run{'' if count == 1 else 's'} cannot be expressed")] if reasons else []
     output.lay_out(made, *heading, *left_out)
-
-
-def _errors(of: Errors | None) -> list[str]:
-    if of is None:
-        return [""] * 4
-    return [*(f"{100 * x:.1f} %" for x in (of.mean, of.median, of.p90)), f"{100 * of.bias:+.1f} %"]
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
 
 
 def _document(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> dict[str, Any]:

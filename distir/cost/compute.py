@@ -134,7 +134,8 @@ class DeviceKind:
     since it is begun there; `streams`: how many it runs beside that of compute, None for any
     number. `slowdown`: how many times as long as that it computes (see `Hardware.slowed`). `sustained_clock`: the clock
     at the limit of its power, over that of the devices that figures by shape were measured on, at theirs (see
-    `sustained`). `host_memory`: where it may offload to; None if the profile does not say.
+    `sustained`); `sustained_products`: the rate of products then, over that of these figures, for other reasons.
+    `host_memory`: where it may offload to; None if the profile does not say.
     """
 
     name: str
@@ -162,6 +163,7 @@ class DeviceKind:
     streams: int | None = None
     slowdown: float = 1.0
     sustained_clock: float = 1.0
+    sustained_products: float = field(default=1.0, repr=False)  # `sustained` shows what it changes
     host_memory: HostMemory | None = None
 
     def running(self, working_set: int) -> DeviceKind:

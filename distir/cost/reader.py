@@ -20,13 +20,15 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .host_memory`        optional: where a device may offload to: `size`, its share of the memory of the node's host;
                         `bandwidth`, one way, while all devices of the node copy; and optionally `latency` of a copy
 `… .sustained`          optional: `clock`: that of a device at the limit of its power, where this is not that of the
-                        devices that figures by shape were measured on, over theirs: `0.9`
+                        devices that figures by shape were measured on, over theirs: `0.9`; `products`: the rate of
+                        products by shape in a training step, over that of their figures, as fitted to runs
 `… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`, or, of a type that the device lacks, the one
                         that it computes in: `instead = "DTYPE"`; `Float32` and `other`, for all that are not
                         named, must be there. `achieved` is one rate, or a table from the op's size to the rate:
                         `"2GFLOP" = "119TFLOP/s"`
 `[levels.NAME]`         `devices = 8`: joins devices in blocks of (up to) 8; or `blocks = ["0-7", "8-11"]`; or
-                        `devices = "nodes"`: joins nodes like this machine, where there are several
+                        `devices = "nodes"`: joins nodes like this machine, where there are several. Optionally
+                        `reached`: the share of its links' bandwidths that is reached in training: `0.9`
 `… .send`               point to point: `startup` (per op), `latency` (per step), `bandwidth` (per device, one way,
                         achieved), and optionally `uplink` (what all devices of one unit have together)
 `… .collective`         the same for collectives
@@ -195,7 +197,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     if interference:
         profile.record(section, "interference", section.get("interference"), section)
     begin = profile.optional(section, "begin", DURATION) or 0.0
-    streams, clock = _streams(section, profile), _sustained_clock(section, profile)
+    streams, (clock, trained) = _streams(section, profile), _sustained(section, profile)
     ops, share = op_figures(section, profile), uncertainty(section)
     dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
     fused = attention(section, profile, rates)
@@ -205,7 +207,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     return DeviceKind(
         name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
         products=dense, experts=grouped, attention=fused, host=host, interference=interference, begin=begin,
-        streams=streams, sustained_clock=clock, host_memory=host_memory,
+        streams=streams, sustained_clock=clock, sustained_products=trained, host_memory=host_memory,
     )  # fmt: skip
 
 
@@ -240,17 +242,33 @@ def _host_memory(kind: DocumentTable, profile: _Profile) -> HostMemory | None:
 HIGHEST_CLOCK = 2.0
 """Of `sustained`. No limit of power halves a clock, so none that is lifted more than doubles it."""
 
+MOST_REACHED = 10.0
+"""Of `reached`, and of the rate of products in training: ten times as fast is another machine."""
 
-def _sustained_clock(kind: DocumentTable, profile: _Profile) -> float:
+
+def _sustained(kind: DocumentTable, profile: _Profile) -> tuple[float, float]:
+    """The clock at the limit of power, and the rate of products in training, over those that were measured."""
     section = kind.section("sustained")
     if section is None:
-        return 1.0
-    clock = share_of(section, "clock", most=HIGHEST_CLOCK)
-    if section.get("clock") in (None, 0):
+        return 1.0, 1.0
+    if "clock" not in section and "products" not in section:
         section.problem("clock", "expected a share above 0, such as `0.9`")
-    profile.record(section, "clock", section.get("clock"), section)
+    clock = _positive_share(section, "clock", HIGHEST_CLOCK, profile)
+    trained = _positive_share(section, "products", MOST_REACHED, profile)
     section.close()
-    return clock or 1.0
+    return clock, trained
+
+
+def _positive_share(section: DocumentTable, name: str, most: float, profile: _Profile) -> float:
+    """A share above 0; 1 where none is stated."""
+    value = section.get(name)
+    if value is None:
+        return 1.0
+    found = share_of(section, name, most)
+    if value == 0:
+        section.problem(name, "expected a share above 0, such as `0.9`")
+    profile.record(section, name, value, section)
+    return found or 1.0
 
 
 def _streams(kind: DocumentTable, profile: _Profile) -> int | None:
@@ -435,6 +453,8 @@ def _levels(root: DocumentTable, profile: _Profile, devices: int, nodes: int) ->
     for (_, table), level in zip([*inside, *between], [*levels, *outer], strict=True):
         unit = devices if level in outer else _unit(level, levels)
         shaped = built(table, level, unit, level.blocks.period // max(unit, 1), profile)
+        reached = _positive_share(table, "reached", MOST_REACHED, profile)
+        shaped = [each.reaching(reached) for each in shaped] if reached != 1 else shaped
         made += shaped if level not in outer or nodes > 1 else []
     if root.document.problems or section is None:
         if section is None and devices > 1:
@@ -478,7 +498,7 @@ def _level(name: str, section: DocumentTable, profile: _Profile, blocks: LevelBl
         elif required and use not in section:
             section.missing(use, "a table with `startup`, `latency` and `bandwidth`")
     measured, corrected = times(section, profile), corrections(section, profile)
-    for part in SHAPES:
+    for part in (*SHAPES, "reached"):
         section.get(part)
     section.close()
     return Level(name, blocks, links, measured, corrections=corrected)

@@ -35,7 +35,8 @@ def sustained(
     backward. `dropout`: by what dropout multiplies its arithmetic, forward and backward, where that is not as the
     profile has it.
     """
-    own = {name: _sustained(kind, name, products * _clock(kind, one)) for name, one in kind.products.items()}
+    share = products * kind.sustained_products
+    own = {name: _sustained(kind, name, share * _clock(kind, one)) for name, one in kind.products.items()}
     heads = {
         name: tuple(_at(figures, _clock(kind, figures), attention, dropout) for figures in sizes)
         for name, sizes in kind.attention.items()

@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from distir.cost.correction import Correction
@@ -39,6 +39,11 @@ class Link:
     uplink: float | None = None
     uncertainty: float = 0.0
 
+    def reaching(self, share: float) -> Link:
+        """The link with this share of its bandwidths."""
+        uplink = None if self.uplink is None else self.uplink * share
+        return replace(self, bandwidth=self.bandwidth * share, uplink=uplink)
+
     def of_unit(self, devices: int) -> float:
         """Bytes/s of this many devices of one unit together."""
         together = devices * self.bandwidth
@@ -54,6 +59,11 @@ class Times:
 
     by_devices: Mapping[int, tuple[tuple[float, float], ...]]
     uncertainty: float = 0.0
+
+    def reaching(self, share: float) -> Times:
+        """The times where this share of the bandwidth is reached: of messages, and so of their latencies."""
+        slower = {n: tuple((size, s / share) for size, s in points) for n, points in self.by_devices.items()}
+        return replace(self, by_devices=slower)
 
     def seconds(self, devices: int, nbytes: float) -> float | None:
         """Seconds; None for more or fewer devices than were measured.
@@ -89,6 +99,7 @@ class Level:
     which the devices of a unit get here; the figures are those of a device with a card of its own. `torus`: how the
     devices of a block are linked, if not each with each; the figures are those of one link. `corrections`: of a
     pattern, by devices and bytes, where a group meets in this level alone and has as many devices as were measured.
+    `reached`: the share of bandwidths that is reached in training, by which all of these are multiplied already.
     """
 
     name: str
@@ -98,6 +109,13 @@ class Level:
     cards: Cards | None = None
     torus: Torus | None = None
     corrections: Mapping[Pattern, Correction] = field(default_factory=dict[Pattern, Correction])
+    reached: float = field(default=1.0, repr=False)  # what it changes is shown changed
+
+    def reaching(self, share: float) -> Level:
+        """The level with this share of the bandwidth of its links. Its cards are as fast as they were."""
+        links = {use: link.reaching(share) for use, link in self.links.items()}
+        times = {pattern: each.reaching(share) for pattern, each in self.times.items()}
+        return replace(self, links=links, times=times, reached=self.reached * share)
 
     def crossed(self, first: int, last: int) -> Cards | None:
         """The cards that devices from `first` to `last` share; None in one unit, and where `uplink` says it all."""

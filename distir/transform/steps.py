@@ -286,15 +286,22 @@ def parse_steps(
 ) -> list[Application]:
     """Steps as words: `grad`, `pp=4`, and options, which belong to the step before them.
 
-    `keywords` go to every step that takes them; so do `defaults`, which need not be taken by any. Raises StepError.
+    `keywords` go to every step that takes them; so do `defaults`, which need not be taken by any. Raises StepError,
+    also for an option that a step is given twice.
     """
     found: list[tuple[Step, Any, dict[str, Any]]] = []
-    for word in words:
+    places: dict[str, int] = {}
+    for place, word in enumerate(words, start=1):
         name, equals, text = word.partition("=")
         if name in STEPS:
             chosen = STEPS[name]
             found.append((chosen, _given(chosen.value, name, text) if equals else _absent(chosen), {}))
+            places = {}
         elif found and name in found[-1][0].options:
+            if name in places:
+                both = f"words {places[name]} and {place}, `{words[places[name] - 1]}` and `{word}`"
+                raise StepError(f"`{found[-1][0].name}` is given its option `{name}` twice: {both}")
+            places[name] = place
             found[-1][2][name] = _given(found[-1][0].options[name], name, text if equals else "true")
         else:
             chain = [STEPS[given] for given in (other.partition("=")[0] for other in words) if given in STEPS]

@@ -124,6 +124,33 @@ def summary(name: str, outcomes: Sequence[Outcome]) -> GroupFigures:
     )
 
 
+GROUP_COLUMNS = (
+    *("runs", "n", "MAPE", "median", "p90", "bias", "ρ", "ρ within", "regret"),
+    *("OOM right", "missed", "false", "memory", "p90 "),
+)
+"""The heads of a table of groups."""
+
+
+def group_cells(group: GroupFigures) -> list[str]:
+    """A row of that table; empty where there is nothing to say."""
+    memory = group.memory
+    fits = [f"{memory.right}/{memory.n}", str(memory.missed), str(memory.false_alarms)] if memory.n else [""] * 3
+    ranks = ["" if rank is None else f"{rank:.3f}" for rank in (group.rank, group.rank_within)]
+    regret = "" if group.regret is None else _percent(group.regret)
+    found = [group.name, f"{group.expressed}/{group.runs}", *_errors(group.time), *ranks, regret, *fits]
+    return [*found, *_errors(group.memory_error)[1:3]]
+
+
+def _errors(of: Errors | None) -> list[str]:
+    if of is None:
+        return [""] * 4
+    return [*map(_percent, (of.mean, of.median, of.p90)), f"{100 * of.bias:+.1f} %"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
 def published_errors(outcomes: Iterable[Outcome]) -> PublishedErrors | None:
     """What 8 of 10 of some runs lie within, as profiles state it; None for fewer than `ENOUGH` with a predicted time.
 

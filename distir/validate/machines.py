@@ -99,7 +99,7 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions, per
     if conditions.hybrid:
         found = with_hybrid_kernels(found)
     if conditions.links != 1:
-        found = _with_links(found, lambda link: replace(link, bandwidth=link.bandwidth * conditions.links))
+        found = replace(found, levels=tuple(level.reaching(conditions.links) for level in found.levels))
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))
 
 
@@ -194,6 +194,6 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     if not conditions.issue:
         return kind
     how = conditions.waits_for_counts, conditions.each_expert
-    host = Host(conditions.issue, False, conditions.waits_for_sends, conditions.communication, *how)
+    host = Host(conditions.issue, kind.host.blocking, conditions.waits_for_sends, conditions.communication, *how)
     launch = min([kind.launch, *(figures.usual.launch for figures in kind.products.values())])
     return replace(kind, launch=launch, host=host)

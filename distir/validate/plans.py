@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from distir import cost
 from distir.models.decoder import Decoder
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.sharding.steps import LARGEST_NODE
@@ -130,7 +131,7 @@ def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
 
 
 def conditions_of(run: MeasuredRun) -> Conditions:
-    """How the framework of a run uses devices."""
+    """How the framework of a run uses devices. Raises HardwareError for an unknown profile."""
     chosen = framework_of(run)
     before = run.gpu in BEFORE_HOPPER
     rates = ATTENTION_RATES if before else HOPPERS_RATES
@@ -144,7 +145,7 @@ def conditions_of(run: MeasuredRun) -> Conditions:
     each += chosen.issue_of_expert_bias if _adds_biases_apart(run, chosen) else 0.0
     communication = chosen.issue_of_communication
     return Conditions(
-        chosen.issue * slower,
+        _issue_of_profile(run) or chosen.issue * slower,
         None if communication is None else communication * slower,
         attention=attention,
         waits_for_sends=chosen.waits_for_sends,
@@ -153,6 +154,13 @@ def conditions_of(run: MeasuredRun) -> Conditions:
         dropout=dropout,
         hybrid=hybrid,
     )
+
+
+def _issue_of_profile(run: MeasuredRun) -> float:
+    """What a profile that a run names says of its hosts, whatever issues ops; 0 for nothing."""
+    if not run.hardware:
+        return 0.0
+    return max(kind.host.issue for kind in cost.load(run.hardware).kinds.distinct)
 
 
 def _has_single_ops_of_experts(run: MeasuredRun) -> bool:

@@ -11,17 +11,41 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from distir.validate.figures import GroupFigures, Outcome
+from distir.validate.figures import GROUP_COLUMNS, GroupFigures, Outcome, group_cells
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Distinguishable with any colour vision (Okabe and Ito, "Color Universal Design", 2008)."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+FEW_DECADES = 100
+"""Axes of times below this ratio have labels between powers of ten, which matplotlib lets overlap."""
+
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
 class PictureError(ValueError):
     """A picture that cannot be made; the text says why."""
+
+
+def check_pictures(paths: Sequence[str]) -> None:
+    """Raises PictureError for a suffix that is none of a picture's, or a missing package."""
+    for path in paths:
+        _suffix(path)
+    _library()
+
+
+def _suffix(path: str) -> str:
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in SUFFIXES:
+        raise PictureError(f"expected a picture ending in {', '.join(SUFFIXES)}, found `{path}`")
+    return suffix
+
+
+def _library() -> tuple[Any, Any]:
+    try:
+        return import_module("matplotlib.figure"), import_module("matplotlib")
+    except ImportError as error:
+        raise PictureError(f"plotting needs the package `{error.name}`; install `distir[plot]`") from None
 
 
 def plot(outcomes: Sequence[Outcome], path: str | IO[bytes], suffix: str | None = None) -> None:
@@ -30,17 +54,11 @@ def plot(outcomes: Sequence[Outcome], path: str | IO[bytes], suffix: str | None 
     Raises PictureError for another suffix, no points or a missing package; OSError.
     """
     if isinstance(path, str):
-        suffix = os.path.splitext(path)[1].lower()
-        if suffix not in SUFFIXES:
-            raise PictureError(f"expected a picture ending in {', '.join(SUFFIXES)}, found `{path}`")
+        suffix = _suffix(path)
     points = [o for o in outcomes if o.time_error is not None]
     if not points:
         raise PictureError("there is nothing to plot: no run has both a measured and a predicted time")
-    try:
-        figures: Any = import_module("matplotlib.figure")
-        library: Any = import_module("matplotlib")
-    except ImportError as error:
-        raise PictureError(f"plotting needs the package `{error.name}`; install `distir[plot]`") from None
+    figures, library = _library()
     figure = figures.Figure(figsize=(9.6, 4.2), layout="constrained")
     times, errors = figure.subplots(1, 2)
     names = list(dict.fromkeys(o.run.group for o in points))
@@ -53,6 +71,12 @@ def plot(outcomes: Sequence[Outcome], path: str | IO[bytes], suffix: str | None 
     times.plot(ends, ends, color="0.4", linewidth=0.9, zorder=0)
     times.set_xscale("log")
     times.set_yscale("log")
+    if ends[1] < FEW_DECADES * ends[0]:
+        ticks: Any = import_module("matplotlib.ticker")
+        for axis in (times.xaxis, times.yaxis):
+            axis.set_major_locator(ticks.LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(ticks.FormatStrFormatter("%g"))
+            axis.set_minor_formatter(ticks.NullFormatter())
     times.set_xlabel("measured step (s)")
     times.set_ylabel("predicted step (s)")
     errors.axhline(0, color="0.4", linewidth=0.9, zorder=0)
@@ -83,7 +107,7 @@ def page(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures], path: str)
     plot(outcomes, picture, ".png")
     image = base64.b64encode(picture.getvalue()).decode()
     rows = "".join(_row(outcome) for outcome in outcomes)
-    heads = "".join(f"<th>{name}</th>" for name in ("runs", "expressed", "MAPE", "median", "p90", "bias"))
+    heads = "".join(f"<th>{name}</th>" for name in GROUP_COLUMNS)
     summaries = "".join(_group(group) for group in groups)
     text = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Predicted and measured</title>
 <style>body{{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}}
@@ -99,10 +123,7 @@ td:first-child,th:first-child,.note{{text-align:left}}img{{max-width:100%}}</sty
 
 
 def _group(group: GroupFigures) -> str:
-    of = group.time
-    cells = [escape(group.name), f"{group.expressed}/{group.runs}"]
-    cells += ["", "", "", ""] if of is None else [f"{100 * x:.1f} %" for x in (of.mean, of.median, of.p90, of.bias)]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in group_cells(group)) + "</tr>"
 
 
 def _row(outcome: Outcome) -> str:

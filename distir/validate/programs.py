@@ -37,7 +37,7 @@ class ProgramRewrite:
     given: tuple[str | int, ...] = ()
 
     def __call__(self, module: Module) -> Module:
-        """ProgramRewrite a program."""
+        """The program with what the framework does. Raises what the function does."""
         return self.function(module, *self.given)
 
     def __repr__(self) -> str:

@@ -164,6 +164,9 @@ ROUNDED = 0.02
 SEPARATORS = (",", ";", "\t")
 """The possible separators of cells: the first of these in the header is used."""
 
+LONGEST_SHOWN = 40
+"""Characters of a cell that an error shows."""
+
 DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d+)$")
 """A number as it is written where cells are not separated by commas."""
 
@@ -191,7 +194,8 @@ def read_runs(
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         found = f"the byte {data[error.start]:#04x}" if error.start < len(data) else "its end"
-        raise RunsError(f"{path}:{line}: expected UTF-8 text, found {found}") from None
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise RunsError(f"{path}:{line}: expected UTF-8 text, found {found} at byte {column} of the line") from None
     return parse_runs(text, path, known, warn)
 
 
@@ -204,9 +208,11 @@ def parse_runs(
     if first is None:
         raise RunsError(f"{path}:1: expected a header with the columns {', '.join(REQUIRED)}, found no line")
     separator = next((mark for mark in SEPARATORS if mark in lines[first]), SEPARATORS[0])
-    reader = csv.reader(io.StringIO("".join(lines[first:]), newline=""), delimiter=separator)
+    reader = csv.reader(io.StringIO("".join(lines[first:]), newline=""), delimiter=separator, strict=True)
+    ended = 0
     try:
         header = [name.strip() for name in next(reader)]
+        ended = reader.line_num
         while header and not header[-1]:
             header.pop()
         _check_header(header, f"{path}:{first + 1}")
@@ -217,6 +223,7 @@ def parse_runs(
         runs: list[MeasuredRun] = []
         seen: dict[str, int] = {}
         for cells in reader:
+            ended = reader.line_num
             if not any(map(str.strip, cells)):
                 continue
             line = first + reader.line_num
@@ -231,7 +238,9 @@ def parse_runs(
             seen[run.id] = line
             runs.append(run)
     except csv.Error as error:
-        raise RunsError(f"{path}:{first + reader.line_num}: {error}") from None
+        open_quote = str(error) == "unexpected end of data"
+        why = "a quote that this row opens is never closed" if open_quote else error
+        raise RunsError(f"{path}:{first + ended + 1}: {why}") from None
     if not runs:
         raise RunsError(f"{path}:{first + 1}: expected runs below the header, found none")
     if all(run.fault for run in runs):
@@ -348,7 +357,8 @@ def _value(name: str, text: str, at: str) -> Any:
     try:
         found = read(text)
     except (ValueError, KeyError, OverflowError):
-        raise RunsError(f"{at}: `{name}` expected {what}, found `{text}`") from None
+        shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+        raise RunsError(f"{at}: `{name}` expected {what}, found `{shown}`") from None
     if name == "sharding" and not SHARDING.fullmatch(text):
         raise RunsError(f"{at}: `sharding` expected zero0 to zero3, zero1:N or hsdp:N, found `{text}`")
     least = _LEAST.get(name, 1)

@@ -3,7 +3,8 @@
 python examples/measured/report.py [FILE.csv…]
 
 Predictions are kept in `docs/explanation/truth/predictions.csv`, each with digests of what it is of. Runs are predicted
-again where their rows, frameworks, machines or the code have changed since.
+again where their rows, frameworks, machines or the code have changed since. With files, runs of other files are not
+predicted: the page lists those whose predictions do not hold any more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from distir.validate.plot import plot
 from distir.validate.predictions import predict_all
 from distir.validate.runs import MeasuredRun, read_runs
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "explanation" / "truth.md"
 PREDICTIONS = PAGE.parent / "truth" / "predictions.csv"
 PICTURE = PAGE.parent / "truth" / "errors.svg"
@@ -233,18 +234,22 @@ CAUSES = """## What does not fit, and why
 
 def main(words: Sequence[str]) -> None:
     """Predict, and write the page."""
-    files = list(map(Path, words)) or sorted(HERE.glob("*.csv"))
-    runs = [run for file in files for run in read_runs(str(file))]
+    files = sorted(HERE.glob("*.csv"))
+    chosen = [Path(word).resolve() for word in words] or files
+    if others := [str(path) for path in chosen if path not in files]:
+        sys.exit(f"expected files of {HERE}, found {', '.join(others)}")
+    by_file = {file: read_runs(str(file)) for file in files}
+    runs = [run for some in by_file.values() for run in some]
     PREDICTIONS.parent.mkdir(exist_ok=True)
     with PredictionsLog(str(PREDICTIONS), runs) as log:
         known = dict(log.resume().known)
-        for prediction in predict_all([run for run in runs if run.id not in known]):
+        for prediction in predict_all([run for file in chosen for run in by_file[file] if run.id not in known]):
             known[prediction.id] = prediction
             log.add(prediction)
-        log.write(known[run.id] for run in runs)
-    outcomes = [Outcome(run, known[run.id]) for run in runs]
+        log.write(known[run.id] for run in runs if run.id in known)
+    outcomes = [Outcome(run, known[run.id]) for run in runs if run.id in known]
     plot(outcomes, str(PICTURE))
-    PAGE.write_text(page(outcomes), encoding="utf-8")
+    PAGE.write_text(page(outcomes, [run for run in runs if run.id not in known]), encoding="utf-8")
 
 
 def page(outcomes: Sequence[Outcome], later: Sequence[MeasuredRun] = ()) -> str:

@@ -111,3 +111,10 @@ def test_a_part_of_a_step_that_breaks_the_program_is_named(monkeypatch):
     (found,) = caught.value.diagnostics
     assert found.code.number == "DIR606"
     assert found.message.startswith("`tp=2` gives a program that does not check")
+
+
+def test_an_option_that_a_step_is_given_twice_is_refused():
+    """The last one would count, and the other be ignored. A step may be applied twice, each time with its options."""
+    with pytest.raises(StepError, match=r"`grad` is given its option `optimizer` twice: words 2 and 3, .*adamw.*muon"):
+        parse_steps(["grad", "optimizer=adamw", "optimizer=muon"])
+    assert len(parse_steps(["overlap=weights", "bucket_bytes=1", "overlap=gradients", "bucket_bytes=2"])) == 2

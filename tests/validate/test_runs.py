@@ -83,6 +83,8 @@ def test_a_machine_of_the_users_own_may_have_any_gpu():
         (text(row(), header=HEADER.replace("hidden", "hiden")), "expected a column `hidden`.*did you mean.*`hiden`"),
         (text(row(), header=HEADER.replace("ffn", "layers")), "runs.csv:2:6: the column `layers` is there twice"),
         (text(row(layers="many")), r"runs.csv:3:4: `layers` expected a whole number, found `many`"),
+        (text(row(layers="9" * 5000)), r"`layers` expected a whole number, found `9{40}…`"),
+        (text('"' + row()) + row(id="b"), r"runs.csv:3: a quote that this row opens is never closed"),
         (text(row(layers="0")), r"runs.csv:3:4: `layers` expected 1 or more, found `0`"),
         (text(row(step_time_s="nan")), r"runs.csv:3:19: `step_time_s` expected a number above 0, found `nan`"),
         (text(row(hidden="")), r"runs.csv:3:3: `hidden` is empty"),
@@ -138,5 +140,7 @@ def test_true_is_a_flag():
 def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path):
     path = tmp_path / "runs.csv"
     path.write_bytes(b"# source\n\xff\xfe")
-    with pytest.raises(RunsError, match=r"runs\.csv:2: expected UTF-8"):
+    with pytest.raises(
+        RunsError, match=r"runs\.csv:2: expected UTF-8 text, found the byte 0x[0-9a-f]{2} at byte \d+ of the line"
+    ):
         read_runs(str(path))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,42 @@ def test_what_ifs_of_a_run_are_ordered(distir, runs_file):
     (launch,) = (cause for cause in causes if cause["name"] == "launch")
     assert line.endswith(f"{100 * (launch['seconds'] / 0.1 - 1):+.1f} %")  # with each what-if, how far off it is
     assert "there is `a:1`" in distir("validate", path, "--explain", "a:2").err
+
+
+def test_what_ifs_say_that_they_do_not_add_up(distir, runs_file):
+    """What runs at the same time is hidden by what remains: taken away at once, causes may save more, or less."""
+    path = runs_file(row(id="a:1", framework="vtrain"))
+    found = json.loads(distir("validate", path, "--explain", "a:1", "--json").out)
+    away = [cause["change"] for cause in found["causes"] if cause["name"] in ("launch", "links", "memory", "products")]
+    assert found["one_by_one"] == pytest.approx(sum(away))
+    assert -found["predicted_s"] < found["together"] < min(away)
+    shares = [f"{100 * found[name] / found['predicted_s']:+.1f} %" for name in ("one_by_one", "together")]
+    last = distir("validate", path, "--explain", "a:1").out.splitlines()[-1]
+    assert last.startswith(f"all of launch, links, memory, products: {shares[0]} one by one, {shares[1]} all at once")
+
+
+@pytest.mark.parametrize("option", ["--csv", "--plot", "--html"])
+def test_what_ifs_of_a_run_write_no_file_of_all_runs(distir, runs_file, tmp_path, option):
+    out = tmp_path / "out.svg"
+    ended = distir("validate", runs_file(row(id="a:1")), "--explain", "a:1", option, out)
+    assert ended.code == 2
+    assert f"`--explain` is of one run, and `{option}` of all" in ended.err
+    assert not out.exists()
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_runs_are_predicted(distir, runs_file, tmp_path):
+    ended = distir("validate", runs_file(row(id="a:1")), "--plot", tmp_path / "errors.gif")
+    assert (ended.code, ended.out) == (2, "")
+    assert "expected a picture ending in .png, .svg, .pdf" in ended.err
+
+
+def test_the_page_has_the_figures_of_the_table(distir, runs_file, tmp_path):
+    rows = [row(id=f"r:{n}", layers=n, step_time_s=0.01 * n, peak_memory_bytes=10**9) for n in (2, 3, 4)]
+    page = tmp_path / "page.html"
+    shown = distir("validate", runs_file(*rows), "--html", page).out
+    (head, group) = re.findall(r"<tr>(.*?)</tr>", page.read_text().split("<h2>Runs</h2>")[0])
+    words = [word for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", head + group) for word in cell.split()]
+    assert words == shown.split()
 
 
 def test_a_machine_of_the_users_own(distir, runs_file, tmp_path):
