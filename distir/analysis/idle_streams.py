@@ -25,10 +25,6 @@ def _why_nothing(statement: Apply, values: Mapping[str, Value]) -> str:
     op = OPS[statement.op]
     if op.view:
         return "" if op.awaits else "is a view"
-    has_values = False
-    for name in (*statement.results, *names(statement.args)):
-        if name != DISCARD:  # mostly the first one is on a device
-            if name not in values or types.device_of(type_of(values[name])) != HOST:
-                return ""
-            has_values = True
-    return "runs on the host" if has_values else ""
+    made = [name for name in statement.results if name != DISCARD] or list(names(statement.args))
+    hosted = (name in values and types.device_of(type_of(values[name])) == HOST for name in made)
+    return "runs on the host" if made and all(hosted) else ""

@@ -500,3 +500,19 @@ def test_what_is_checked_late_is_what_an_instance_runs():
 def test_what_is_checked_late_has_sound_names_at_once():
     module = Module([Function("main", (), (Return(("nowhere",)),))])
     assert [d.code for d in check(module, late=True).errors] == [d.code for d in check(module).errors] != []
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("Shape(%x) on side", "`Shape` runs on the host"),
+        ("Add([1], [2]) on side", "`Add` runs on the host"),
+        ("Reshape(%x, [4]) on side", "`Reshape` is a view"),
+        ("After(%x, %x) on side", None),
+        ("Transpose(%x) on side", None),
+    ],
+)
+def test_a_stream_on_which_nothing_runs_is_said(statement, why):
+    text = f"func @main(%x: Tensor[Float32, (2, 2), 1]) {{\n  %y = {statement}\n  return %y\n}}\n"
+    said = [found.message for found in distir.check(distir.parse(text)) if found.code.number == "DIR902"]
+    assert said == ([] if why is None else [f"nothing runs on the stream `side` here: {why}"])

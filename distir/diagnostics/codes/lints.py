@@ -32,8 +32,8 @@ IDLE_STREAM = code(
     "idle-stream",
     """
 A statement names a stream, and nothing runs there: views share the memory of their operands and take no time, and what
-is computed of host values runs on no device. `After`, which orders what follows on its stream, is the one view that may
-name one.
+gives host values, such as `Shape`, runs on no device. `After`, which orders what follows on its stream, is the one view
+that may name one.
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 4), 1]) {
