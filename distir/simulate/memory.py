@@ -5,8 +5,9 @@ Computed only on request; peaks alone come from `Body.memory`, which costs one v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import zip_longest
 
 from distir.ir import Function, results
@@ -52,7 +53,7 @@ class MemoryProfile:
 
     def points(self) -> Iterator[MemoryPoint]:
         """Every change of the bytes in use, in program order; temporary memory rises and falls with its op."""
-        use = self._base()
+        use = dict(self._base)
         for memory, nbytes in use.items():
             yield MemoryPoint(0.0, memory, nbytes, -1)
         time: dict[int, float] = dict.fromkeys(use, 0.0)
@@ -69,7 +70,7 @@ class MemoryProfile:
 
     def most(self, memory: int) -> int:
         """The most bytes in use in a memory."""
-        return self._base().get(memory, 0) + self.timeline.body.memory.get(memory, (0, 0))[1]
+        return self._base.get(memory, 0) + self.timeline.body.memory.get(memory, (0, 0))[1]
 
     def peak(self, memory: int) -> tuple[int, int | None, list[Live]]:
         """The most bytes in use in a memory, the first event at which that is so, and what is live then.
@@ -86,7 +87,7 @@ class MemoryProfile:
 
         Calls whose peak stays below it are not entered.
         """
-        use = self._base().get(memory, 0)
+        use = self._base.get(memory, 0)
         body = self.timeline.body
         if use + body.memory.get(memory, (0, 0))[1] <= capacity:
             return None
@@ -140,6 +141,12 @@ class MemoryProfile:
         """The parameters in a memory, largest first."""
         return _Residents(self, memory).shown()
 
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """By parameter of the entry function: what it is, in words."""
+        return {p.name: described(p) for p in self.timeline.body.instance.function.params}
+
+    @cached_property
     def _base(self) -> dict[int, int]:
         use: dict[int, int] = {}
         for memory, size in self.entry_sizes:
@@ -206,9 +213,7 @@ class _Residents:
 
     def shown(self) -> list[Live]:
         """The live values, largest first."""
-        entry = self.profile.timeline.body.instance.function
-        roles = {p.name: described(p) for p in entry.params}
-        found = [self._named(body, storage, first, roles) for body, storage, first in self.live.values()]
+        found = [self._named(body, storage, first) for body, storage, first in self.live.values()]
         return sorted(found, key=lambda value: -value.nbytes)
 
     def _new(self, local: int, maker: Body, storage: int, first: int) -> int:
@@ -220,12 +225,12 @@ class _Residents:
         self.next_key += 1
         return size
 
-    def _named(self, body: Body | None, storage: int, first: int, roles: Mapping[str, str]) -> Live:
+    def _named(self, body: Body | None, storage: int, first: int) -> Live:
         if body is None:
             size = self.profile.entry_sizes[storage][1]
             name = self.profile.entry_names[storage]
             entry = self.profile.timeline.body.instance.function
-            return Live(name, size, entry.name, None, roles.get(name, ""))
+            return Live(name, size, entry.name, None, self.profile.roles.get(name, ""))
         origin = _origin_of(body, storage)
         event = None if origin.event is None else first + origin.event
         return Live(origin.name, body.sizes[storage][1], origin.function, origin.index, event=event)

@@ -301,6 +301,10 @@ class Simulation:
 
     def memory(self) -> MemoryProfile:
         """The values in each memory, op by op."""
+        return self._memory
+
+    @cached_property
+    def _memory(self) -> MemoryProfile:
         names = [
             param.name
             for param, value in zip(self.function.params, self.instance.args, strict=True)
