@@ -76,7 +76,7 @@ playground: $(VENV)/.test ## DistIR in a browser, as a static site in build/play
 paper: $(VENV)/.test ## the paper's evaluation: docs/explanation/paper.md with its pictures; goes on where it was
 	$(BIN)/python examples/paper/report.py
 
-truth: $(VENV)/.test ## how true the simulator is: predicts published runs, writes docs/explanation/truth.md; goes on where it was
+truth: $(VENV)/.test ## how true the simulator is: predicts published runs, writes docs/explanation/truth.md; goes on where it was (ARGS=examples/measured/dgxc.csv: predicts those)
 	$(BIN)/python examples/measured/report.py $(ARGS)
 
 accuracy: $(VENV)/.test ## how true the simulator is: calibrate and run here (ARGS=--measured: compare with what was measured)

@@ -44,9 +44,9 @@ GPUs. Regret is how much longer the layout takes that predictions choose than th
 BANDS = """## How far a simulated time may be off
 
 What 8 of 10 of these runs lie within. Profiles state it (`[published]`), `distir simulate` shows it beside each
-latency, and `distir search` says which rows cannot be distinguished. A test takes the bands from one half of the runs
-and counts how many of the other half lie in them. NVIDIA's tests of small models are left out: they wait for the host,
-and repeats of them differ by 11 %. GPUs without runs have the band of all.
+latency, and `distir search` says which rows cannot be distinguished. A test takes the bands from every other run and
+counts how many of the rest lie in them, which are of the same files. NVIDIA's tests of small models are left out: they
+wait for the host, and repeats of them differ by 11 %. GPUs without runs have the band of all.
 """
 
 HOST_BOUND = ("megatron_golden",)
@@ -280,7 +280,23 @@ def _bands(outcomes: Sequence[Outcome]) -> list[str]:
     lines = [BANDS, "| profile | measured over simulated | ratios of layouts are off by |", "|---|---:|---:|"]
     for name, errors in bands(outcomes).items():
         lines.append(f"| {name or 'all'} | {errors.low:.2f} to {errors.high:.2f} | {100 * errors.apart:.0f} % |")
-    return lines
+    share = held_back(outcomes)
+    return (
+        lines
+        if share is None
+        else [*lines, "", f"Of runs of a file, {100 * share:.0f} % lie in the band of all other files."]
+    )
+
+
+def held_back(outcomes: Sequence[Outcome]) -> float | None:
+    """What share of runs lies in the band of all other files: of sources that the band has not seen."""
+    judged = [o for o in outcomes if o.run.source not in HOST_BOUND and o.time_error is not None]
+    within: list[bool] = []
+    for source in {o.run.source for o in judged}:
+        errors = published_errors([o for o in judged if o.run.source != source])
+        ratios = [1 / (1 + (o.time_error or 0.0)) for o in judged if o.run.source == source]
+        within += [errors.low <= ratio <= errors.high for ratio in ratios] if errors is not None else []
+    return sum(within) / len(within) if within else None
 
 
 def _table(groups: Sequence[GroupFigures]) -> list[str]:

@@ -31,6 +31,17 @@ def test_8_of_10_runs_that_are_held_back_lie_in_the_band_of_the_others(kept):
     assert 0.7 <= sum(within(o, fitted) for o in held_back) / len(held_back) <= 0.9
 
 
+def test_the_page_says_how_many_runs_of_files_that_are_held_back_lie_in_the_band_of_the_others():
+    inside = 0
+    for source in {o.run.source for o in TIMED}:
+        fitted = published_errors([o for o in TIMED if o.run.source != source])
+        inside += sum(within(o, fitted) for o in TIMED if o.run.source == source)
+    share = inside / len(TIMED)
+    assert 0.7 <= share <= 0.9
+    page = (ROOT / "docs/explanation/truth.md").read_text()
+    assert f"Of runs of a file, {100 * share:.0f} % lie in the band of all other files." in page
+
+
 def test_profiles_state_what_the_page_says():
     spec = importlib.util.spec_from_file_location("report", ROOT / "examples/measured/report.py")
     report = importlib.util.module_from_spec(spec)

@@ -5,6 +5,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from run_samples import row, text
 from thorough import ALL
 
 from distir.validate import predict, read_runs
@@ -69,3 +70,22 @@ def test_a_sample_is_predicted_as_the_page_has_it(name):
         return  # it cannot be expressed
     assert found.step_time_s == pytest.approx(kept.step_time_s, rel=CLOSE)
     assert found.peak_memory_bytes == pytest.approx(kept.peak_memory_bytes, rel=CLOSE)
+
+
+def test_a_part_of_the_files_keeps_what_is_predicted_of_others(tmp_path, monkeypatch):
+    """`make truth ARGS=FILE.csv`, of one file behind the other: the page has the runs of both."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples/measured"))
+    report = importlib.import_module("report")
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file in files:
+        file.write_text(text(row(id=f"{file.stem}:1")))
+    places = {"HERE": tmp_path, "PAGE": tmp_path / "truth.md", "PREDICTIONS": tmp_path / "truth" / "predictions.csv"}
+    for name, place in {**places, "PICTURE": tmp_path / "errors.svg"}.items():
+        monkeypatch.setattr(report, name, place)
+    report.main([str(files[0])])
+    assert "`make truth` continues with them: b:1." in report.PAGE.read_text()
+    report.main([str(files[1])])
+    assert "a/megatron | 1 of 1" in report.PAGE.read_text()
+    assert "not predicted yet" not in report.PAGE.read_text()
+    with pytest.raises(SystemExit, match="expected files of"):
+        report.main([str(ROOT / "README.md")])
