@@ -42,7 +42,7 @@ def per_parameter(module):
         ("optimizer=adam", 4, 4, 8),
         ("optimizer=adam precision=fp32", 4, 4, 8),
         ("optimizer=adamw precision=mixed", 2, 4, 12),  # Megatron: 18
-        ("optimizer=adamw precision=fp16 clip=1.0", 2, 4, 12),
+        ("optimizer=adamw precision=fp16", 2, 4, 12),
         ("optimizer=adamw precision=mixed gradients=bf16", 2, 2, 12),  # 16
         ("optimizer=adamw precision=mixed master=only", 4, 4, 8),  # FSDP2 and autocast: 16
         ("optimizer=adamw precision=fp16 master=only", 4, 4, 8),
