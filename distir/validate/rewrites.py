@@ -306,7 +306,7 @@ def _with_gathered_routes(function: Function) -> Function:
             body.append(Apply((some,), "Equal", (chosen, chosen), Attributes({})))
             body.append(Apply((taken,), "ScatterElements", (none, chosen, some), Attributes({"axis": -1})))
             group = Attributes({name: statement.attrs[name] for name in ("size", "stride")})
-            body.append(replace(statement, results=(DISCARD,), op="GroupAllgather", args=(taken,), attrs=group))
+            body.append(Apply((DISCARD,), "GroupAllgather", (taken,), group))  # not asynchronous
         body.append(statement)
     return replace(function, body=tuple(body))
 
