@@ -281,11 +281,9 @@ def _bands(outcomes: Sequence[Outcome]) -> list[str]:
     for name, errors in bands(outcomes).items():
         lines.append(f"| {name or 'all'} | {errors.low:.2f} to {errors.high:.2f} | {100 * errors.apart:.0f} % |")
     share = held_back(outcomes)
-    return (
-        lines
-        if share is None
-        else [*lines, "", f"Of runs of a file, {100 * share:.0f} % lie in the band of all other files."]
-    )
+    if share is not None:
+        lines += ["", f"Of runs of a file, {100 * share:.0f} % lie in the band of all other files."]
+    return lines
 
 
 def held_back(outcomes: Sequence[Outcome]) -> float | None:

@@ -488,6 +488,21 @@ def test_hybridep_gathers_which_experts_all_tokens_go_to():
     assert any(bits.results == s.args for f in found for s in f.body if isinstance(s, Apply))
 
 
+def test_what_hybridep_gathers_is_not_held_where_exchanges_have_a_stream():
+    """One of them is there at a time, however many layers and microbatches there are."""
+    model = replace(PUBLISHED["qwen3-30b-a3b"], layers=3, width=16, heads=4, kv_heads=2, head_size=4, vocabulary=32)
+    step = transform(program(replace(model, experts=64, top_k=2, expert_ffn=24), 64, 16), "grad", "optimizer=sgd")
+    steps = "dtp=8,1,1 microbatches=2 experts=8 representative=true overlap=experts hardware=dgx-h100"
+    module = transform(step, *steps.split())
+    assert any(s.stream for f in module for s in f.body if isinstance(s, Apply) and s.op == "GroupAlltoall")
+    before, after = (
+        max(use.peak_memory_bytes for use in simulate(m, "dgx-h100").devices.values())
+        for m in (module, with_gathered_routes(module))
+    )
+    one = 8 * (16 // 8 // 2 * 64) * 64  # a byte for each token of all devices and each expert
+    assert after <= before + 2 * one
+
+
 def test_biases_of_experts_are_apart_in_16_bits_where_the_framework_has_it_so():
     routed = {"experts": 8, "top_k": 2, "expert_ffn": 512, "norm": "rmsnorm", "mlp": "swiglu"}
     one = replace(run(framework="nemo", gpu="h100_80gb", tp=1, dp=4), bias=True, **routed)
