@@ -49,8 +49,6 @@ def register(server: DistirServer) -> None:
         for action in _actions(server, document, uri, span, params.context):
             found.append(_as_code_action(server, uri, action, params.context.diagnostics))
             await asyncio.sleep(0)
-            if server.document(uri) is not document:
-                return []  # the text has changed meanwhile
         if _wanted(params.context, QUICK_FIX):
             found += advice.repairs(server, uri, params.range)
         proved = server.proved(uri)
@@ -58,8 +56,6 @@ def register(server: DistirServer) -> None:
             from distir.ide.actions.collectives import collectives
 
             repairs = await server.with_proof(lambda: list(collectives(document, proved, span)))
-            if server.document(uri) is not document:
-                return []
             found += (_as_code_action(server, uri, action, params.context.diagnostics) for action in repairs)
         if _wanted(params.context, REWRITE) and _resolves_edits(server):
             if _is_asked(params.context):

@@ -1,10 +1,14 @@
 """The wire: what pygls does, with documents kept by us, answers that are JSON already, and no pull where it goes stale.
 
 pygls's own workspace walks every line at each edit; ours (`workspace`) handles documents instead. Knows no programs.
+
+Edits are applied at once, but a handler that awaits begins at a later turn of the loop. So a request that is under way
+when its document is edited ends with `ContentModified`: it is never answered from a text that came after it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     from distir_lsp.server import DistirServer
 
 Steps = Generator[Any, Any, Any]
+
+EVERY = ""
+"""In the place of a document's address: a request that reads all open documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,10 @@ class Protocol(LanguageServerProtocol):
     def __init__(self, server: DistirServer, converter: Converter) -> None:
         super().__init__(server, converter)
         self._reader = MessageReader()
+        self._reads: dict[str | int, tuple[str, asyncio.Task[Any]]] = {}
+        """By request under way: the document whose text its answer is about, and who answers."""
+        self._overtaken: set[str | int] = set()
+        """The requests under way whose document has been edited since."""
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Steps:
@@ -139,6 +150,30 @@ class Protocol(LanguageServerProtocol):
         else:
             super().handle_message(cast("Any", message))
 
+    def overtake(self, uri: str) -> None:
+        """End the requests under way about a document that is edited or closed."""
+        for request, (read, task) in [*self._reads.items()]:
+            if read in (uri, EVERY):
+                self._overtaken.add(request)
+                task.cancel()
+                del self._reads[request]
+
+    def _handle_request(self, msg_id: str | int, method_name: str, params: Any) -> None:
+        super()._handle_request(msg_id, method_name, params)
+        read, task = _document_read(method_name, params), self._request_futures.get(msg_id)
+        if read is not None and isinstance(task, asyncio.Task):
+            self._reads[msg_id] = read, task
+
+    def _send_handler_result(self, future: Any, *, msg_id: str | int) -> None:
+        self._reads.pop(msg_id, None)
+        if msg_id in self._overtaken:
+            self._overtaken.remove(msg_id)
+            self._request_futures.pop(msg_id, None)
+            code = types.LSPErrorCodes.ContentModified
+            self._send_response(msg_id, error=types.ResponseError(code, "the text has changed: ask again"))
+        else:
+            super()._send_handler_result(future, msg_id=msg_id)
+
     def _handlers(self, method: str, params: Any) -> Steps:
         features = cast("dict[str, Any]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]
         handler = features.get(method)
@@ -196,6 +231,21 @@ def _edit(data: dict[str, Any]) -> types.DidChangeTextDocumentNotification | Non
     except (KeyError, TypeError, ValueError):
         return None
     return types.DidChangeTextDocumentNotification(types.DidChangeTextDocumentParams(identifier, partial))
+
+
+def _document_read(method: str, params: Any) -> str | None:
+    """The address of the document with whose text an answer has to agree; None if it does not matter, or is said.
+
+    Answers to our own requests say of which version they are. A question that names a place is about the client's.
+    """
+    if method == types.WORKSPACE_SYMBOL:
+        return EVERY
+    if not isinstance(params, dict):
+        return getattr(getattr(params, "text_document", None), "uri", None)
+    asked = cast("dict[str, Any]", params)
+    named = asked.get("textDocument")
+    has_place = "position" in asked or isinstance(asked.get("path"), list)
+    return cast("dict[str, Any]", named).get("uri") if has_place and isinstance(named, dict) else None
 
 
 def _told(error: Exception) -> JsonRpcException:

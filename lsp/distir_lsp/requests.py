@@ -148,7 +148,7 @@ async def _rank_program(server: DistirServer, asked: Mapping[str, Any]) -> Answe
         raise RequestRefused(str(error.args[0] if error.args else error)) from None
     if isinstance(shown_as := asked.get("shownAs"), str):
         following.follow(server, shown_as, following.Followed(uri, rank))
-    return answer_of(document, found, server.positions(uri))
+    return _about(server, uri, document, found)
 
 
 def _status(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
@@ -159,7 +159,7 @@ def _status(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
     if followed is not None and followed.rank is not None:  # its times are the whole program's
         uri = followed.source
     document = _document(server, uri)
-    return answer_of(document, status(document, server.simulated(uri), server.is_on_demand(uri)), server.positions(uri))
+    return _about(server, uri, document, status(document, server.simulated(uri), server.is_on_demand(uri)))
 
 
 def _follow(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
@@ -188,7 +188,7 @@ def _calls(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
     assert view is not None
     if name not in view.document.program.module.functions:
         raise RequestRefused(f"there is no function `@{name}`")
-    return answer_of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
+    return _about(server, uri, view.document, {"function": name, "calls": call_choices(view, name)})
 
 
 async def _transform(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
@@ -198,14 +198,14 @@ async def _transform(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
     document = _document(server, uri)
     words = asked.get("steps")
     if words is None:
-        return answer_of(document, {"steps": transforms.known_steps()}, server.positions(uri))
+        return _about(server, uri, document, {"steps": transforms.known_steps()})
     if not isinstance(words, (list, tuple)) or not words:
         raise RequestRefused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
     name = str(asked.get("function") or (document.entry.name if document.entry else "")).removeprefix("@")
     steps = [str(word) for word in cast("Sequence[Any]", words)]
     most = _integer(asked, "maxBytes", MOST_BYTES) if asked.get("verify") is True else None
     made = await asyncio.to_thread(_transformed, document, name, steps, most)
-    return answer_of(document, made, server.positions(uri))
+    return _about(server, uri, document, made)
 
 
 async def _run(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
@@ -219,7 +219,7 @@ async def _run(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
         found = await asyncio.to_thread(run, document, name, seed, most)
     except CannotRun as why:
         raise RequestRefused(str(why)) from None
-    return answer_of(document, found, server.positions(uri))
+    return _about(server, uri, document, found)
 
 
 async def _hardware(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
@@ -233,12 +233,12 @@ async def _hardware(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
     name, changes = following.machine(server, uri)
     if action == "list":
         chosen = {"name": name, "changes": changes, "figures": machines.figures(document.setup.hardware)}
-        return answer_of(document, {"chosen": chosen, "profiles": machines.known()}, server.positions(uri))
+        return _about(server, uri, document, {"chosen": chosen, "profiles": machines.known()})
     try:
         if action == "choose":
             name = str(asked.get("name", name))
             following.choose_machine(server, uri, load(name), name, {})
-            return answer_of(document, {"chosen": {"name": name, "changes": {}}}, server.positions(uri))
+            return _about(server, uri, document, {"chosen": {"name": name, "changes": {}}})
         if action == "whatIf":
             return await _what_if(server, uri, name, changes, asked)
     except HardwareError as error:
@@ -406,7 +406,7 @@ async def _other(
             machine = load(str(given["hardware"]))
         except HardwareError as error:
             raise RequestRefused(_problems(error)) from None
-        positions = Positions(document.text, server.encoding)
+        positions = server.positions_of(uri, document)
         return lambda: (document.under(replace(document.setup, hardware=machine)), positions), machine.name
     if "text" in given:
         return _opened(str(given["text"]), "the text given", document.setup, server)
@@ -445,10 +445,10 @@ async def _simulated(server: DistirServer, uri: str) -> SimulatedVersion:
         if done is not None and done.program is document.program and done.setup is document.setup:
             if done.simulation is None:
                 raise RequestRefused(f"the program cannot be simulated: {done.unsimulated}")
-            return SimulatedVersion(done, server.positions(uri), stale=False)
+            return SimulatedVersion(done, server.positions_of(uri, done), stale=False)
         if without or waited >= LONGEST_WAIT_S:
             if done is not None and done.simulation is not None:
-                return SimulatedVersion(done, Positions(done.text, server.encoding), stale=True)
+                return SimulatedVersion(done, server.positions_of(uri, done), stale=True)
             raise RequestRefused(without or "the program is not simulated yet; ask again")
         await asyncio.sleep(0.01)
         waited += 0.01
@@ -467,6 +467,11 @@ def _places(asked: Mapping[str, Any]) -> list[tuple[str, int]]:
     items = cast("Sequence[Any]", given) if isinstance(given, (list, tuple)) else ()
     tables = [cast("Mapping[str, Any]", item) for item in items if isinstance(item, Mapping)]
     return [(str(table.get("function", "")), _integer(table, "statement", -1)) for table in tables]
+
+
+def _about(server: DistirServer, uri: str, document: Document, found: Any) -> Answer:
+    """An answer about a version of a document, which may have been edited since."""
+    return answer_of(document, found, server.positions_of(uri, document))
 
 
 def _uri(server: DistirServer, asked: Mapping[str, Any]) -> str:

@@ -153,6 +153,13 @@ class DistirServer(LanguageServer):
         """Offsets and positions of the latest version of an open document. Raises KeyError for one that is not open."""
         return self.documents[uri].positions
 
+    def positions_of(self, uri: str, document: Document) -> Positions:
+        """Offsets and positions of a version of a document, which need not be the latest."""
+        found = self.documents.get(uri)
+        if found is not None and found.text is document.text:
+            return found.positions
+        return Positions(document.text, self.encoding)
+
     def span_to_range(self, uri: str, span: Span) -> types.Range:
         """The range of a span in the latest version."""
         return self.positions(uri).range(span)
@@ -249,7 +256,8 @@ class DistirServer(LanguageServer):
             self.text_document_publish_diagnostics(cleared)
 
     def _end_work_on(self, uri: str) -> None:
-        """End what is done in the background for a version that is no more."""
+        """End what is done for a version that is no more."""
+        self.protocol.overtake(uri)
         self._warming.cancel(uri)
         self._proving.cancel(uri)
         for notify in self.on_edit:

@@ -1,6 +1,7 @@
 // The server's requests of our own, as docs/lsp-requests.md has them: their answers, and how to ask.
 
 import type { Range } from "vscode-languageclient";
+import { type TimelinePiece, allPieces } from "./pieces";
 
 /** The version of the requests that this extension knows. */
 export const PROTOCOL = 1;
@@ -145,12 +146,6 @@ export interface Calls {
   calls: { number: number; caller: string; range: Range | null; shown: boolean; start_s: number | null; duration_s: number | null; devices: number[] }[];
 }
 
-export interface TimelinePiece {
-  version: number;
-  next_event: number | null;
-  [name: string]: unknown;
-}
-
 /** A request was answered with a reason why not; the message is for the user. */
 export class Refused extends Error {}
 
@@ -171,13 +166,6 @@ export async function ask<T>(server: Asked, name: string, uri: string | undefine
 }
 
 /** The whole timeline of a document, in pieces. */
-export async function timeline(server: Asked, uri: string): Promise<TimelinePiece[]> {
-  const pieces: TimelinePiece[] = [];
-  for (let first: number | null = 0; first !== null; ) {
-    const piece: TimelinePiece = await ask<TimelinePiece>(server, "timeline", uri, { firstEvent: first, limit: 200_000, columns: true, blocks: true });
-    if (pieces.length > 0 && piece.version !== pieces[0]?.version) return timeline(server, uri);
-    pieces.push(piece);
-    first = piece.next_event;
-  }
-  return pieces;
+export function timeline(server: Asked, uri: string): Promise<TimelinePiece[]> {
+  return allPieces((firstEvent) => ask(server, "timeline", uri, { firstEvent, limit: 200_000, columns: true, blocks: true }));
 }

@@ -3,18 +3,18 @@
 import { MonacoLspClient } from "lsp-client";
 import * as monaco from "monaco";
 import { bytes, seconds } from "../../src/figures";
+import { type TimelinePiece, allPieces } from "../../src/pieces";
 import { grammar } from "./grammar";
 import { server } from "./server";
 import { fromFragment, toFragment } from "./share";
 import { useThemes } from "./theme";
 import { type Run, showValues } from "./values";
 
-interface Status { state: string; why: string | null; errors: number; warnings: number; latency_s: number | null; peak_memory_bytes: number | null; hardware: string }
+interface Status { version: number; state: string; why: string | null; errors: number; warnings: number; latency_s: number | null; peak_memory_bytes: number | null; hardware: string }
 interface Hardware { profiles: { name: string; title: string }[]; chosen?: { name: string } }
 interface Steps { steps: { name: string; documentation: string }[] }
 interface Agreement { equal?: boolean; results?: number; max_abs_error?: number | null; differences?: string[]; why?: string }
 interface Result { text: string; comparison: { speedup: number | null } | null; why?: string; agreement?: Agreement }
-interface Piece { next_event: number | null; version: number }
 type FromView = { type: string; range?: { start: { line: number; character: number } } | null; focus?: boolean; message?: string };
 
 const LANGUAGE = "distir";
@@ -56,18 +56,21 @@ function say(text: string, isWrong = false): void {
   status.classList.toggle("wrong", isWrong);
 }
 
-/** The program, and its version, of which the last answer is. */
-let answered: { model: monaco.editor.ITextModel | null; version?: number } | undefined;
+/** A program, and the version of its text. */
+interface Version { model: monaco.editor.ITextModel | null; number?: number }
+const latest = (): Version => ({ model: editor.getModel(), number: editor.getModel()?.getVersionId() });
+const isLatest = ({ model, number }: Version): boolean => model === editor.getModel() && number === model?.getVersionId();
+
+/** Of which the last answer is. */
+let answered: Version | undefined;
 
 /** Say what came of what a user asked for. News of simulations leave it until the program changes, or another is shown. */
-function answer(text: string, isWrong = false): void {
-  const model = editor.getModel();
-  answered = { model, version: model?.getVersionId() };
+function answer(text: string, isWrong = false, of = latest()): void {
+  answered = of;
   say(text, isWrong);
 }
 
-const failed = (error: unknown): void => answer(error instanceof Error ? error.message : String(error), true);
-const isAnswered = (model: monaco.editor.ITextModel): boolean => answered?.model === model && answered.version === model.getVersionId();
+const failed = (error: unknown, of = latest()): void => answer(error instanceof Error ? error.message : String(error), true, of);
 
 // Programs.
 
@@ -130,8 +133,8 @@ async function refresh(): Promise<void> {
   if (model === null || !isStarted) return;
   try {
     const found = await server.request<Status>("distir/status", about(model));
-    if (editor.getModel() !== model) return;
-    if (!isAnswered(model)) sayStatus(found, model);
+    if (!isLatest({ model, number: found.version })) return; // of the text as it is now, there are news to come
+    if (answered === undefined || !isLatest(answered)) sayStatus(found, model);
     if (found.state !== "simulated") {
       toView({ type: "state", state: found.state === "on_demand" ? "failed" : found.state, why: found.why });
       return;
@@ -143,11 +146,11 @@ async function refresh(): Promise<void> {
 }
 
 async function sendTimeline(model: monaco.editor.ITextModel): Promise<void> {
-  const timeline: Piece[] = [];
-  for (let first: number | null = 0; first !== null; first = timeline.at(-1)!.next_event)
-    timeline.push(await server.request<Piece>("distir/timeline", { ...about(model), firstEvent: first, columns: true }));
-  const memory = await server.request<object>("distir/memory", about(model)).catch(() => null);
-  if (editor.getModel() === model) toView({ type: "show", document: { uri: model.uri.toString(true), name: nameOf(model), version: model.getVersionId() }, timeline, memory });
+  const timeline = await allPieces((firstEvent) => server.request<TimelinePiece>("distir/timeline", { ...about(model), firstEvent, columns: true }));
+  const version = timeline[0]?.version;
+  const found = await server.request<{ version: number }>("distir/memory", about(model)).catch(() => null);
+  const memory = found?.version === version ? found : null;
+  if (editor.getModel() === model) toView({ type: "show", document: { uri: model.uri.toString(true), name: nameOf(model), version }, timeline, memory });
 }
 
 function toView(message: object): void {
@@ -221,6 +224,7 @@ element<HTMLFormElement>("transform").onsubmit = async (event) => {
   const model = editor.getModel();
   const words = steps.value.split(/\s+/).filter((word) => word !== "");
   if (model === null || words.length === 0) return;
+  const asked = latest();
   answered = undefined;
   try {
     const verify = element<HTMLInputElement>("verify").checked;
@@ -231,21 +235,23 @@ element<HTMLFormElement>("transform").onsubmit = async (event) => {
     if (result.agreement !== undefined) verdicts.set(made, result.agreement);
     void refresh();
   } catch (error) {
-    failed(error);
+    failed(error, asked);
   }
 };
 
 element("run").onclick = async () => {
   const model = editor.getModel();
   if (model === null) return;
+  const asked = latest();
   answered = undefined;
   say("running…");
   try {
     const ran = await server.request<Run>("distir/run", about(model));
     await refresh();
-    showValues(ran);
+    if (isLatest(asked)) showValues(ran);
+    else answer("the program was edited while it ran: run it again", true);
   } catch (error) {
-    failed(error);
+    failed(error, asked);
   }
 };
 

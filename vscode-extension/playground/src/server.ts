@@ -1,7 +1,10 @@
 // The language server in its worker: the editor's messages and our own requests over one line. A script of its own, so
 // that Python starts while the browser still reads the editor's.
 
-type Message = { jsonrpc: "2.0"; id?: string | number | null; method?: string; params?: unknown; result?: unknown; error?: { message: string } };
+type Message = { jsonrpc: "2.0"; id?: string | number | null; method?: string; params?: unknown; result?: unknown; error?: { code: number; message: string } };
+
+/** The error of a request whose document was edited before it was answered. */
+const CONTENT_MODIFIED = -32801;
 
 /** What the editor's client asks of a transport. */
 interface Transport {
@@ -17,6 +20,8 @@ class Server {
   readonly ready: Promise<number>;
   private readonly worker = new Worker(new URL("server/worker.js", document.baseURI));
   private readonly asked = new Map<string, { resolve(result: unknown): void; reject(error: Error): void }>();
+  /** The methods of the editor's requests that are not answered yet. */
+  private readonly methods = new Map<Message["id"], string>();
   private readonly heard = new Map<string, ((params: never) => void)[]>();
   private readonly early: Message[] = [];
   private listener: ((message: Message) => void) | undefined;
@@ -25,7 +30,10 @@ class Server {
   constructor() {
     this.transport = {
       state: { value: { state: "open" }, onChange: () => ({ dispose: () => undefined }) },
-      send: (message) => Promise.resolve(this.worker.postMessage(message)),
+      send: (message) => {
+        if (message.id !== undefined && message.method !== undefined) this.methods.set(message.id, message.method);
+        return Promise.resolve(this.worker.postMessage(message));
+      },
       setListener: (listener) => {
         this.listener = listener;
         if (listener !== undefined) this.early.splice(0).forEach(listener);
@@ -72,9 +80,25 @@ class Server {
       else mine.resolve(result);
       return;
     }
+    if (message.method === undefined) this.asTheEditorKnowsIt(message);
     if (message.method !== undefined) for (const heard of this.heard.get(message.method) ?? []) heard(message.params as never);
     if (this.listener === undefined) this.early.push(message);
     else this.listener(message);
+  }
+
+  /**
+   * The editor asks again after each edit. It has no error for an answer that an edit came before, and reports any: for
+   * tokens it says `busy`, which leaves those that are shown; elsewhere nothing is the answer.
+   */
+  private asTheEditorKnowsIt(message: Message): void {
+    const method = this.methods.get(message.id) ?? "";
+    this.methods.delete(message.id);
+    if (message.error?.code !== CONTENT_MODIFIED) return;
+    if (method.startsWith("textDocument/semanticTokens/")) message.error.message = "busy";
+    else {
+      delete message.error;
+      message.result = null;
+    }
   }
 }
 

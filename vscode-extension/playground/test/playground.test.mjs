@@ -72,6 +72,19 @@ test("hover tells the type, completion the ops", options, async () => {
   await says(/on dgx-a100/);
 });
 
+test("lines that are typed and taken back at speed, while all is asked for, are never coloured as other text", options, async () => {
+  await page.locator("#editor .view-line").first().click();
+  await page.keyboard.press("Control+Home");
+  for (let round = 0; round < 12; round++) {
+    await page.keyboard.type("// one\n// two\n\n");
+    await page.waitForTimeout(60 * (round % 4)); // requests come a while after an edit: the next edits meet them on their way
+    await page.keyboard.press("Control+Home");
+    for (let line = 0; line < 3; line++) await page.keyboard.press("Control+Shift+K");
+  }
+  await showing(/%h: .* = Gemm\(.*\+\S+s @/);
+  await says(/on dgx-a100/);
+});
+
 test("a transform opens its result beside the program, simulated for the same machine", options, async () => {
   await choose("mlp_training.dir");
   await page.locator("#steps").fill("dp=2");

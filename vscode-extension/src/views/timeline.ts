@@ -146,8 +146,9 @@ async function openedFor(server: Asked, document: vscode.TextDocument, uri: vsco
 async function whole(server: Asked, document: vscode.TextDocument): Promise<object> {
   const uri = document.uri.toString();
   const pieces = await timeline(server, uri);
-  const memory = await ask<object>(server, "memory", uri).catch(() => undefined);
-  return { document: { uri, name: nameOf(document.uri), version: document.version }, timeline: pieces, ...(memory ? { memory } : {}) };
+  const version = pieces[0]?.version;
+  const memory = await ask<{ version: number }>(server, "memory", uri).catch(() => undefined);
+  return { document: { uri, name: nameOf(document.uri), version }, timeline: pieces, ...(memory?.version === version ? { memory } : {}) };
 }
 
 /** Show a place in a program, in the editor where it is open. */
