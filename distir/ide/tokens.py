@@ -31,8 +31,8 @@ MODIFIERS = ("declaration", "unused", "critical", "multiDevice", *(f"device{i}" 
 DECLARATION, UNUSED, CRITICAL, MULTI_DEVICE = 1, 2, 4, 8
 _VARIABLE, _PARAMETER, _FUNCTION, _METHOD, _TYPE, _PROPERTY, _NUMBER, _STRING, _KEYWORD, _COMMENT, _DIM = range(11)
 
-LONGEST_STATEMENT = 20_000
-"""How many characters of a long statement (large constants) are coloured."""
+LONGEST_LINE = 20_000
+"""How many characters of a line (a large constant) are coloured. Shorter lines are coloured whole, however many."""
 
 Units = Callable[[str], int]
 """How many units of the client's columns a piece of a line takes."""
@@ -190,8 +190,8 @@ def _encoded(
     offset: int, text: str, statement: Statement | None, meaning: _Meaning, shared: int, units: Units
 ) -> EncodedPiece:
     """The words of a statement (or of a head). `shared`: modifiers of all its values, ops and functions."""
-    if len(text) > LONGEST_STATEMENT:
-        text = text[:LONGEST_STATEMENT]
+    if len(text) > LONGEST_LINE:
+        text = "\n".join([line[:LONGEST_LINE] for line in text.split("\n")])
     if not text.isascii() or _OPAQUE.search(text):
         return _word_by_word(offset, text, statement, meaning, shared, units)
     declared = sum(map(bool, results(statement))) if statement is not None else len(text)  # of a head: all

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from reading_samples import PIPELINE, opened, viewed
 from thorough import most_examples
 
+from distir.ide import tokens
 from distir.ide.instances import View
 from distir.ide.tokens import MODIFIERS, TYPES, pieces
 
@@ -51,6 +52,19 @@ def test_kinds_of_words_are_distinct():
     assert found["200"][0] == "number"
     assert found["%w1"] == ("parameter", {"device1"})
     assert found["%ar_1"][1] >= {"device2"}
+
+
+def test_long_heads_and_statements_are_coloured_to_their_end(monkeypatch):
+    """A large plan has thousands of parameters. Of a line that is too long, as a constant's, the start is coloured."""
+    monkeypatch.setattr(tokens, "LONGEST_LINE", 200)
+    names = [f"%w{number}" for number in range(60)]
+    head = ",\n".join(f"  {name}: Tensor[Float32, (4, 4), 1]" for name in names)
+    long, last = ", ".join(["1.0"] * 200), ",\n    ".join(names)
+    body = f"  %c = Constant[value = [{long}]]()\n  %t = MakeTuple({last},\n    %c)\n  return %t"
+    words = [word for word, _, _ in decoded(viewed(f"func @main(\n{head}\n) {{\n{body}\n}}\n"))]
+    assert {*names} <= {*words[: words.index("%c")]}
+    assert words[-4:] == ["%w59", "%c", "return", "%t"]
+    assert 30 < words.count("1.0") < 60
 
 
 def test_values_have_their_device_and_what_is_critical_is_marked():
