@@ -35,9 +35,9 @@ class SyntaxProblem(ProgramError):  # noqa: N818 (it holds findings)
         self.message, self.span, self.help = message, span, help
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Words:
-    """The tokens of a piece of text, and their kinds."""
+    """The tokens of a piece of text, and their kinds. Compared by identity: caches of what they mean need not read them."""
 
     text: str
     tokens: list[str]

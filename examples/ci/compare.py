@@ -8,7 +8,7 @@ are named, and so are programs that are new or gone. Settings are those of `dist
 compared. Needs git and nothing else.
 
 The repository may be a stranger's: git reads its commits, index and files, but not its configuration, which could name
-programs to run. So no hooks, no filters (files of Git LFS stay pointers), no signatures, no fetching of what is missing.
+programs to run. So there are no hooks, no filters (files of Git LFS stay pointers), no signatures and no fetching.
 """
 
 import argparse
