@@ -66,7 +66,9 @@ def of_yaml(text: str, path: str) -> dict[str, Setting]:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{mark.line + 1}" if mark else path
         raise ConfigurationError(f"{place}: {error.problem or 'not YAML'}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except RecursionError:
+        raise ConfigurationError(f"{path}: nested too deep") from None
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigurationError(f"{path}: not YAML: {' '.join(str(error).split())[:80]}") from None
     if count > limits.SETTINGS:
         message = f"{path}: with aliases written out there are more than {limits.SETTINGS:,} values"

@@ -32,6 +32,9 @@ DEVICES = 65_536
 MESH = 4096
 """Devices of a mesh for which a program is written out."""
 
+LAYERS = 4096
+"""Of a model."""
+
 STEPS = 1024
 """Steps of a loop that is written out."""
 

@@ -60,7 +60,9 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
         axes: list[Any] = first_list(body.listed)
         made = DeviceMesh(operation.symbol, {str(name): int(size) for name, size in axes})
         if made.size > limits.MESH:
-            refuse(f"a mesh of {made.size:,} devices: expected at most {limits.MESH:,}", operation.place)
+            refuse(
+                f"a mesh of more than {limits.MESH:,} devices", operation.place, "export the function for fewer devices"
+            )
         if made.size > 1:
             found.append((made, operation))
     if any(mesh.axes != found[0][0].axes for mesh, _ in found):
