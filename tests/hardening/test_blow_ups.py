@@ -62,3 +62,11 @@ def test_a_dimension_of_too_many_terms_is_unknown_and_says_so_where_it_is_writte
     assert dims.product([dims.named("A")] * 400) is None
     assert dims.show(dims.product(factors[:3])).count("*") == 16
     assert dims.product([*factors, 0]) == 0
+
+
+def test_the_first_of_many_unknown_options_is_said_at_once(commands, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("{" + ",".join(f'"k{i}": 1' for i in range(100_000)) + "}")
+    ended = commands.run("import", "deepspeed", path, "--gpus", 8, limits={"RLIMIT_CPU": CPU_S})
+    assert (ended.code, ended.err.count("has no option")) == (2, 1)
+    assert "`k0`" in ended.err
