@@ -19,7 +19,6 @@ from distir import __version__
 from distir.cli import output, streams
 from distir.cli.advise import advise
 from distir.cli.arguments import UsageError, call, complaint
-from distir.cli.bisect import bisect
 from distir.cli.calibrate import calibrate
 from distir.cli.check import check
 from distir.cli.compare import compare
@@ -59,7 +58,6 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     transform,
     prove,
     diff,
-    bisect,
     advise,
     compare,
     search,

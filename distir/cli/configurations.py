@@ -86,7 +86,7 @@ def import_job(
         message = error.message if error.message.startswith(shown(path)) else f"{shown(path)}: {error.message}"
         raise Refused(message, error.help) from None
     for line in _told(reading, found, said, path):
-        output.write(f"{line}\n")
+        output.report(line)
     if out is not None:
         _write_program(found, out, path)
     return 0

@@ -46,7 +46,7 @@ def fmt(
                 new = _formatted(old, shown(path))
             changed, unchanged = changed + (old != new), unchanged + (old == new)
             if check and old != new:
-                output.write(f"{shown(path)}\n")
+                output.report(shown(path))
             if diff:
                 _show_difference(old, new, shown(path))
             if not (check or diff):
@@ -89,7 +89,7 @@ def _show_difference(old: str, new: str, name: str) -> None:
     for line in unified(_lines(old), _lines(new), name, f"{name} (formatted)"):
         bare = line.rstrip("\n")
         colour = None if line.startswith(("+++", "---")) else colours.get(line[:1])
-        output.write(f"\x1b[{colour}m{bare}\x1b[0m\n" if colour else f"{bare}\n")
+        output.report(bare, colour)
 
 
 def _lines(text: str) -> list[str]:

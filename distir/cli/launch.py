@@ -280,8 +280,8 @@ def _print(document: Mapping[str, Any], compared: list[Verdict] | None) -> None:
 
     runs = len(document["latencies_s"])
     latency = f"@{document['function']}: {show_seconds(document['latency_s'])} per run"
-    output.write(latency + (f", the median of {runs} runs\n" if runs > 1 else "\n"))
-    output.write(f"\none more run, profiled op by op and therefore slower: {show_seconds(document['observed_s'])}\n")
+    output.report(latency + (f", the median of {runs} runs" if runs > 1 else ""))
+    output.report(f"\none more run, profiled op by op and therefore slower: {show_seconds(document['observed_s'])}")
     listed = output.table("rank", "busy", "communicating", "peak memory", right="0123")
     for device, own in document["ranks"].items():
         memory = show_bytes(own["peak_memory_bytes"])

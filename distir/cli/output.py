@@ -1,5 +1,8 @@
 """Standard output and standard error, tables, progress. Independent of programs.
 
+What is written may come from anywhere: control characters, and those that change the direction of text, are shown by
+their numbers (`visible`). Only a formatted program is written as it is, to a file or a pipe.
+
 Colour is for terminals, unless `NO_COLOR` is set. rich is loaded only when something is laid out or takes long.
 """
 
@@ -8,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -26,12 +29,41 @@ PATIENCE_S = 1.0
 
 
 def write(text: str) -> None:
-    """Write to standard output. Raises Closed if the reader has closed it."""
-    write_exactly(text.encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
+    """Write a document to standard output. Raises Closed if the reader has closed it."""
+    _put(_shown(text, keep="\t"))
+
+
+def write_program(text: str) -> None:
+    """Write a program to standard output, in UTF-8 whatever its encoding and line ends. Raises Closed."""
+    _put_bytes(_shown(text, keep="\t").encode())
 
 
 def write_exactly(data: bytes) -> None:
-    """Write bytes to standard output as they are, whatever its encoding and line ends. Raises Closed."""
+    """Write a text in UTF-8 to standard output as it is, but for what a terminal shows. Raises Closed."""
+    _put_bytes(_shown(data.decode(), keep="\t").encode() if sys.stdout.isatty() else data)
+
+
+def report(text: str, colour: str | None = None) -> None:
+    """Write lines of a report to standard output; `colour`: a code of a terminal for them. Raises Closed."""
+    shown = _shown(text)
+    _put(f"\x1b[{colour}m{shown}\x1b[0m\n" if colour else f"{shown}\n")
+
+
+def _shown(text: str, keep: str = "") -> str:
+    """Lines as a terminal may show them. `keep`: a character that stays as it is, too."""
+    from distir.diagnostics.visible import visible
+
+    def line(text: str) -> str:
+        return text if text.isprintable() else keep.join(map(visible, text.split(keep) if keep else (text,)))
+
+    return text if text.isprintable() else "\n".join(map(line, text.split("\n")))
+
+
+def _put(text: str) -> None:
+    _put_bytes(text.encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
+
+
+def _put_bytes(data: bytes) -> None:
     rest = memoryview(data)
     try:
         sys.stdout.flush()
@@ -51,9 +83,7 @@ def write_json(document: object) -> None:
 
 def tell(message: str) -> None:
     """Write a line to standard error."""
-    from distir.diagnostics.visible import visible
-
-    print("\n".join(map(visible, message.split("\n"))), file=sys.stderr)
+    print(_shown(message), file=sys.stderr)
 
 
 def tell_terminal(message: str) -> None:
@@ -81,15 +111,28 @@ def lay_out(*parts: RenderableType) -> None:
     """Write rich's tables and texts to standard output, no wider than the terminal. Raises Closed."""
     from io import StringIO
 
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
+
+    class ShownPart:
+        """A part as a terminal may show it."""
+
+        def __init__(self, part: RenderableType) -> None:
+            self.part = part
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+            for text, style, control in console.render(self.part, options):
+                yield Segment(_shown(text), style, control)
 
     page = StringIO()
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     colour = in_colour(sys.stdout)
-    console = Console(file=page, force_terminal=colour, no_color=not colour, width=width, highlight=False)
+    console = Console(
+        file=page, force_terminal=colour, no_color=not colour, width=width, highlight=False, markup=False, emoji=False
+    )
     for part in parts:
-        console.print(part)
-    write("\n".join(line.rstrip() for line in page.getvalue().split("\n")))
+        console.print(ShownPart(part))
+    _put("\n".join(line.rstrip() for line in page.getvalue().split("\n")))
 
 
 def table(*columns: str, right: str = "", **options: Any) -> Table:
@@ -117,7 +160,7 @@ def progress(doing: str) -> Generator[None]:
         from rich.console import Console
         from rich.text import Text
 
-        status = Console(stderr=True, no_color=not in_colour(sys.stderr)).status(Text(doing))
+        status = Console(stderr=True, no_color=not in_colour(sys.stderr)).status(Text(_shown(doing)))
         status.start()
         shown.append(status)
 

@@ -58,10 +58,13 @@ class ProgressBar:
             self.progress.update(self.task, advance=1, description=self._described())
 
     def _described(self) -> str:
+        from rich.markup import escape
+
+        from distir.diagnostics.visible import visible
         from distir.search.rows import show_rate
 
         best = f", best {self.best.plan}: {show_rate(self.best.throughput)}" if self.best else ""
-        return f"searching {self.model}{best}"
+        return escape(visible(f"searching {self.model}{best}"))
 
 
 class ProgressLines(ProgressBar):

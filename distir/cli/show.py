@@ -39,7 +39,7 @@ def show(
 
     program = sound_program(file)
     if not program.module.functions:
-        output.write_exactly(program.source.text.encode())
+        output.write_program(program.source.text)
         return 0
     config = settings(file)
     machine = simulating.machine(hardware, config, nodes)
@@ -54,7 +54,7 @@ def show(
             reasons = wrong.reports[0].diagnostics
             instance = _instance(program, entry, bound)
         text = annotated(program, instance, simulation)
-    output.write_exactly(text.encode())
+    output.write_program(text)
     if simulation is None:
         for diagnostic in reasons:
             message = f"shown without times: {diagnostic.message}{_place(program, diagnostic)}"

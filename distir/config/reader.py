@@ -13,12 +13,12 @@ from typing import Any, cast
 from distir.config.settings import DEFAULT_HARDWARE, Budget, Config, ConfigError, Hints, display
 from distir.diagnostics import Code, Diagnostic, Report, Source, Span, nearest
 from distir.diagnostics.codes.settings import SETTING_VALUE, SETTINGS_SYNTAX, UNKNOWN_SETTING, UNREADABLE_SETTINGS
+from distir.files import limits
 from distir.files.reading import SETTINGS, advice, read_bytes, why_not
 from distir.files.toml import Key, Toml, TomlError, TomlPlace, parse
 
 Table = Mapping[str, object]
 
-MOST_NODES = 4096
 TOP_LEVEL = ("hardware", "nodes", "entry", "sequential", "bind", "budget", "hints")
 _QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*[A-Za-zµμ]+")
 _SIZES = 2**63
@@ -105,9 +105,9 @@ def _hardware(named: str | None, path: Path) -> str:
 
 def _nodes(settings: Table, mistakes: list[_Mistake]) -> int | None:
     value = settings.get("nodes")
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_NODES):
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= limits.NODES):
         return value
-    _wrong_value(("nodes",), f"a whole number from 1 to {MOST_NODES}", value, None, mistakes)
+    _wrong_value(("nodes",), f"a whole number from 1 to {limits.NODES}", value, None, mistakes)
     return None
 
 

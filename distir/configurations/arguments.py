@@ -11,12 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Final
+from itertools import islice
 
 from distir.configurations.options import ConfigurationError, Setting
-
-DEEPEST: Final = 40
-"""How deep variables may refer to variables."""
+from distir.files import limits
 
 _NAME = r"[A-Za-z_]\w*"
 _ASSIGNED = re.compile(rf"(?:(?:export|local|declare|readonly)\s+(?:-\w+\s+)*)?({_NAME})(\+?=)(.*)\Z", re.DOTALL)
@@ -71,7 +69,10 @@ def arguments(text: str, path: str) -> CommandLine:
         elif branches and branches[-1].value and (pattern := _PATTERN.fullmatch(statement)):
             branches[-1].turn(_matches(branches[-1].value, pattern["either"]))
         elif all(branch.holds for branch in branches) and head not in ("do", "done", "}", "{"):
-            _step(statement, line, variables, commands)
+            try:
+                _step(statement, line, variables, commands)
+            except _TooLongError as error:
+                raise ConfigurationError(f"{path}:{line}: {error}", "write out what variables repeat") from None
         elif all(branch.holds is not False for branch in branches) and (
             "--" in statement or _ASSIGNED.match(statement)
         ):
@@ -81,6 +82,18 @@ def arguments(text: str, path: str) -> CommandLine:
     found.words = max(
         with_options, key=lambda words: sum(word.startswith("--") for word, _ in words), default=list[tuple[str, int]]()
     )
+    return found
+
+
+class _TooLongError(ValueError):
+    """Variables that stand for more than is read; the text says what."""
+
+
+def _bounded(words: Iterator[tuple[str, int]]) -> Value:
+    """Words, of which there may be so many. Raises _TooLongError."""
+    found = list(islice(words, limits.WORDS + 1))
+    if len(found) > limits.WORDS:
+        raise _TooLongError(f"with variables written out there are more than {limits.WORDS:,} words")
     return found
 
 
@@ -112,15 +125,15 @@ def _step(statement: str, line: int, variables: dict[str, Value], commands: list
         name, how, value = assigned[1], assigned[2], assigned[3].strip()
         inner = value[1:-1] if value.startswith("(") and value.endswith(")") else value
         shift = line + statement[: assigned.start(3)].count("\n")
-        words = list(_expanded(inner, shift, variables, split=value.startswith("(")))
+        words = _bounded(_expanded(inner, shift, variables, split=value.startswith("(")))
         if (how == "+=" and value.startswith("(")) or (how == "+=" and _unquoted(value)[:1].isspace()):
-            words = [*variables.get(name, []), *words]
+            words = _bounded(iter([*variables.get(name, []), *words]))
         elif how == "+=":
             before = variables.get(name, [("", line)])
             words = [*before[:-1], (before[-1][0] + (words[0][0] if words else ""), before[-1][1]), *words[1:]]
         variables[name] = words
         return
-    commands.append(list(_expanded(statement, line, variables, split=True)))
+    commands.append(_bounded(_expanded(statement, line, variables, split=True)))
 
 
 def _statements(text: str, path: str) -> Iterator[tuple[str, int]]:
@@ -174,6 +187,8 @@ def _without_comment(line: str) -> str:
 
 
 def _open_quote(text: str) -> bool:
+    if '"' not in text and "'" not in text:  # of most lines: one that is continued over many is asked about as often
+        return False
     bare = re.sub(r"\\.", "", text, flags=re.DOTALL)
     bare = re.sub(r"\"[^\"]*\"|'[^']*'", "", bare)
     return '"' in bare or "'" in bare
@@ -205,10 +220,19 @@ def _parted(value: str) -> list[str]:
 
 
 def _replaced(word: str, variables: Mapping[str, Value], depth: int = 0) -> str:
-    if depth > DEEPEST or word.startswith("'"):
+    if depth > limits.NESTED or word.startswith("'"):
         return word
+    length = 0
 
     def one(found: re.Match[str]) -> str:
+        nonlocal length
+        value = instead(found)
+        length += len(value)
+        if length > limits.CHARACTERS:
+            raise _TooLongError(f"with variables written out a word has more than {limits.CHARACTERS:,} characters")
+        return value
+
+    def instead(found: re.Match[str]) -> str:
         if found["sum"] is not None:
             return _sum(found["sum"], variables)
         name = found["braced"] or found["plain"]

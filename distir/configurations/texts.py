@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, cast
 
 from distir.configurations.options import ConfigurationError, Setting, as_list, as_table
-from distir.files import toml
+from distir.files import limits, toml
 
-_COMMENT = re.compile(r'(?P<string>"(?:[^"\\\n]|\\.)*")|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMENT = re.compile(r'(?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
 """A string, or a comment of Hjson, as which DeepSpeed reads its configuration (deepspeed/runtime/config.py)."""
+
+
+_KEY = re.compile(r'"(?P<name>[^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"\s*+(?P<colon>:)?')
 
 
 def of_toml(text: str, path: str) -> dict[str, Setting]:
@@ -20,9 +25,10 @@ def of_toml(text: str, path: str) -> dict[str, Setting]:
     try:
         read = toml.parse(text)
     except toml.TomlError as error:
-        place = f"{path}:{text.count(chr(10), 0, error.span.start) + 1}" if error.span else path
+        place = f"{path}:{_line(_line_ends(text), error.span.start)}" if error.span else path
         raise ConfigurationError(f"{place}: {error.message}") from None
-    lines = {key: text.count("\n", 0, place.key.start) + 1 for key, place in read.places.items()}
+    ends = _line_ends(text)
+    lines = {key: _line(ends, place.key.start) for key, place in read.places.items()}
     return dict(_flat(read.table, (), lines))
 
 
@@ -41,8 +47,10 @@ def of_json(text: str, path: str) -> dict[str, Setting]:
     if table is None:
         raise ConfigurationError(f"{path}:1: expected an object, found `{text.strip()[:20]}`")
     lines: dict[str, int] = {}
-    for found in re.finditer(r'"((?:[^"\\\n]|\\.)*)"\s*:', text):
-        lines.setdefault(found[1], text.count("\n", 0, found.start()) + 1)
+    ends = _line_ends(text)
+    for found in _KEY.finditer(text):
+        if found["colon"]:
+            lines.setdefault(found["name"], _line(ends, found.start()))
     return {name: Setting(s.value, lines.get(name.rpartition(".")[2], 1)) for name, s in _flat(table, (), {})}
 
 
@@ -50,17 +58,45 @@ def of_yaml(text: str, path: str) -> dict[str, Setting]:
     """Settings of a YAML text. Raises ConfigurationError, and ImportError without PyYAML."""
     yaml: Any = import_module("yaml")
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        table = as_table(yaml.safe_load(text))
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        count = _written_out(node, {})
+        table = as_table(loader.construct_document(node) if node and count <= limits.SETTINGS else None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{mark.line + 1}" if mark else path
         raise ConfigurationError(f"{place}: {error.problem or 'not YAML'}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except RecursionError:
+        raise ConfigurationError(f"{path}: nested too deep") from None
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigurationError(f"{path}: not YAML: {' '.join(str(error).split())[:80]}") from None
+    if count > limits.SETTINGS:
+        message = f"{path}: with aliases written out there are more than {limits.SETTINGS:,} values"
+        raise ConfigurationError(message, "repeat fewer mappings by aliases")
     if table is None:
         raise ConfigurationError(f"{path}:1: expected a mapping of options")
     return dict(_flat(table, (), dict(_yaml_lines(node, ()))))
+
+
+def _line_ends(text: str) -> list[int]:
+    return [found.start() for found in re.finditer("\n", text)]
+
+
+def _line(ends: list[int], offset: int) -> int:
+    """The number of the line of an offset, from 1."""
+    return bisect_left(ends, offset) + 1
+
+
+def _written_out(node: Any, known: dict[Any, float]) -> float:
+    """How many values a node of YAML has, aliases written out; infinitely many where it is in itself."""
+    if node not in known:
+        known[node] = math.inf
+        total = 1.0
+        for item in as_list(getattr(node, "value", None)) or ():
+            pair = cast("tuple[Any, ...]", item) if isinstance(item, tuple) else (item,)
+            total += sum(_written_out(part, known) for part in pair)
+        known[node] = total
+    return known[node]
 
 
 def _flat(

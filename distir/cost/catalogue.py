@@ -21,6 +21,7 @@ from distir.cost.host import FRAMEWORKS
 from distir.cost.reader import document, read
 from distir.cost.units import parse_bytes
 from distir.diagnostics.spelling import nearest
+from distir.files import limits
 from distir.files.reading import PROFILE, read_bytes
 from distir.ir.registry import Registry
 
@@ -36,7 +37,6 @@ _Stamps = tuple[tuple[Path, _Stamp], ...]
 _loaded: dict[tuple[Path, int], tuple[_Stamps, Hardware]] = {}
 _MANY = re.compile(r"(?P<name>.+?)x(?P<nodes>\d+)", re.DOTALL)
 _MANY_BEFORE = re.compile(r"(?P<nodes>\d+)x-(?P<name>.+)", re.DOTALL)
-MOST_NODES = 4096
 
 
 _FRAMEWORK = re.compile(r"(.+)@([^@/\\.]*)", re.DOTALL)
@@ -193,8 +193,8 @@ def _under(name: str, framework: str, nodes: int | None) -> Hardware:
 
 
 def _checked(nodes: int | None) -> int:
-    if nodes is None or not 1 <= nodes <= MOST_NODES:
-        message = f"expected a number of nodes from 1 to {MOST_NODES}, found {nodes}"
+    if nodes is None or not 1 <= nodes <= limits.NODES:
+        message = f"expected a number of nodes from 1 to {limits.NODES}, found {nodes}"
         raise HardwareError([Problem(message, help="as in `dgx-h100x128`, or `--hardware dgx-h100 --nodes 128`")])
     return nodes
 

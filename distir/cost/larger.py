@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distir.cost.catalogue import DEFAULT, MOST_NODES, load, most_memory, node_of, profiles
+from distir.cost.catalogue import DEFAULT, load, most_memory, node_of, profiles
 from distir.cost.errors import HardwareError
 from distir.cost.hardware import Hardware
 from distir.diagnostics.quantities import show_bytes
+from distir.files import limits
 
 ENOUGH = "is large enough"
 """The words of a help after a machine's name."""
@@ -38,7 +39,7 @@ def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
         return None
     name, each = node
     nodes = -(-devices // each)
-    if nodes > MOST_NODES:
+    if nodes > limits.NODES:
         return None
     return name if nodes == 1 else f"{name}x{nodes}", f"{nodes} node{'' if nodes == 1 else 's'}, {nodes * each} devices"
 

@@ -71,10 +71,10 @@ from distir.cost.reader_network import SHAPES, built
 from distir.cost.topology import Level, Link, Use, clashes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, PRICE, Quantity, UnitError, parse_price
 from distir.diagnostics.spelling import nearest
+from distir.files import limits
 from distir.ir import DTYPES, DType
 
 BASES = ("specified", "measured", "derived", "estimated")
-MOST_POSITIONS = 65_536
 BETWEEN_NODES = "nodes"
 NETWORK_HELP = (
     "add the network between nodes: a table `[levels.NAME]` with "
@@ -407,7 +407,7 @@ def _groups(root: DocumentTable, kinds: Mapping[str, DeviceKind], nodes: int) ->
     runs: list[tuple[DeviceKind, int]] = []
     for group in root.sections("groups"):
         name = group.text("kind", "the name of a table `[kinds.NAME]`")
-        count = group.count("count", most=MOST_POSITIONS)
+        count = group.count("count", most=limits.DEVICES)
         _no_streams(group)
         group.close()
         if name in kinds:
@@ -417,8 +417,8 @@ def _groups(root: DocumentTable, kinds: Mapping[str, DeviceKind], nodes: int) ->
             known = f"did you mean `{likely}`?" if likely else f"known kinds: {', '.join(kinds) or 'none'}"
             group.problem("kind", f"there is no table `[kinds.{name}]`", known)
     devices = sum(count for _, count in runs)
-    if devices > MOST_POSITIONS:
-        root.problem("groups", f"expected at most {MOST_POSITIONS} devices, found {devices}")
+    if devices > limits.DEVICES:
+        root.problem("groups", f"expected at most {limits.DEVICES} devices, found {devices}")
         return Runs[DeviceKind](())
     return Runs(tuple(runs), nodes)
 

@@ -28,9 +28,9 @@ from distir.cost.reader_correction import correction
 from distir.cost.reader_measured import FigureNotes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, Quantity
 from distir.diagnostics.spelling import nearest
+from distir.files import limits
 from distir.ir import DTYPES, DType
 
-MOST = 1_000_000
 _Figures = TypeVar("_Figures", ProductFigures, tuple[AttentionFigures, ...])
 
 
@@ -89,7 +89,7 @@ def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> Prod
     )
     heats_in = profile.figure(section, "heats_in", DURATION)
     usual, thin = (_pace(section, name, profile) for name in ("usual", "thin"))
-    tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=THIN_TO, most=MOST)
+    tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=THIN_TO, most=limits.ROWS)
     read = ((section.section(name), axes) for name, axes in PRODUCT_AXES.items())
     corrected = (None if table is None else correction(table, axes, profile, section) for table, axes in read)
     form = processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to
@@ -104,7 +104,7 @@ def _splits_from(section: DocumentTable, profile: FigureNotes) -> SplitsFrom | N
     table = section.section("splits_from")
     if table is None:
         return None
-    found = SplitsFrom(*(table.count(name, most=MOST * MOST) for name in ("multiplications", "terms")))
+    found = SplitsFrom(*(table.count(name, most=limits.ROWS * limits.ROWS) for name in ("multiplications", "terms")))
     for name in ("multiplications", "terms"):
         profile.record(table, name, table.get(name), section)
     table.close()
@@ -210,7 +210,7 @@ def _not_above(table: DocumentTable, rate: float, peak: float) -> None:
 
 
 def _count(section: DocumentTable, name: str, profile: FigureNotes) -> int:
-    number = section.count(name, most=MOST)
+    number = section.count(name, most=limits.ROWS)
     profile.record(section, name, section.get(name), section)
     return number
 

@@ -22,11 +22,11 @@ from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
 from distir.cost.hardware import PublishedErrors
 from distir.cost.topology import Times
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, Quantity
+from distir.files import limits
 from distir.ir import DTYPES
 from distir.ops.resources import Pattern
 
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
-MOST_DEVICES = 65_536
 
 
 class FigureNotes(Protocol):
@@ -151,7 +151,7 @@ def _times(section: DocumentTable, profile: FigureNotes) -> Times:
     for name in section:
         if name in ("uncertainty", "source", "basis", "note"):
             continue
-        if not name.isdecimal() or not 2 <= int(name) <= MOST_DEVICES:
+        if not name.isdecimal() or not 2 <= int(name) <= limits.DEVICES:
             section.get(name)
             section.problem(name, f"expected a number of devices from 2, found `{name}`")
             continue

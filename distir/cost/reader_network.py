@@ -27,9 +27,9 @@ from distir.cost.network import Cards, Torus
 from distir.cost.reader_measured import FigureNotes
 from distir.cost.topology import Level
 from distir.cost.units import BANDWIDTH, DURATION
+from distir.files import limits
 
 SHAPES = ("cards", "fabric", "torus")
-MOST_SHARED = 65_536
 MOST_SAID = 4
 FABRICS = ("rails", "fat tree")
 
@@ -105,7 +105,7 @@ def _parts(unit: int, count: int) -> str:
 def _listed(table: DocumentTable, unit: int) -> list[int]:
     value = table.get("devices")
     if isinstance(value, int):
-        shared = table.count("devices", most=MOST_SHARED)
+        shared = table.count("devices", most=limits.DEVICES)
         return [device // shared for device in range(unit)]
     items = cast("list[object]", value) if isinstance(value, list) else [value]
     of: dict[int, int] = {}

@@ -26,10 +26,10 @@ def json_form(reports: Sequence[Report]) -> str:
 def dump(document: object) -> str:
     """A JSON document in ASCII, which every stream can take. Lone surrogates, which are no text, become U+FFFD."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
-    if text.isascii():
-        return text + "\n"
-    well_formed = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return json.dumps(json.loads(well_formed), indent=2) + "\n"
+    if not text.isascii():
+        well_formed = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        text = json.dumps(json.loads(well_formed), indent=2)
+    return text.replace("\x7f", "\\u007f") + "\n"
 
 
 def _diagnostic(source: Source, diagnostic: Diagnostic) -> dict[str, object]:

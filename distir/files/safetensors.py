@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
+from distir.files import limits
 from distir.files.reading import Named, mapped
 from distir.ir import DTYPES, DType
 
@@ -31,9 +32,6 @@ SPELLED = {
     **{f"Float{bits}": f"F{bits}" for bits in (16, 32, 64)},
 }
 """The format's names of our element types."""
-
-LARGEST_HEADER = 100_000_000
-"""Bytes; the format's own limit."""
 
 
 class FormatError(ValueError):
@@ -97,7 +95,7 @@ _DTYPES = {theirs: DTYPES[ours] for ours, theirs in SPELLED.items()}
 
 def _header(whole: memoryview) -> tuple[dict[str, object], memoryview]:
     length = int.from_bytes(whole[:8], "little")
-    if len(whole) < 8 or length > min(len(whole) - 8, LARGEST_HEADER):
+    if len(whole) < 8 or length > min(len(whole) - 8, limits.HEADER):
         raise FormatError("the header is cut off")
     try:
         header: Any = json.loads(bytes(whole[8 : 8 + length]))

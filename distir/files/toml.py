@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from distir.diagnostics import Span
+from distir.files import limits
 
 Key = tuple[str, ...]
 """The names that lead to a value: `("budget", "max_latency")`; elements of `[[tables]]` and lists by their number."""
-
-DEEPEST = 100
-"""How many names may lead to a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ class _Scanner:
             return
         first = self.next
         key = (*table, *names)
-        if len(key) > DEEPEST:
+        if len(key) > limits.NESTED:
             raise _too_deep(span)
         self.value(key)
         place = TomlPlace(span, self.first_line(first, span.end))
@@ -173,7 +171,7 @@ class _Scanner:
     def value(self, key: Key) -> None:
         """A value; keys inside it begin with its own."""
         opening = self.kind
-        if len(key) > DEEPEST and opening:
+        if len(key) > limits.NESTED and opening:
             raise _too_deep(Span(*self.tokens[self.next][1:]))
         if opening not in ("[", "{"):
             while self.kind not in ("\n", ",", "]", "}", ""):
@@ -200,7 +198,7 @@ class _Scanner:
         while self.kind == "name":
             _, begins, end = self.tokens[self.next]
             found.append(_plain(self.text[begins:end]))
-            if len(found) > DEEPEST:
+            if len(found) > limits.NESTED:
                 raise _too_deep(Span(start, end))
             self.next += 1
             if not self.take("."):
@@ -221,7 +219,7 @@ def _plain(name: str) -> str:
 
 
 def _too_deep(span: Span) -> TomlError:
-    return TomlError(f"nested too deep: more than {DEEPEST} levels", span)
+    return TomlError(f"nested too deep: more than {limits.NESTED} levels", span)
 
 
 def _span(text: str, place: re.Match[str]) -> Span:

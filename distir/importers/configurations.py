@@ -17,6 +17,7 @@ from inspect import Parameter, signature
 from typing import Any, cast
 
 from distir.diagnostics import nearest
+from distir.files import limits
 from distir.files.reading import SETTINGS, read_text
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.pytorch import import_torch
@@ -106,7 +107,7 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
     if os.path.exists(path):
         stated, kind = _read(path), ""
         kind = stated.get("model_type", "")
-        if not kind:
+        if not kind or not isinstance(kind, str):
             raise ImportRefused(f"`{path}` has no `model_type`: it is no configuration of transformers")
     else:
         stated, kind = {}, source
@@ -121,6 +122,7 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
         raise ImportRefused(f"{what} is no family that transformers knows", hint)
     stated = _changed(dict(stated), _default(families[kind]), shape)
     stated.pop("model_type", None)
+    _must_be_finite(stated)
     try:
         config = families[kind].from_dict(stated)
     except Exception as error:  # each family checks its settings in its own way
@@ -133,6 +135,14 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
     if getattr(text, "head_dim", 0) is None:
         text.head_dim = text.hidden_size // text.num_attention_heads
     return config
+
+
+def _must_be_finite(stated: Mapping[str, Any]) -> None:
+    """Raises ImportRefused for more layers than are made."""
+    for part in (stated, *(value for value in stated.values() if isinstance(value, dict))):
+        for name in DEPTHS:
+            if isinstance(layers := part.get(name), int) and layers > limits.LAYERS:
+                raise ImportRefused(f"`{name}` is {layers:,}: expected at most {limits.LAYERS:,}")
 
 
 def _to_state(config: Any) -> str | None:

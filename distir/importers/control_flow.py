@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from distir.files import limits
 from distir.importers.core import ImportRefused
 from distir.importers.onnx_nodes import described, left_out, needs, tensor_constant
 from distir.importers.translation import Translation
@@ -17,9 +18,6 @@ from distir.ops import type_of
 
 if TYPE_CHECKING:
     import onnx
-
-MOST_STEPS = 1024
-"""Steps of a loop that are written out."""
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
 
@@ -46,7 +44,7 @@ def _loop(into: Translation, node: onnx.NodeProto) -> None:
     stated = steps.values[0] if steps is not None and len(steps.values) == 1 else None
     if limit and not isinstance(stated, int):
         raise left_out(node)
-    bound = stated if isinstance(stated, int) else MOST_STEPS
+    bound = stated if isinstance(stated, int) else limits.STEPS
     scanned: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(states))]
     for step in range(bound):
         condition = into.known(goes_on) if goes_on else None
@@ -61,8 +59,8 @@ def _loop(into: Translation, node: onnx.NodeProto) -> None:
         states, rest = results[: len(states)], results[len(states) :]
         for collected, result in zip(scanned, rest, strict=True):
             collected.append(result)
-        if step >= MOST_STEPS - 1:
-            raise ImportRefused(f"{described(node)} takes more than {MOST_STEPS} steps", "export it without the loop")
+        if step >= limits.STEPS - 1:
+            raise ImportRefused(f"{described(node)} takes more than {limits.STEPS} steps", "export it without the loop")
     _give(into, node, states, scanned, [0] * len(scanned))
 
 
@@ -74,7 +72,7 @@ def _scan(into: Translation, node: onnx.NodeProto) -> None:
     axes = _integers(node, "scan_input_axes", count)
     backward = _integers(node, "scan_input_directions", count)
     steps = _length(into, scanned_inputs, axes)
-    if steps is None or not 0 < steps <= MOST_STEPS:
+    if steps is None or not 0 < steps <= limits.STEPS:
         raise left_out(node)
     outputs = len(body.output) - len(states)
     scanned: list[list[str]] = [[] for _ in range(outputs)]
@@ -98,6 +96,8 @@ def _step(
     into: Translation, node: onnx.NodeProto, graph: onnx.GraphProto, given: Mapping[str, str], prefix: str
 ) -> list[str]:
     """Translate a graph inside a node, its inputs being `given`, and give what its outputs are called."""
+    if message := into.functions.write_out(len(graph.node)):
+        raise ImportRefused(f"{message} ({described(node)})", "export it without the loop")
     outer, used = dict(into.env), into.used
     into.env.update(given)
     into.used = used | {name for n in graph.node for name in needs(n)} | {value.name for value in graph.output}

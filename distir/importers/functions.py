@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis.domains import Types
+from distir.files import limits
 from distir.ir import Attributes, Dense, Function, Module, TensorType
 from distir.ops import Op, Value, infer_partial, infer_types, infer_values
 
@@ -27,6 +28,15 @@ class Functions:
     domain: Types = field(default_factory=lambda: Types(Module(), (_small_values, infer_partial, infer_types)))
     opaque: dict[str, str] = field(default_factory=dict[str, str])
     """Ops that are not ours, with the domain that each comes from."""
+    length: int = 0
+    """Of the model's file: as many ops more may be written out."""
+    written: int = 0
+
+    def write_out(self, count: int = 1) -> str:
+        """Note ops that are written out, in loops and calls too; what is wrong if they are too many."""
+        self.written += count
+        most = limits.written_out(self.length)
+        return f"with loops and calls written out, there are more than {most:,} ops" if self.written > most else ""
 
     def name(self, hint: str) -> str:
         """A name that no function has yet, like `hint`."""

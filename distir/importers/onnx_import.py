@@ -127,7 +127,7 @@ class _Read:
 def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, notes: list[str]) -> Imported:
     """The program. Raises ImportRefused."""
     graph = read.model.graph
-    functions = Functions({(f.domain, f.name): f for f in read.model.functions})
+    functions = Functions({(f.domain, f.name): f for f in read.model.functions}, length=read.model.ByteSize())
     main = GraphTranslation("main", functions, read.folder, freed)
     main.used = frozenset(name for n in graph.node for name in needs(n)) | {value.name for value in graph.output}
     main.wanted = _wanted(graph)

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 Monomial = tuple[str, ...]
 
+MOST_TERMS = 256
+"""Terms of a dimension, and names in a term: what would have more is unknown."""
+
 
 @dataclass(frozen=True, slots=True)
 class SymbolicDim:
@@ -85,7 +88,7 @@ def add(a: Dim, b: Dim) -> Dim:
 
 
 def multiply(a: Dim, b: Dim) -> Dim:
-    """The product; unknown if a factor is, unless another is 0."""
+    """The product; unknown if a factor is, unless another is 0, or if it has too many terms."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     if a == 0 or b == 0:
@@ -98,6 +101,8 @@ def multiply(a: Dim, b: Dim) -> Dim:
         for right, e in q.items():
             names = tuple(sorted(left + right))
             product[names] = product.get(names, 0) + c * e
+        if len(product) > MOST_TERMS or len(left) > MOST_TERMS:
+            return None
     return _dim(product, m * n)
 
 

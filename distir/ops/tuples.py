@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
+from distir.files import limits
 from distir.ir import AnyType, Part, TupleType, Type
 from distir.ops.core import op
 from distir.ops.unify import Reject
@@ -12,13 +13,6 @@ from distir.ops.unify import Reject
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
     from distir.ops.torch_form import Expr, Unpacked, Write
-
-
-MAX_DEPTH = 100
-"""The nesting depth that the parser accepts."""
-
-MAX_WIDTH = 1 << 16
-"""The greatest number of leaves: a tuple can double in every statement, and exhaust the memory."""
 
 
 @op("T -> *U", view=True, linear="jointly")
@@ -61,11 +55,11 @@ def MakeTuple(*items: Any) -> tuple[Any, ...]:
 @MakeTuple.types
 def _(*items: Type) -> list[Type]:
     made = TupleType(items)
-    if made.depth > MAX_DEPTH:
-        message = f"`MakeTuple` expected tuples nested at most {MAX_DEPTH} deep, found {made.depth}"
+    if made.depth > limits.NESTED:
+        message = f"`MakeTuple` expected tuples nested at most {limits.NESTED} deep, found {made.depth}"
         raise Reject(codes.BAD_VALUE, message, Part("callee"))
-    if made.width > MAX_WIDTH:
-        message = f"`MakeTuple` expected at most {MAX_WIDTH} leaves, found {made.width}"
+    if made.width > limits.RESULTS:  # a tuple can double in every statement
+        message = f"`MakeTuple` expected at most {limits.RESULTS} leaves, found {made.width}"
         raise Reject(codes.BAD_VALUE, message, Part("callee"))
     return [made]
 

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from distir.diagnostics.codes import syntax as codes
+from distir.files import limits
 from distir.ir import DTYPES, Dense, DType, External
 from distir.ir.dtypes import INTEGER_RANGES
 from distir.syntax.fault import Fault, meant
 from distir.syntax.types import device, dtype
-
-LARGEST_DENSE = 2**24
-"""How many elements a `dense` constant may have; more belong in a file."""
 
 
 def string(parts: list[Any]) -> str:
@@ -41,7 +39,7 @@ def dense(parts: list[Any]) -> Dense:
     shape, flat = _flatten(nested)
     if sizes is not None:
         count = math.prod(sizes)
-        if count > LARGEST_DENSE:
+        if count > limits.ELEMENTS:
             raise Fault(codes.BAD_DENSE, f"a tensor of {count} elements is too large to be written here", child=1)
         if shape == () and sizes != ():
             flat = flat * count

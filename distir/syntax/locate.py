@@ -6,11 +6,12 @@ holds the attribute `device`. Reading the statement again, with numbered names, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from distir.diagnostics import Source, Span
-from distir.ir import Arg, Attributes, Call, Constant, Literal, Part, Site, identity
+from distir.ir import Apply, Arg, Attributes, Call, Constant, Literal, Part, Site, identity
 from distir.syntax import scan
 from distir.syntax.fault import Fault
 from distir.syntax.function import FunctionSyntax
@@ -41,22 +42,19 @@ def locate(source: Source, found: FunctionSyntax, spelling: Spelling | None, sit
 def _placed(
     source: Source, function: FunctionSyntax, spelling: Spelling | None, whole: Span, part: Part
 ) -> Span | None:
-    piece = words_of(source, function, whole)
-    is_head = whole is function.head
-    node = shape("head" if is_head else "line", piece.kinds)
-    if isinstance(node, Unexpected):
-        return None
-    tokens = _part_of_head(node, piece, part) if is_head else _part_of_line(node, piece, part, spelling)
+    read = _reading(words_of(source, function, whole), whole is function.head, spelling)
+    tokens = read.tokens_of(part)
     if tokens is None:
         return None
-    span = piece.span(*tokens)
+    span = read.piece.span(*tokens)
     return Span(whole.start + span.start, whole.start + span.end)
 
 
 def words_of(source: Source, function: FunctionSyntax, whole: Span) -> Words:
     """The tokens of a head or statement; their spans count from its start."""
     text = scan.normalized(source.text[whole.start : whole.end])
-    inside = [(a - whole.start, b - whole.start) for a, b in function.comments if whole.start <= a < whole.end]
+    first, last = (bisect_left(function.comments, (offset,)) for offset in (whole.start, whole.end))
+    inside = [(a - whole.start, b - whole.start) for a, b in function.comments[first:last]]
     return _words(scan.blanked(text, 0, len(text), inside))
 
 
@@ -64,68 +62,113 @@ _words = lru_cache(maxsize=2)(words)
 """A statement with many mistakes is read once for all of them."""
 
 
-def _part_of_head(node: Node, piece: Words, part: Part) -> Tokens | None:
-    name, params, result_types, _ = node.children
-    if part.kind == "name":
-        return _tokens(name)
-    if part.kind == "result_type":
-        return _tokens(_nth(_children(result_types), part.key))
-    named = [child for child in _children(params) if isinstance(child, Node)]
-    position = part.key
-    if isinstance(position, str):
-        position = next((i for i, child in enumerate(named) if piece.tokens[child.first] == f"%{part.key}"), -1)
-    param = _nth(named, position)
-    if part.kind == "role" and param is None:
-        roles = (role for child in named for role in _children(child.children[2]))
-        return _tokens(next((r for r in roles if isinstance(r, Node) and piece.tokens[r.first] == part.key), None))
-    if not isinstance(param, Node):
-        return None
-    chosen = {"param_type": param.children[1], "role": param.children[2]}.get(part.kind)
-    return _tokens(chosen) or _tokens(param.children[0])
+class _Reading:
+    """A head or a statement, read again. What many sites in it need is computed once."""
 
+    def __init__(self, piece: Words, is_head: bool, spelling: Spelling | None) -> None:
+        self.piece, self.is_head, self.spelling = piece, is_head, spelling
+        self.node = shape("head" if is_head else "line", piece.kinds)
 
-def _part_of_line(node: Node, piece: Words, part: Part, spelling: Spelling | None) -> Tokens | None:
-    if node.rule == "return_":
-        return _tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
-    results, operation, stream = node.children
-    assert isinstance(operation, Node)
-    match part.kind:
-        case "callee":
-            return _callee(operation)
-        case "stream":
-            return _tokens(stream.children[1] if isinstance(stream, Node) else None)
-        case "result" | "claim":
-            result = _nth(_children(results), part.key)
-            if not isinstance(result, Node):
-                return None
-            return _tokens(result.children[1] if part.kind == "claim" else None) or _tokens(result.children[0])
-        case "operand" | "attribute":
-            return _operand_or_attribute(node, operation, piece, part, spelling)
-        case _:
+    def tokens_of(self, part: Part) -> Tokens | None:
+        """The tokens of a part; None for one that is not written."""
+        if isinstance(self.node, Unexpected):
+            return None
+        return self._of_head(self.node, part) if self.is_head else self._of_line(self.node, part)
+
+    @cached_property
+    def params(self) -> list[Node]:
+        """Of a head."""
+        assert isinstance(self.node, Node)
+        return [child for child in _children(self.node.children[1]) if isinstance(child, Node)]
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Of the parameters of a head, by name."""
+        return {self.piece.tokens[param.first][1:]: number for number, param in reversed([*enumerate(self.params)])}
+
+    @cached_property
+    def statement(self) -> tuple[WrittenStatement, Apply | Call] | None:
+        """What is written, and the canonical statement; None for what is none."""
+        assert isinstance(self.node, Node)
+        try:
+            written: WrittenStatement = evaluate(self.node, numbered(self.piece))
+            return written, canonical(written, self.spelling)
+        except Fault:
             return None
 
+    @cached_property
+    def leaves(self) -> dict[object, Tokens]:
+        """The tokens of each operand of a statement, and of all within it."""
+        assert isinstance(self.node, Node)
+        assert self.statement is not None
+        found: dict[object, Tokens] = {}
+        for arg, child in zip(self.statement[0].operation.args, _operands(self.node.children[1]), strict=True):
+            _note(arg, child, found)
+        return found
 
-def _operand_or_attribute(
-    node: Node, operation: Node, piece: Words, part: Part, spelling: Spelling | None
-) -> Tokens | None:
-    try:
-        written: WrittenStatement = evaluate(node, numbered(piece))
-        made = canonical(written, spelling)
-    except Fault:
-        return None
-    operands = [child for child in _arguments(operation) if not _is_attribute(child)]
-    if part.kind == "operand":
-        leaves: dict[object, Tokens] = {}
-        for arg, child in zip(written.operation.args, operands, strict=True):
-            _note(arg, child, leaves)
+    def _of_head(self, node: Node, part: Part) -> Tokens | None:
+        name, _, result_types, _ = node.children
+        if part.kind == "name":
+            return _tokens(name)
+        if part.kind == "result_type":
+            return _tokens(_nth(_children(result_types), part.key))
+        param = _nth(self.params, self.numbers.get(part.key, -1) if isinstance(part.key, str) else part.key)
+        if part.kind == "role" and param is None:
+            roles = (role for child in self.params for role in _children(child.children[2]))
+            named = (role for role in roles if isinstance(role, Node) and self.piece.tokens[role.first] == part.key)
+            return _tokens(next(named, None))
+        if not isinstance(param, Node):
+            return None
+        chosen = {"param_type": param.children[1], "role": param.children[2]}.get(part.kind)
+        return _tokens(chosen) or _tokens(param.children[0])
+
+    def _of_line(self, node: Node, part: Part) -> Tokens | None:
+        if node.rule == "return_":
+            return _tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
+        results, operation, stream = node.children
+        assert isinstance(operation, Node)
+        match part.kind:
+            case "callee":
+                return _callee(operation)
+            case "stream":
+                return _tokens(stream.children[1] if isinstance(stream, Node) else None)
+            case "result" | "claim":
+                result = _nth(_children(results), part.key)
+                if not isinstance(result, Node):
+                    return None
+                return _tokens(result.children[1] if part.kind == "claim" else None) or _tokens(result.children[0])
+            case "operand":
+                return self._operand(part)
+            case "attribute":
+                return self._attribute(operation, part)
+            case _:
+                return None
+
+    def _operand(self, part: Part) -> Tokens | None:
+        if self.statement is None:
+            return None
+        _, made = self.statement
         wanted = made.args[part.key] if isinstance(part.key, int) and 0 <= part.key < len(made.args) else None
-        return None if wanted is None else _found(wanted, leaves)
-    if isinstance(made, Call) or part.key not in made.attrs:
-        return _callee(operation)
-    stated = dict(_written_attributes(operation, piece.tokens))
-    if part.key in stated:
-        return _tokens(stated[str(part.key)])
-    return _spelled_otherwise(str(part.key), made.attrs, made.args, stated, written, operands) or _callee(operation)
+        return None if wanted is None else _found(wanted, self.leaves)
+
+    def _attribute(self, operation: Node, part: Part) -> Tokens | None:
+        if self.statement is None:
+            return None
+        written, made = self.statement
+        if isinstance(made, Call) or part.key not in made.attrs:
+            return _callee(operation)
+        stated = dict(_written_attributes(operation, self.piece.tokens))
+        if part.key in stated:
+            return _tokens(stated[str(part.key)])
+        operands = _operands(operation)
+        return _spelled_otherwise(str(part.key), made.attrs, made.args, stated, written, operands) or _callee(operation)
+
+
+_reading = lru_cache(maxsize=2)(_Reading)
+
+
+def _operands(operation: Child) -> list[Child]:
+    return [child for child in _arguments(operation) if not _is_attribute(child)] if isinstance(operation, Node) else []
 
 
 def _spelled_otherwise(

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from distir.files import limits
 from distir.syntax.tokens import NAME
-
-MAX_DEPTH = 100
-"""How deep brackets may be nested."""
 
 Comments = list[tuple[int, int]]
 """The spans of comments: their starts and ends."""
@@ -103,7 +101,7 @@ def _extent(text: str, start: int, comments: Comments, *, is_head: bool) -> Exte
                 break
             braces += mark == "{"
             open_at.append(at)
-            if len(open_at) > MAX_DEPTH and too_deep is None:
+            if len(open_at) > limits.NESTED and too_deep is None:
                 too_deep = at
         elif mark in _CLOSING:
             if mark == "}" and not braces:

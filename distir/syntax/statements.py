@@ -9,6 +9,7 @@ from typing import Any
 
 from distir.diagnostics import Code, Diagnostic, ProgramError, Span
 from distir.diagnostics.codes import syntax as codes
+from distir.files import limits
 from distir.ir import DISCARD, UNKNOWN, Apply, Arg, Attributes, Call, Constant, Param, Return, Type
 from distir.syntax import scan
 from distir.syntax.fault import Fault
@@ -35,9 +36,9 @@ class SyntaxProblem(ProgramError):  # noqa: N818 (it holds findings)
         self.message, self.span, self.help = message, span, help
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Words:
-    """The tokens of a piece of text, and their kinds."""
+    """The tokens of a piece of text, and their kinds. Compared by identity, so that caches need not read them."""
 
     text: str
     tokens: list[str]
@@ -163,7 +164,7 @@ def _whole(rule: str, text: str) -> Any:
         raise _raised(found, piece) from fault
 
 
-TOO_DEEP_MESSAGE = f"brackets are nested more than {scan.MAX_DEPTH} deep"
+TOO_DEEP_MESSAGE = f"brackets are nested more than {limits.NESTED} deep"
 
 
 def _depth(text: str, comments: scan.Comments) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from distir.diagnostics.codes import syntax as codes
+from distir.files import limits
 from distir.ir import (
     DTYPES,
     HOST,
@@ -24,8 +25,6 @@ from distir.ir import (
 )
 from distir.syntax.fault import Fault, meant
 from distir.syntax.numbers import INT64, integer
-
-_MOST_TERMS = 256
 
 
 def tensor(parts: list[Any]) -> TensorType:
@@ -96,7 +95,7 @@ def total(parts: list[Any]) -> Dim:
 def times(parts: list[Any]) -> Dim:
     result: Dim = parts[0]
     for sign, dim in zip(parts[1::2], parts[2::2], strict=True):
-        result = _small(dims.multiply(result, dim) if sign == "*" else _quotient(result, dim))
+        result = _small(_product(result, dim) if sign == "*" else _quotient(result, dim))
     return result
 
 
@@ -110,6 +109,17 @@ def named_dim(parts: list[Any]) -> Dim:
 
 def negative_dim(parts: list[Any]) -> Dim:
     return _small(dims.multiply(-1, parts[0]))
+
+
+def _product(left: Dim, right: Dim) -> Dim:
+    found = dims.multiply(left, right)
+    if found is None and None not in (left, right):
+        raise _too_long()
+    return found
+
+
+def _too_long() -> Fault:
+    return Fault(codes.BAD_DIMENSION, "the dimension has too many terms", "give it a name of its own")
 
 
 def _quotient(dividend: Dim, divisor: Dim) -> Dim:
@@ -129,8 +139,8 @@ def _small(dim: Dim) -> Dim:
     if isinstance(dim, int) and dim not in INT64:
         raise Fault(codes.LARGE_NUMBER, f"`{dim}` does not fit in 64 bits")
     if isinstance(dim, SymbolicDim):
-        if len(dim.terms) > _MOST_TERMS or any(len(names) > _MOST_TERMS for names, _ in dim.terms):
-            raise Fault(codes.BAD_DIMENSION, "the dimension has too many terms", "give it a name of its own")
+        if len(dim.terms) > limits.TERMS or any(len(names) > limits.TERMS for names, _ in dim.terms):
+            raise _too_long()
         if not dim.names:
             raise Fault(codes.BAD_DIMENSION, f"expected an integer, found `{dim}`", "division must be exact")
         if any(c not in INT64 for _, c in dim.terms) or dim.denominator not in INT64:

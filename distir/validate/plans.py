@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from distir import cost
+from distir.files import limits
 from distir.models.decoder import Decoder
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.sharding.steps import LARGEST_NODE
@@ -52,7 +53,7 @@ from distir.validate.words import (
     sharding_words,
 )
 
-MOST_LAYERS: Final = 4096
+MOST_LAYERS: Final = limits.LAYERS
 MOST_MICROBATCHES: Final = 1 << 14
 """What is simulated in minutes; rows with more have another figure in the column, such as tokens for sequences."""
 

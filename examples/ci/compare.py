@@ -6,10 +6,15 @@ The timelines stand in the text, and in the folder as pictures. The text fits in
 are named, and so are programs that are new or gone. Settings are those of `distir.toml` at BASE. With conditions
 (`distir diff --help` says what they are), the exit code is 1 if one holds for some program, or if a program cannot be
 compared. Needs git and nothing else.
+
+The repository may be a stranger's: git reads its commits, index and files, but not its configuration, which could name
+programs to run. So there are no hooks, no filters (files of Git LFS stay pointers), no signatures and no fetching.
 """
 
 import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,27 +32,31 @@ def main():
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="where to write timelines as SVG")
     parser.add_argument("--distir", default="distir", help="the command")
     arguments = parser.parse_args()
-    if not known(arguments.base):
+    root = next((place for place in (Path.cwd(), *Path.cwd().parents) if (place / ".git").exists()), None)
+    if root is None:
+        print("error: this folder is in no git repository", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as scratch:
+        return reported(Repository(root, Path(scratch)), Path(scratch), arguments)
+
+
+def reported(repository, folder, arguments):
+    """Compare all programs that differ, and give the exit code. `folder` is empty."""
+    if not repository.known(arguments.base):
         print(f"error: git knows no commit {code(arguments.base)}", file=sys.stderr)
         print("  help: give a commit, and let actions/checkout fetch all of them, with fetch-depth: 0", file=sys.stderr)
         return 2
     print("### What changes in distributed programs")
-    changes = changed(arguments.base)
+    changes = changed(repository, arguments.base)
     if not changes:
         print("\nNothing.")
         return 0
     if arguments.pictures is not None:
         arguments.pictures = arguments.pictures.absolute()
         arguments.pictures.mkdir(parents=True, exist_ok=True)
-    root = Path(git("rev-parse", "--show-toplevel").strip())
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        git("worktree", "add", "--quiet", "--detach", str(folder / "before"), arguments.base)
-        try:
-            (folder / "after").symlink_to(root, target_is_directory=True)
-            found = [compared(folder, *change, arguments) for change in changes]
-        finally:
-            git("worktree", "remove", "--force", str(folder / "before"))
+    repository.write_tree(arguments.base, folder / "before")
+    (folder / "after").symlink_to(repository.root, target_is_directory=True)
+    found = [compared(folder, *change, arguments) for change in changes]
     left = MOST
     for (said, _), (*_, path) in zip(found, changes, strict=True):
         short = said if len(said) <= left else f"{code(path)} is compared in the log of the run."
@@ -56,15 +65,60 @@ def main():
     return 1 if arguments.fail_if and any(failed for _, failed in found) else 0
 
 
-def known(commit):
-    """Whether the repository has the commit."""
-    words = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"]
-    return subprocess.run(words, stdout=subprocess.DEVNULL, check=False).returncode == 0
+class Repository:
+    """The repository at `root`, read through a git directory in `scratch` that has a configuration of its own."""
+
+    def __init__(self, root, scratch):
+        self.root = root
+        theirs = root / ".git"
+        if theirs.is_file():  # of a worktree or a submodule
+            theirs = root / theirs.read_text().removeprefix("gitdir:").strip()
+        shared = theirs / (theirs / "commondir").read_text().strip() if (theirs / "commondir").exists() else theirs
+        self.own, self.index = scratch / "git", scratch / "index"
+        self.own.mkdir()
+        (self.own / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
+        shutil.copyfile(theirs / "HEAD", self.own / "HEAD")
+        for name in ("objects", "refs", "packed-refs", "shallow"):
+            if (shared / name).exists():
+                (self.own / name).symlink_to((shared / name).resolve())
+        if (theirs / "index").exists():
+            shutil.copyfile(theirs / "index", self.index)
+
+    def git(self, *words, index=None, tree=None):
+        """What git says. Raises CalledProcessError."""
+        others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        ours = {
+            "GIT_DIR": self.own,
+            "GIT_INDEX_FILE": index or self.index,
+            "GIT_WORK_TREE": tree or self.root,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+        }
+        environment = {**others, **{name: str(value) for name, value in ours.items()}}
+        words = ["git", "--no-pager", *words]
+        done = subprocess.run(words, cwd=tree or self.root, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def known(self, commit):
+        """Whether the repository has the commit."""
+        try:
+            return bool(self.git("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"))
+        except subprocess.CalledProcessError:
+            return False
+
+    def write_tree(self, commit, folder):
+        """Write the files of a commit to a new folder."""
+        folder.mkdir()
+        self.git("read-tree", "-u", "--reset", commit, index=folder.with_suffix(".index"), tree=folder)
 
 
-def changed(base):
+def changed(repository, base):
     """The programs that differ from a commit: git's letter for how, and the path before and after."""
-    words = iter(git("diff", "--name-status", "--find-renames", "-z", base, "--", "*.dir").split("\0")[:-1])
+    said = repository.git("diff", "--name-status", "--find-renames", "-z", base, "--", "*.dir")
+    words = iter(said.split("\0")[:-1])
     changes = []
     for status in words:
         before = next(words)
@@ -91,10 +145,6 @@ def compared(folder, status, before, path, arguments):
 def code(text):
     """A name, which may be any text, as code."""
     return "`" + "".join(c if c.isprintable() and c != "`" else "?" for c in text) + "`"
-
-
-def git(*words):
-    return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout
 
 
 if __name__ == "__main__":

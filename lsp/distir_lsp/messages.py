@@ -16,11 +16,10 @@ from pygls.exceptions import (
     JsonRpcParseError,
 )
 
+from distir.files import limits
+
 OWN = "distir/"
 """How the methods of our own begin."""
-
-DEEPEST = 100
-"""How deep objects and lists may be nested: the protocol's own go some ten deep."""
 
 LONGEST_INTEGER = 300
 """Digits of an integer that is read at all."""
@@ -59,8 +58,8 @@ class MessageReader:
             raise Unreadable(JsonRpcInvalidRequest("Invalid Request: expected an object"))
         message = cast("dict[str, Any]", data)
         self._check(message)
-        if body.count(b"[") + body.count(b"{") > DEEPEST and _is_deep(message):
-            _refuse(message, JsonRpcInvalidParams(f"Invalid Params: nested more than {DEEPEST} deep"))
+        if body.count(b"[") + body.count(b"{") > limits.NESTED and _is_deep(message):
+            _refuse(message, JsonRpcInvalidParams(f"Invalid Params: nested more than {limits.NESTED} deep"))
         if self._no_numbers and not str(message.get("method", OWN)).startswith(OWN):
             what = f"`{self._no_numbers[0][:20]}` is no number that JSON has"
             _refuse(message, JsonRpcInvalidParams(f"Invalid Params: {what}"))
@@ -112,7 +111,7 @@ def _is_nameless_response(message: dict[str, Any]) -> bool:
 
 def _is_deep(message: dict[str, Any]) -> bool:
     level: list[Any] = [message]
-    for _ in range(DEEPEST):
+    for _ in range(limits.NESTED):
         held = (cast("dict[str, Any]", v).values() if isinstance(v, dict) else v for v in level)
         level = [each for values in held for each in values if isinstance(each, (dict, list))]
         if not level:

@@ -240,8 +240,6 @@ def comparison(repository, *flags, code=0):
     environment = {**os.environ, **GIT, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
-    trees = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
-    assert len(trees.stdout.splitlines()) == 1
     return done.stdout
 
 
@@ -297,6 +295,85 @@ def test_a_commit_that_was_not_fetched_is_said_with_what_to_do(repository):
     assert (done.returncode, done.stdout) == (2, "")
     assert "git knows no commit `0123456789`" in done.stderr
     assert "fetch-depth: 0" in done.stderr
+
+
+def test_a_comparison_outside_of_a_repository_is_said(tmp_path):
+    words = [sys.executable, str(CI / "compare.py"), "HEAD"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: this folder is in no git repository\n")
+
+
+def test_a_comparison_executes_nothing_that_a_repository_names(repository):
+    """Its configuration names programs wherever git would run one; no program of DistIR's reads it."""
+    script, ran = repository.parent / "hostile", repository.parent / "ran"
+    script.write_text(f"#!/bin/sh\necho $0 >> {ran}\ncat\n")
+    script.chmod(0o755)
+    hooks = repository / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "fsmonitor-watchman"):
+        (hooks / name).write_text(script.read_text())
+        (hooks / name).chmod(0o755)
+    (repository.parent / "included").write_text(f"[diff]\n\texternal = {script}\n")
+    settings = {
+        "core.fsmonitor": script,
+        "core.hooksPath": hooks,
+        "core.pager": script,
+        "core.editor": script,
+        "core.sshCommand": script,
+        "core.alternateRefsCommand": script,
+        "pager.diff": script,
+        "diff.external": script,
+        "diff.h.command": script,
+        "diff.h.textconv": script,
+        "filter.h.clean": script,
+        "filter.h.smudge": script,
+        "filter.h.required": "true",
+        "filter.p.process": script,
+        "gpg.program": script,
+        "log.showSignature": "true",
+        "credential.helper": script,
+        "include.path": repository.parent / "included",
+        "alias.diff": f"!{script}",
+        "remote.origin.url": f"ext::{script}",
+        "remote.origin.promisor": "true",
+        "protocol.ext.allow": "always",
+        "trailer.t.command": script,
+        "merge.h.driver": script,
+    }
+    for name, value in settings.items():
+        subprocess.run(["git", "config", name, str(value)], cwd=repository, check=True)
+    (repository / ".gitattributes").write_text("*.dir filter=h diff=h merge=h\n*.toml filter=p\n")
+    (repository / "a.dir").write_text(SLOWER)
+    (repository / "distir.toml").write_text("")
+    assert "B is `@main` of after/a.dir" in comparison(repository)
+    assert not ran.exists(), ran.read_text()
+    subprocess.run(["git", "status"], cwd=repository, check=False, capture_output=True)
+    assert ran.exists(), "the repository is hostile to git itself"
+
+
+def test_the_recipe_for_git_bisect_finds_the_commit(repository, monkeypatch):
+    page = (ROOT / "docs" / "how-to" / "ci.md").read_text()
+    (recipe,) = re.findall(r"```sh\n(git show .*?)```", page, re.DOTALL)
+    monkeypatch.chdir(repository)
+    (repository.parent / "distir").write_text(COMMAND)
+    (repository.parent / "distir").chmod(0o755)
+    path = repository / "programs" / "step.dir"
+    path.parent.mkdir()
+    texts = {"good": GOOD, "typo": WRONG, "fixed": f"{GOOD}// fixed\n", "slow": SLOWER, "last": f"{SLOWER}// end\n"}
+    identity = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environment = {**os.environ, **GIT, **identity, "PYTHONPATH": str(ROOT)}
+    environment["PATH"] = f"{repository.parent}{os.pathsep}{environment['PATH']}"
+
+    def shell(words):
+        done = subprocess.run(["sh", "-ec", words], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for subject, text in texts.items():
+        path.write_text(text)
+        shell(f"git add -A; git commit -qm {subject}; git tag {subject}")
+    found = shell(recipe.replace("v1.0", "good").replace("/tmp/", f"{repository.parent}/"))
+    assert f"{shell('git rev-parse slow').strip()} is the first bad commit" in found
 
 
 def test_a_program_that_does_not_check_is_said_to_be_wrong(repository):

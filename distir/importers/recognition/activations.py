@@ -36,12 +36,13 @@ def _polynomial(
     atom: Polynomial = {(str(name),): 1.0}
     if made is None or depth == 0 or name == atom_too:
         return atom
-    read: list[Polynomial] = []
     inner: set[str] = {str(name)}
+    read: dict[object, Polynomial] = {}
 
     def operand(i: int) -> Polynomial:
-        read.append(_polynomial(program, made.args[i], inner, depth - 1, atom_too))
-        return read[-1]
+        if made.args[i] not in read:
+            read[made.args[i]] = _polynomial(program, made.args[i], inner, depth - 1, atom_too)
+        return read[made.args[i]]
 
     found: Polynomial | None = None
     exponent = program.number(made.args[1]) if len(made.args) == 2 else None

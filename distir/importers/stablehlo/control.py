@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distir.files import limits
 from distir.importers.stablehlo.shardings import of_constraint
 from distir.importers.stablehlo.text import MlirOperation, SymbolReference, refuse
 from distir.importers.stablehlo.translating import StableHlo, rule
-
-MOST_STEPS = 1024
-"""Steps of a loop that are written out."""
 
 
 @rule("call")
@@ -38,7 +36,7 @@ def _while(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -
     condition, body = operation.regions
     names = [name for name, _ in operation.bound]
     states = [into.operand(given, operation, whole=False) for _, given in operation.bound] or list(operands)
-    for _ in range(MOST_STEPS + 1):
+    for _ in range(limits.STEPS + 1):
         (going,) = into.block(condition, names or [n for n, _ in condition.params], states, operation.place, None)
         known = into.array(going)
         if known is None:
@@ -47,7 +45,7 @@ def _while(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -
         if not known:
             return states
         states = into.block(body, names or [n for n, _ in body.params], states, operation.place, None)
-    return refuse(f"the loop takes more than {MOST_STEPS} steps", operation.place, "export the function without it")
+    return refuse(f"the loop takes more than {limits.STEPS} steps", operation.place, "export the function without it")
 
 
 @rule("case", "if")

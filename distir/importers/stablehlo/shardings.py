@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from distir.files import limits
 from distir.importers.stablehlo.text import (
     Braces,
     MlirOperation,
@@ -58,6 +59,10 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
             refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
         axes: list[Any] = first_list(body.listed)
         made = DeviceMesh(operation.symbol, {str(name): int(size) for name, size in axes})
+        if made.size > limits.MESH:
+            refuse(
+                f"a mesh of more than {limits.MESH:,} devices", operation.place, "export the function for fewer devices"
+            )
         if made.size > 1:
             found.append((made, operation))
     if any(mesh.axes != found[0][0].axes for mesh, _ in found):

@@ -11,13 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
+from distir.files import limits
 from distir.importers.core import ImportRefused
-
-DEEPEST = 200
-"""How deep brackets and regions may be nested."""
-
-MOST_RESULTS = 100_000
-"""How many results an operation may have."""
 
 ADVICE = "give MLIR text, as `as_text()` of jax"
 
@@ -28,13 +23,13 @@ BYTECODE = b"ML\xefR"
 """What MLIR's bytecode begins with."""
 
 _TOKEN = re.compile(
-    r"""(?P<space>(?:\s|//[^\n]*)+)
-      | (?P<string>"(?:[^"\\]|\\.)*")
+    r"""(?P<space>(?:\s++|//[^\n]*+)++)
+      | (?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")
       | (?P<value>%[\w$.-]+(?:\#\d+)?)
       | (?P<symbol>@(?:"[^"]*"|[\w$.-]+))
       | (?P<block>\^\w+)
       | (?P<attribute>\#[A-Za-z_][\w$.]*)
-      | (?P<type>(?:tensor|tuple|complex|memref|vector)<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>|![\w.]+(?:<[^<>]*>)?)
+      | (?P<type>(?:tensor|tuple|complex|memref|vector)<(?:[^<>]++|<(?:[^<>]++|<[^<>]*+>)*+>)*+>|![\w.]+(?:<[^<>]*>)?)
       | (?P<number>0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
       | (?P<word>[A-Za-z_][\w$.]*)
       | (?P<mark>->|[()\[\]{}<>,=:?*+|-])""",
@@ -160,10 +155,11 @@ class FunctionText:
 
 @dataclass(slots=True)
 class ModuleText:
-    """The functions of a file by name, and its other operations (`sdy.mesh`)."""
+    """The functions of a file by name, its other operations (`sdy.mesh`), and how many characters it has."""
 
     functions: dict[str, FunctionText]
     others: list[MlirOperation]
+    length: int
 
 
 def read_module(text: str, file: str) -> ModuleText:
@@ -218,7 +214,7 @@ class _Reader:
     """One pass over the tokens."""
 
     def __init__(self, text: str, file: str) -> None:
-        self.file = file
+        self.file, self.length = file, len(text)
         self.tokens, self.at, self.depth = _tokens(text, file), 0, 0
         self.locations: dict[str, str] = {}
 
@@ -249,7 +245,7 @@ class _Reader:
 
     def module(self) -> ModuleText:
         self._aliases()
-        found = ModuleText({}, [])
+        found = ModuleText({}, [], self.length)
         wrapped = self.now.text in ("module", "builtin.module")
         if wrapped:
             self.at += 1
@@ -349,8 +345,8 @@ class _Reader:
                 name = self.take(kind="value").text
                 if self.got(":"):
                     count = int((number := self.take(kind="number")).text)
-                    if count > MOST_RESULTS:
-                        self.refuse(f"an operation of more than {MOST_RESULTS} results", number)
+                    if count > limits.RESULTS:
+                        self.refuse(f"an operation of more than {limits.RESULTS} results", number)
                     results += [f"{name}#{i}" for i in range(count)]
                 else:
                     results.append(name)
@@ -574,8 +570,8 @@ class _Reader:
 
     def _deeper(self) -> None:
         self.depth += 1
-        if self.depth > DEEPEST:
-            self.refuse(f"brackets are nested deeper than {DEEPEST}", self.now)
+        if self.depth > limits.NESTED:
+            self.refuse(f"brackets are nested deeper than {limits.NESTED}", self.now)
 
     def refuse(self, message: str, token: MlirToken, help: str | None = None) -> NoReturn:
         """Raise ImportRefused for the place of a token."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from distir.files import limits
 from distir.importers.batched import broadcasts
 from distir.importers.core import ImportRefused
 from distir.importers.functions import Functions
@@ -41,14 +42,8 @@ DEVICE = 1
 SMALL = 64
 """Constants of at most so many elements are written in the program's text."""
 
-DEEPEST = 64
-"""How deep calls may be nested."""
-
 MOST_PARTS = 256
 """Rows that an array is cut into at once, where a loop takes one after the other."""
-
-MOST_STATEMENTS = 200_000
-"""Statements of a program whose loops and calls are written out."""
 
 Translated = Callable[["StableHlo", MlirOperation, Sequence[str]], "str | Sequence[str]"]
 
@@ -75,7 +70,7 @@ class StableHlo(Translation):
     """A function in the making. A rule gets names of the program, and appends to it by `apply`."""
 
     def __init__(self, module: ModuleText) -> None:
-        super().__init__("main", Functions(), "")
+        super().__init__("main", Functions(length=module.length), "")
         self.module = module
         self.depth = 0
         self.mesh = mesh_of(module)
@@ -316,8 +311,8 @@ class StableHlo(Translation):
     ) -> list[str]:
         """Write the operations of a block out, for these operands. `outside`: the values around it, else all of now."""
         self.depth += 1
-        if self.depth > DEEPEST:
-            refuse(f"calls are nested deeper than {DEEPEST}", place)
+        if self.depth > limits.NESTED:
+            refuse(f"calls are nested deeper than {limits.NESTED}", place)
         outer = self.env
         self.env = {**(outer if outside is None else outside), **dict(zip(names, operands, strict=True))}
         try:
@@ -332,8 +327,8 @@ class StableHlo(Translation):
 
     def operation(self, operation: MlirOperation) -> None:
         """Write one operation with ops of ours. Raises ImportRefused for one that has no rule, with its place."""
-        if len(self.statements) > MOST_STATEMENTS:
-            refuse(f"with loops and calls written out, there are more than {MOST_STATEMENTS} ops", operation.place)
+        if message := self.functions.write_out():
+            refuse(message, operation.place, "let loops take fewer steps")
         dialect, _, name = operation.name.rpartition(".")
         found = RULES_BY_OP.get(name) if dialect in ("stablehlo", "chlo", "sdy", "func", "mhlo", "") else None
         if found is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from distir.files import limits
 from distir.transform.pipeline.passes import Order, Pass, Task, needs, stage_devices
 
 FORMATS = ("compute_only", "compute_comms")
@@ -31,7 +32,6 @@ _OF_STAGES = ("UNSHARD", "RESHARD", "REDUCE_GRAD")
 _ACTION = re.compile(r"(\d+)([A-Z_]+?)(\d*)")
 _TOGETHER = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
 _EXPECTED = "expected an action such as `2F0`, `2B0`, `2I0`, `2W0`, `2SEND_F0` or `2UNSHARD`"
-_MOST = 1_000_000
 """No stage and no microbatch has a larger number."""
 
 
@@ -95,8 +95,8 @@ def _action(said: str, line: int, column: int) -> tuple[int, str, int] | None:
     if (action in _OF_STAGES) == bool(microbatch):
         wanted = "no microbatch" if microbatch else "the number of a microbatch"
         raise ScheduleFileError(f"expected {wanted} after `{action}`, found `{said}`", line, column)
-    if max(len(stage), len(microbatch)) > 7 or max(int(stage), int(microbatch or 0)) > _MOST:
-        raise ScheduleFileError(f"expected numbers up to {_MOST:,}, found `{said}`", line, column)
+    if max(len(stage), len(microbatch)) > 7 or max(int(stage), int(microbatch or 0)) > limits.ROWS:
+        raise ScheduleFileError(f"expected numbers up to {limits.ROWS:,}, found `{said}`", line, column)
     return (int(stage), action, int(microbatch)) if action in _PASSES else None
 
 
