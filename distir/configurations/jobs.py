@@ -16,8 +16,9 @@ class Job:
     The devices are `dp · tp · pp · cp`. `zero`: the stage, as FSDP is stage 3, and stage 2 where it keeps weights
     between passes; `shard`: how many replicas partition state among them, 0 for all. `virtual`: stages of each device.
     `stages`: layers of each stage, where not equally many. `schedule_file`: a CSV of torch's schedules, instead of
-    `schedule`. `optimizer`: a word of `grad`, where it is not AdamW. `gradients`: the precision of their buffers, where
-    it is not the framework's own, such as `bf16`.
+    `schedule`. `optimizer`: a word of `grad`, where it is not AdamW. `gradients`: the precision of their buffers,
+    such as `bf16`, and `attention`: its kernel, both a word of `distir.validate.MeasuredRun`, where it is not the
+    framework's own.
     `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
     parts of layers (see the step `checkpoint`). `offload`: of how many first layers activations are offloaded to the
     host. `overlap`: whether gradients and weights are communicated beside
@@ -46,6 +47,7 @@ class Job:
     optimizer: str = ""
     precision: str = "bf16"
     gradients: str = ""
+    attention: str = ""
     recompute: str = "none"
     offload: int = 0
     compile: bool = False
@@ -88,15 +90,23 @@ def optimizer_of(options: Options, name: str) -> str:
     return ""
 
 
+def float32(options: Options, why: str, name: str = "") -> str:
+    """The precision of a job that computes in Float32, which is said, as it is mostly not meant."""
+    options.note(f"{why}: it computes in float32, without TF32, as PyTorch does by default", name)
+    return "fp32"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supplied:
-    """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model, its sequences."""
+    """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model; batches."""
 
     gpus: int | None = None
     node: int = 8
     name: str = ""
     model: Decoder | None = None
     seq: int | None = None
+    micro_batch: int | None = None
+    global_batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,10 @@ class Exported:
 def unsaid(job: Job) -> list[str]:
     """What frameworks refuse a configuration without, or take their own default of, and the job does not say."""
     return [] if job.micro_batch and job.global_batch else ["the batch, which is not known here: set it"]
+
+
+MICRO_BATCH, GLOBAL_BATCH = "--micro-batch", "--global-batch"
+"""The options of commands that say a batch beside a configuration."""
 
 
 def on_hosts(job: Job) -> list[str]:

@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from distir.configurations import arguments
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, optimizer_of, replicas, unsaid
+from distir.configurations.jobs import (
+    Exported,
+    Job,
+    ReadJob,
+    Supplied,
+    checked,
+    float32,
+    optimizer_of,
+    replicas,
+    unsaid,
+)
 from distir.configurations.known import listed, words
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, as_list
@@ -74,7 +84,9 @@ _DEFAULTS: Final[dict[str, Any]] = {
 KNOWN: Final = _known()
 """Fields and arguments: what YAML of what is built on Megatron Core says goes by either."""
 
-ARGUMENTS: Final = replace(KNOWN, defaults={n: d for n, d in KNOWN.defaults.items() if n not in FIELDS})
+ARGUMENTS: Final = replace(
+    KNOWN, defaults={n: d for n, d in KNOWN.defaults.items() if n not in FIELDS}, other_names=FIELDS
+)
 """What a command line says."""
 
 WITHOUT_EFFECT: Final = (
@@ -412,9 +424,7 @@ def _precision(options: Options) -> str:
         if recipe not in (None, "delayed"):
             options.note(f"the recipe `{recipe}` of 8-bit floats is simulated as `delayed`", "fp8_recipe")
         return "fp8"
-    if not half and not brain:
-        options.note("neither `bf16` nor `fp16` is set: training in fp32 is simulated as in bf16")
-    return "fp16" if half else "bf16"
+    return "fp16" if half else "bf16" if brain else float32(options, "neither `bf16` nor `fp16` is set")
 
 
 def _recomputation(options: Options, model: Decoder | None) -> str:

@@ -19,6 +19,7 @@ from distir.configurations.jobs import (
     ReadJob,
     Supplied,
     checked,
+    float32,
     on_hosts,
     optimizer_of,
     replicas,
@@ -26,7 +27,7 @@ from distir.configurations.jobs import (
 )
 from distir.configurations.known import known
 from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
-from distir.configurations.options import Options, Setting
+from distir.configurations.options import Options, Setting, renamed
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
 
@@ -80,7 +81,7 @@ TORCHS: Final = {known.torch: name for name, known in _OURS if known.torch and n
 
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a job configuration says. Raises ConfigurationError."""
-    options = Options(path, {_renamed(n): s for n, s in texts.of_toml(text, path).items()}, KNOWN)
+    options = Options(path, {renamed(RENAMED, n): s for n, s in texts.of_toml(text, path).items()}, KNOWN)
     name, model = _model(options, given)
     tp = options.whole("parallelism.tensor_parallel_degree")
     pp = options.whole("parallelism.pipeline_parallel_degree")
@@ -138,13 +139,6 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if ep > 1 and not (model and model.experts):
         options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
     return ReadJob(checked(path, job), "torchtitan", options.rest())
-
-
-def _renamed(name: str) -> str:
-    for old, new in RENAMED.items():
-        if name == old or (old.endswith((".", "_")) and name.startswith(old)):
-            return new + name.removeprefix(old)
-    return name
 
 
 def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
@@ -229,9 +223,6 @@ def _precision(options: Options) -> str:
     skipped = options.get("quantize.linear.float8.filter_fqns")
     if options.word("training.dtype", ("bfloat16", "float32")) == "bfloat16":
         options.note("weights in bfloat16 are not simulated: they are in float32", "training.dtype")
-    if options.word("training.mixed_precision_param", ("bfloat16", "float32")) == "float32":
-        line = options.line("training.mixed_precision_param")
-        raise options.wrong(line, "computation in float32 cannot be expressed", "use bfloat16")
     if options.get("training.mixed_precision_reduce") != "float32":
         options.note("gradients are reduced in float32 here", "training.mixed_precision_reduce")
     if any(str(converter) == "mx" for converter in converters):
@@ -239,8 +230,10 @@ def _precision(options: Options) -> str:
     for other in converters:
         if other and not str(other).startswith(("float8", "quantize.linear.float8")):
             options.note(f"the converter `{other}` is not simulated", "model.converters")
+    wide = options.word("training.mixed_precision_param", ("bfloat16", "float32")) == "float32"
     if not any(str(c) in ("float8", "quantize.linear.float8") for c in converters):
-        return "bf16"
+        why = "`training.mixed_precision_param` is float32"
+        return float32(options, why, "training.mixed_precision_param") if wide else "bf16"
     if recipe and recipe != "tensorwise":
         options.note(f"float8 `{recipe}` is simulated as `tensorwise`", "quantize.linear.float8.recipe_name")
     if options.settings.get("quantize.linear.float8.enable_fsdp_float8_all_gather", Setting(False, 0)).value:
