@@ -113,7 +113,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         global_batch=total,
         optimizer=optimizer_of(options, "optimizer.type"),
         precision=precision,
-        gradients=_gradients(options, precision),
+        gradients=DTYPES[stated] if (stated := options.word("data_types.grad_accum_dtype", DTYPES)) else "",
         recompute=_recomputation(options),
         overlap=stage == 3 if overlap is None else bool(overlap),
         node=given.node,
@@ -170,13 +170,6 @@ def _precision(options: Options, left_open: dict[str, Setting]) -> str:
     return float32(options, "neither `bf16` nor `fp16` is on")
 
 
-def _gradients(options: Options, precision: str) -> str:
-    """In which precision gradients are added up (runtime/engine.py, `get_data_types`), if not in the framework's."""
-    stated = options.word("data_types.grad_accum_dtype", DTYPES)
-    found = DTYPES[stated] if stated else precision
-    return "" if found == "bf16" or precision == "fp32" else found
-
-
 def _recomputation(options: Options) -> str:
     """The configuration only says how; that the model recomputes is in its code."""
     names = [name for name in options.settings if name.startswith("activation_checkpointing.")]
@@ -186,11 +179,6 @@ def _recomputation(options: Options) -> str:
     if names:
         options.note("recomputation of whole layers is assumed, which the model's code decides", names[0])
     return "full" if names else "none"
-
-
-def _states_gradients(job: Job) -> bool:
-    """Whether gradients are added up in another precision than DeepSpeed adds them up by default."""
-    return job.gradients not in ("", job.precision)
 
 
 def write(job: Job) -> Exported:
@@ -237,7 +225,7 @@ def write(job: Job) -> Exported:
         },
         "optimizer": {"type": "Muon"} if job.optimizer == "muon" else None,
         "fp16" if job.precision == "fp16" else "bf16": {"enabled": True} if job.precision not in ("", "fp32") else None,
-        "data_types": {"grad_accum_dtype": job.gradients} if _states_gradients(job) else None,
+        "data_types": {"grad_accum_dtype": job.gradients} if job.gradients else None,
         "activation_checkpointing": {"partition_activations": False} if job.recompute != "none" else None,
         "distir": {
             "start": f"deepspeed --num_nodes {job.nodes} --num_gpus {job.gpus_per_node}",

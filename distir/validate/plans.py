@@ -96,9 +96,9 @@ def framework_of(run: MeasuredRun) -> Framework:
         found,
         dropout=dropout if run.dropout is None else float(run.dropout),
         attention=_attention(run, found),
-        gradients=run.gradients or (FULL if wide else found.gradients),
+        gradients=_gradients(run, found),
         master="beside" if wide else found.master,
-        memory=_memory(run, found.memory),
+        memory=_memory(run, found),
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
         sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
@@ -116,11 +116,18 @@ def _attention(run: MeasuredRun, found: Framework) -> Attention:
     return found.float32_attention or found.attention if run.precision == FULL else found.attention
 
 
-def _memory(run: MeasuredRun, found: HeldMemory) -> HeldMemory:
-    """What a framework holds, with buffers of gradients in the precision that a run states; 0 without buffers."""
-    dtype = GRADIENTS[run.gradients or (FULL if run.precision == FULL else "auto")]
-    wide = replace(found, remainders=False) if run.precision == FULL else found
-    return wide if dtype is None or not found.gradients else replace(wide, gradients=dtype.bytes)
+def _gradients(run: MeasuredRun, found: Framework) -> str:
+    """The precision in which gradients are added up: a word of the step `grad`."""
+    own = found.gradients if run.precision not in ("fp16", FULL) or found.gradients == "auto" else run.precision
+    return run.gradients or (FULL if run.precision == FULL else own)
+
+
+def _memory(run: MeasuredRun, found: Framework) -> HeldMemory:
+    """What a framework holds, where it has buffers of gradients in the precision of these."""
+    use, dtype = found.memory, GRADIENTS[_gradients(run, found)]
+    wide = replace(use, remainders=False) if run.precision == FULL else use
+    stated = run.gradients or run.precision == FULL
+    return replace(wide, gradients=dtype.bytes) if stated and dtype is not None and use.gradients else wide
 
 
 def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
