@@ -80,7 +80,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     options = Options(path, {name: s for name, s in found.items() if s.value != AUTO}, KNOWN)
     left_open = {name: s for name, s in found.items() if s.value == AUTO and not KNOWN.is_idle(name)}
     tp = options.optional("tensor_parallel.autotp_size", 0) or 1
-    ep = options.whole("expert_parallel.autoep_size") if options.flag("expert_parallel.enabled") else 1
+    ep = options.whole("expert_parallel.autoep_size") if not options.is_off("expert_parallel.enabled") else 1
     if (options.optional("sequence_parallel_size") or 1) > 1:
         line = options.line("sequence_parallel_size")
         raise options.wrong(line, "`sequence_parallel_size`: heads exchanged for parts of sequences are not read")

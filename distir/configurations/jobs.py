@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from distir.configurations.options import ConfigurationError, Options, Remark
 from distir.models.decoder import Decoder
@@ -152,7 +153,7 @@ def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> t
     if given.gpus and stated and given.gpus != stated:
         raise ConfigurationError(f"{path}: it is for {stated} GPUs, and `--gpus` says {given.gpus}")
     if gpus is None:
-        gpus = each * given.node // _common(each, given.node)
+        gpus = each * given.node // gcd(each, given.node)
         assumed = f"on {gpus} GPUs, as it does not say; `--gpus N` does"
     if gpus % each:
         product = " · ".join(str(d) for d in degrees if d > 1)
@@ -162,14 +163,11 @@ def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> t
     return gpus // each, assumed
 
 
-def _common(one: int, other: int) -> int:
-    from math import gcd
+def checked(path: str, job: Job, of_experts: int = 0) -> Job:
+    """The job, whose figures fit each other; equal stages are not listed. Raises ConfigurationError.
 
-    return gcd(one, other)
-
-
-def checked(path: str, job: Job) -> Job:
-    """The job, whose figures fit each other; equal stages are not listed. Raises ConfigurationError."""
+    `of_experts`: the line that says over how many ranks experts are.
+    """
     if job.micro_batch is not None and job.global_batch is not None:
         each = job.micro_batch * job.dp
         if job.global_batch % each:
@@ -178,8 +176,14 @@ def checked(path: str, job: Job) -> Job:
                 f"on {job.dp} replicas",
                 f"use a multiple of {each}",
             )
-    if job.ep > 1 and (ranks := job.dp * job.cp * (job.tp // (job.etp or job.tp))) % job.ep:
-        raise ConfigurationError(f"{path}: experts over {job.ep} replicas do not divide {ranks}")
+    each = job.cp * (job.tp // (job.etp or job.tp))
+    if job.ep > 1 and job.dp * each % job.ep:
+        place = f"{path}:{of_experts}" if of_experts else path
+        degrees = " · ".join(str(degree) for degree in (job.tp, job.pp, job.cp) if degree > 1)
+        left = f"degrees of {degrees} leave" if degrees else "there are"
+        message = f"{place}: {left} {job.dp} replicas of {job.gpus} GPUs, on which experts do not divide over {job.ep}"
+        fewest = job.ep // gcd(job.ep, each) * job.gpus // job.dp
+        raise ConfigurationError(message, f"use a multiple of {fewest} GPUs")
     if job.model is not None and job.stages and sum(job.stages) != job.model.layers:
         raise ConfigurationError(
             f"{path}: stages of {', '.join(map(str, job.stages))} layers are {sum(job.stages)}, "

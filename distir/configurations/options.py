@@ -169,6 +169,10 @@ class Options:
         """Whether an option is on. Raises ConfigurationError."""
         return bool(self._as(name, _flag, "true or false"))
 
+    def is_off(self, name: str) -> bool:
+        """Whether an option, or its default, turns something off. Raises ConfigurationError."""
+        return self.get(name) is not None and not self.flag(name)
+
     def stays_on_device(self, *names: str) -> None:
         """Refuse options that move state or activations to the host. Raises ConfigurationError."""
         for name in names:

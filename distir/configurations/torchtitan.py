@@ -27,7 +27,7 @@ from distir.configurations.jobs import (
 )
 from distir.configurations.known import known
 from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
-from distir.configurations.options import Options, Setting, renamed
+from distir.configurations.options import Options, Setting, as_list, renamed
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
 
@@ -126,7 +126,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         optimizer=optimizer_of(options, "optimizer.name"),
         precision=_precision(options),
         recompute=_recomputation(options, model),
-        compile=options.flag("compile.enable") and "model" in (options.get("compile.components") or ()),
+        compile=options.flag("compile.enable") and "model" in str(options.get("compile.components")),
         async_tp=options.flag("parallelism.enable_async_tensor_parallel") and tp > 1,
         overlap=zero > 0,
         node=given.node,
@@ -138,7 +138,8 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     options.stays_on_device("training.enable_cpu_offload")
     if ep > 1 and not (model and model.experts):
         options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
-    return ReadJob(checked(path, job), "torchtitan", options.rest())
+    line = options.line("parallelism.expert_parallel_degree")
+    return ReadJob(checked(path, job, line), "torchtitan", options.rest())
 
 
 def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
@@ -172,7 +173,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
     first = options.whole("parallelism.pipeline_parallel_first_stage_less_layers", 0)
     last = options.whole("parallelism.pipeline_parallel_last_stage_less_layers", 0)
     each = options.optional("parallelism.pipeline_parallel_layers_per_stage")
-    parts = options.get("parallelism.module_fqns_per_model_part")
+    parts = as_list(options.get("parallelism.module_fqns_per_model_part"))
     if pp == 1:
         return "1f1b", "", 1, ()
     lowered = {str(torch).lower(): name for torch, name in TORCHS.items()}
@@ -186,7 +187,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
     layers = model.layers if model else 0
     virtual = 1 if single else 2
     if parts:
-        counts = tuple(sum(str(module).startswith("layers.") for module in part) for part in parts)
+        counts = tuple(sum(str(module).startswith("layers.") for module in as_list(part) or ()) for part in parts)
         if len(counts) % pp:
             line = options.line("parallelism.module_fqns_per_model_part")
             raise options.wrong(line, f"{len(counts)} parts of the model on {pp} ranks", f"use a multiple of {pp}")
@@ -216,10 +217,9 @@ def dealt(options: Options, layers: int, stages: int, first: int, last: int) -> 
 
 def _precision(options: Options) -> str:
     converters: Any = options.get("model.converters") or ()
-    converters = str(converters).split(",") if isinstance(converters, str) else converters
+    converters = as_list(converters) or str(converters or "").split(",")
     recipe = options.get("quantize.linear.float8.recipe_name")
     options.get("quantize.linear.float8.enable_fsdp_float8_all_gather")
-    options.get("quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp")
     skipped = options.get("quantize.linear.float8.filter_fqns")
     if options.word("training.dtype", ("bfloat16", "float32")) == "bfloat16":
         options.note("weights in bfloat16 are not simulated: they are in float32", "training.dtype")
@@ -239,7 +239,7 @@ def _precision(options: Options) -> str:
     if options.settings.get("quantize.linear.float8.enable_fsdp_float8_all_gather", Setting(False, 0)).value:
         name = "quantize.linear.float8.enable_fsdp_float8_all_gather"
         options.note("gathers of weights in float8 are not simulated: they are in bfloat16", name)
-    if [name for name in skipped or () if name != "output"] and not isinstance(skipped, str):
+    if any(name != "output" for name in as_list(skipped) or ()):
         options.note("layers that are left out of float8 are not", "quantize.linear.float8.filter_fqns")
     return "fp8"
 
