@@ -252,6 +252,9 @@ def _model(options: Options) -> Decoder | None:
     groups = options.optional("num_query_groups")
     ffn = options.optional("ffn_hidden_size") or (4 * width if not gated else int(4 * width * 2 / 3 / 64) * 64)
     bias = not options.flag("disable_bias_linear")
+    of_queries = options.flag("add_qkv_bias")
+    if of_queries and not bias:
+        options.note("the last layer of attention has a bias here, too", "add_qkv_bias")
     vocabulary = options.optional("vocab_size")
     if vocabulary is None:
         vocabulary = 32000 if rms else 50257
@@ -284,7 +287,7 @@ def _model(options: Options) -> Decoder | None:
         tied=not options.flag("untie_embeddings_and_output_weights"),
         dropout=options.number("hidden_dropout") or 0.0,
         attention_dropout=_attention_dropout(options),
-        attention_bias=bias,
+        attention_bias=bias or of_queries,
         mlp_bias=bias,
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
     )

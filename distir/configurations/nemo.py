@@ -98,7 +98,7 @@ BRIDGE: Final = Known(
         *("*._target_", "*._call_", "*._partial_", "*._args_", "dataset.*", "ft.*", "straggler.*", "nvrx_straggler.*"),
         *("tensor_inspect.*", "inprocess_restart.*", "rerun_state_machine.*", "model.generation_config*"),
     ),
-    ("peft",),
+    {"peft": "all weights are trained here, as without LoRA"},
 )
 
 NEMO_NAMES: Final[dict[str, Change]] = {
@@ -119,6 +119,7 @@ NEMO_NAMES: Final[dict[str, Change]] = {
     "model.optim.name": lambda value: ("use_distributed_optimizer", "distributed" in str(value)),
     "model.rotary_percentage": _called("rotary_percent"),
     "model.num_moe_experts": _called("num_experts"),
+    "model.qkv_bias": _called("add_qkv_bias"),
     "model.gradient_accumulation_fusion": _called("gradient_accumulation_fusion"),
     "model.tokenizer.vocab_size": _called("vocab_size"),
     "model.fsdp": _called("use_torch_fsdp2"),
@@ -189,7 +190,8 @@ def _resolved(value: Any, name: str, found: Mapping[str, Setting], depth: int = 
 
 def _own_defaults(known: Known) -> dict[str, Any]:
     """Where recipes and configurations begin: what they do not say is not Megatron-LM's default."""
-    from_recipes = dict.fromkeys(("use_distributed_optimizer", "overlap_grad_reduce"), known is BRIDGE)
+    names = ("use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather")
+    from_recipes = dict.fromkeys(names, known is BRIDGE)
     return {"bf16": False, "accumulate_allreduce_grads_in_fp32": True, "cpu_offloading": False, **from_recipes}
 
 

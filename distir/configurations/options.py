@@ -62,7 +62,7 @@ class Known:
 
     `idle`: patterns of options that change nothing of what a training step computes, sends or holds. `open`: patterns
     of such options whose names are not listed: those of libraries, of loggers, of an optimizer. `sections`: tables
-    whose options are not listed, and not simulated. `simulated`: the values that are simulated where they are not the
+    whose options are not listed, and not simulated, perhaps with what is instead. `simulated`: the values that are simulated where they are not the
     defaults. `other_names`: of options that other formats call so.
     """
 
@@ -71,7 +71,7 @@ class Known:
     defaults: Mapping[str, Any]
     idle: Sequence[str] = ()
     open: Sequence[str] = ()
-    sections: Sequence[str] = ()
+    sections: Mapping[str, str] = field(default_factory=dict[str, str])
     simulated: Mapping[str, Any] = field(default_factory=dict[str, Any])
     other_names: frozenset[str] = frozenset()
 
@@ -111,8 +111,8 @@ class Options:
         if meant or (unknown and len(unknown) == len(settings)):
             raise self._none_of(unknown, meant)
         for name in unknown:
-            if not _has_idle_words(name):
-                self.note(f"`{name}` is not simulated: {known.source} has no such option", name)
+            if not (known.is_idle(name) or _has_idle_words(name)):
+                self.note(f"`{name}` is not simulated: {known.framework} has no such option here", name)
 
     def __contains__(self, name: str) -> bool:
         return name in self.settings and self.settings[name].value is not None
@@ -207,7 +207,9 @@ class Options:
             if name in self._read or what in said or not self.known.has(name) or self._is_off(name):
                 continue
             if not self.known.is_idle(name) and not _same(setting.value, self._simulated(name)):
-                self.notes.append(Remark(f"`{what}` is not simulated", setting.line))
+                instead = self.known.sections.get(what)
+                text = f"`{what}` is not simulated" + (f": {instead}" if instead else "")
+                self.notes.append(Remark(text, setting.line))
                 said.add(what)
         return sorted(self.notes, key=lambda note: note.line)
 

@@ -7,6 +7,7 @@ parallelism along the sequence), torchtitan/train.py (batches), torchtitan/distr
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import (
+    MICRO_BATCH,
     Exported,
     Job,
     ReadJob,
@@ -26,7 +28,7 @@ from distir.configurations.jobs import (
     unsaid,
 )
 from distir.configurations.known import known
-from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
+from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_of, of_flavor, plain_flavor
 from distir.configurations.options import Options, Setting, as_list, renamed
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
@@ -39,14 +41,18 @@ KNOWN: Final = known(
     "torchtitan",
     (
         *("job.*", "profiling.*", "metrics.*", "checkpoint.*", "comm.*", "validation.*", "debug.*", "lr_scheduler.*"),
-        *("memory_estimation.*", "experimental.*", "training.dataset*", "training.dataloader.*", "training.gc_*"),
-        *("training.steps", "training.max_norm", "model.hf_assets_path", "model.tokenizer_path"),
+        *("memory_estimation.*", "training.dataset*", "training.dataloader.*", "training.gc_*"),
+        *("training.steps", "training.max_norm", "optimizer.fused", "model.hf_assets_path", "model.tokenizer_path"),
         *("model.print_after_conversion", "optimizer.lr", "optimizer.beta?", "optimizer.eps"),
         *("optimizer.weight_decay", "optimizer.implementation", "activation_checkpoint.preserve_rng_state"),
         *("activation_checkpoint.d*", "activation_checkpoint.early_stop", "activation_checkpoint.visualize*"),
         *("quantize.linear.float8.emulate", "quantize.grouped_mm.float8.fqns", "quantize.grouped_mm.mx.fqns"),
     ),
-    **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path")),
+    **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path", "optimizer.fused")),
+    **dict.fromkeys(("parallelism.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_split_points")),
+    **{"model.norm_type": "rmsnorm", "training.enable_loss_parallel": True, "training.fp8_linear": ""},
+    **dict.fromkeys(("quantize.linear.float8.enable_float8_linear", "training.enable_fp8_linear"), False),
+    **dict.fromkeys(("parallelism.enable_compiled_autograd", "parallelism.enable_async_tensor_parallel"), False),
 )
 
 UNPIPELINED: Final = ("qwen3", "gpt_oss")
@@ -55,7 +61,28 @@ UNPIPELINED: Final = ("qwen3", "gpt_oss")
 BOTH: Final = "tensor parallelism without sequence parallelism: torchtitan has both together"
 """What is lost of tensor parallelism alone."""
 
+EARLIER: Final = ("training.", "experimental.")
+"""Tables in which degrees and the pipeline's options stood before 0.1."""
+
 RENAMED: Final = {
+    **{
+        f"{table}{kind}_parallel_": f"parallelism.{kind}_parallel_"
+        for table in EARLIER
+        for kind in ("data", "tensor", "pipeline", "context", "expert")
+    },
+    **{
+        f"{table}{name}": f"parallelism.{name}"
+        for table in EARLIER
+        for name in ("enable_async_tensor_parallel", "disable_loss_parallel", "enable_compiled_autograd")
+    },
+    "training.data_parallel_degree": "parallelism.data_parallel_shard_degree",
+    "training.sequence_parallel_degree": "parallelism.tensor_parallel_degree",
+    "training.enable_float8_linear": "quantize.linear.float8.enable_float8_linear",
+    "training.warmup_steps": "lr_scheduler.warmup_steps",
+    "training.enable_fsdp_fp8_all_gather": "quantize.linear.float8.enable_fsdp_float8_all_gather",
+    "training.precompute_float8_dynamic_scale_for_fsdp": (
+        "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp"
+    ),
     "training.batch_size": "training.local_batch_size",
     "training.compile": "compile.enable",
     "training.seed": "debug.seed",
@@ -73,6 +100,9 @@ RENAMED: Final = {
     "quantize.moe.": "quantize.grouped_mm.",
 }
 """What options of earlier versions, or of tables, are called since."""
+
+OF_FLOAT8: Final = ("quantize.linear.float8.enable_float8_linear", "training.enable_fp8_linear", "training.fp8_linear")
+"""Options before 0.1 that turn 8-bit floats on, as a converter does since."""
 
 _OURS = reversed(list(SCHEDULES.held.items()))  # of several with one name in torch, the first
 TORCHS: Final = {known.torch: name for name, known in _OURS if known.torch and name != "zb-h1"}
@@ -101,9 +131,11 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     zero, groups = _sharding(options, replicate, shard, pp, cp)
     schedule, file, virtual, stages = _pipeline(options, model, pp)
     ep = options.whole("parallelism.expert_parallel_degree")
-    local = options.whole("training.local_batch_size")
+    local = options.supplied("training.local_batch_size", given.micro_batch, MICRO_BATCH) or 1
     total = options.whole("training.global_batch_size", -1)
-    micro = options.whole("parallelism.pipeline_parallel_microbatch_size") if pp > 1 else local
+    if total < 0 and given.global_batch:
+        total = given.global_batch
+    micro = _micro_batch(options, local) if pp > 1 else local
     job = Job(
         name=name,
         model=model,
@@ -142,6 +174,17 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     return ReadJob(checked(path, job, line), "torchtitan", options.rest())
 
 
+def _micro_batch(options: Options, local: int) -> int:
+    """Of a pipeline: the sequences of a micro batch, or, before 0.1, of how many a replica's batch is."""
+    count = options.optional("parallelism.pipeline_parallel_microbatches")
+    if count is None:
+        return options.whole("parallelism.pipeline_parallel_microbatch_size")
+    if local % count:
+        name = "parallelism.pipeline_parallel_microbatches"
+        raise options.wrong(options.line(name), f"{local} sequences of a replica are not {count} equal micro batches")
+    return local // count
+
+
 def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
     name, flavor = options.get("model.name"), options.get("model.flavor")
     if given.model is not None:
@@ -152,8 +195,10 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
         hint = f"flavors of {name} are {', '.join(flavors)}" if flavors else "name one that is like it with `--model`"
         line = options.line("model.flavor" if flavors else "model.name")
         raise options.wrong(line, f"the model `{name}` of flavor `{flavor}` is not known here", hint)
-    if str(flavor).endswith(("_flex", "_varlen")):
-        options.note(f"the attention of `{flavor}` is simulated as that of `{str(flavor).partition('_')[0]}`")
+    if (plain := plain_flavor(str(flavor))) != flavor:
+        options.note(f"the attention of `{flavor}` is simulated as that of `{plain}`", "model.flavor")
+    if (variant := VARIANTS.fullmatch(str(name))) and variant["name"] != name:
+        options.note(f"`{name}` is simulated as `{variant['name']}`, parallelised as that is", "model.name")
     return found
 
 
@@ -174,6 +219,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
     last = options.whole("parallelism.pipeline_parallel_last_stage_less_layers", 0)
     each = options.optional("parallelism.pipeline_parallel_layers_per_stage")
     parts = as_list(options.get("parallelism.module_fqns_per_model_part"))
+    points = as_list(options.get("parallelism.pipeline_parallel_split_points"))
     if pp == 1:
         return "1f1b", "", 1, ()
     lowered = {str(torch).lower(): name for torch, name in TORCHS.items()}
@@ -191,6 +237,13 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
         if len(counts) % pp:
             line = options.line("parallelism.module_fqns_per_model_part")
             raise options.wrong(line, f"{len(counts)} parts of the model on {pp} ranks", f"use a multiple of {pp}")
+        return schedule, str(file), len(counts) // pp, counts
+    if points:
+        ends = [0, *(int(str(point).rpartition(".")[2]) for point in points if str(point)[-1:].isdecimal()), layers]
+        counts = tuple(b - a for a, b in itertools.pairwise(ends))
+        if len(ends) != len(points) + 2 or len(counts) % pp or min(counts) < 0:
+            line = options.line("parallelism.pipeline_parallel_split_points")
+            raise options.wrong(line, f"{len(points)} points do not split {layers} layers into stages of {pp} ranks")
         return schedule, str(file), len(counts) // pp, counts
     if each is not None:
         found = -(-(layers + first + last) // each)
@@ -231,7 +284,8 @@ def _precision(options: Options) -> str:
         if other and not str(other).startswith(("float8", "quantize.linear.float8")):
             options.note(f"the converter `{other}` is not simulated", "model.converters")
     wide = options.word("training.mixed_precision_param", ("bfloat16", "float32")) == "float32"
-    if not any(str(c) in ("float8", "quantize.linear.float8") for c in converters):
+    on = [name for name in OF_FLOAT8 if options.get(name) not in (None, False, "")]
+    if not on and not any(str(c) in ("float8", "quantize.linear.float8") for c in converters):
         why = "`training.mixed_precision_param` is float32"
         return float32(options, why, "training.mixed_precision_param") if wide else "bf16"
     if recipe and recipe != "tensorwise":
@@ -281,7 +335,9 @@ def write(job: Job) -> Exported:
         tables["quantize.linear.float8"] = {"recipe_name": "tensorwise"}
     if job.gradients:
         lost.append(f"gradients in {job.gradients}: torchtitan reduces them in float32")
-    if job.precision not in ("", "bf16", "fp8"):
+    if job.precision == "fp32":
+        tables["training"]["mixed_precision_param"] = "float32"
+    if job.precision not in ("", "bf16", "fp8", "fp32"):
         lost.append(f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights")
     tables["training"] |= _without_none({
         "seq_len": job.seq,

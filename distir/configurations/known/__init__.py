@@ -35,4 +35,4 @@ def known(
     **more: Any,
 ) -> Known:
     """The options of a list, and `more`."""
-    return Known(framework, source, {**listed(name), **more}, tuple(idle), tuple(open), tuple(sections))
+    return Known(framework, source, {**listed(name), **more}, tuple(idle), tuple(open), dict.fromkeys(sections, ""))
