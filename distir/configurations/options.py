@@ -62,8 +62,8 @@ class Known:
 
     `idle`: patterns of options that change nothing of what a training step computes, sends or holds. `open`: patterns
     of such options whose names are not listed: those of libraries, of loggers, of an optimizer. `sections`: tables
-    whose options are not listed, and not simulated, perhaps with what is instead. `simulated`: the values that are simulated where they are not the
-    defaults. `other_names`: of options that other formats call so.
+    whose options are not listed, and not simulated, perhaps with what is instead. `simulated`: the values that are
+    simulated where they are not the defaults. `other_names`: of options that other formats call so.
     """
 
     framework: str

@@ -44,7 +44,7 @@ JOBS = {
             },
             OWN,
         ),
-        ({**MEGATRON, "pipeline_model_parallel_size": 2, "num_layers": 12}, OWN),
+        ({**MEGATRON, "pipeline_model_parallel_size": 2, "num_layers": 12, "disable_bias_linear": True}, OWN),
         ({**MEGATRON, "cpu_offloading": False, "cpu_offloading_num_layers": 2}, OWN),
         (
             {
@@ -158,7 +158,7 @@ NEMO = {"model.micro_batch_size": 1, "model.global_batch_size": 64, "trainer.pre
         "model.num_attention_heads": 16}  # fmt: skip
 JOBS["nemo"] = [
     (NEMO, OWN),
-    ({name: value for name, value in NEMO.items() if name != "trainer.precision"}, OWN),
+    ({name: value for name, value in NEMO.items() if name != "trainer.precision"} | {"model.bias": False}, OWN),
     ({**NEMO, "model.pipeline_model_parallel_size": 2, "model.tensor_model_parallel_size": 2,
       "model.sequence_parallel": True,
       "model.activations_checkpoint_granularity": "full", "model.activations_checkpoint_method": "block",
