@@ -86,7 +86,26 @@ def arguments(text: str, path: str) -> CommandLine:
         script.skipped += [(text, command[0][1]) for command in loose]
     if not _options(words):
         return CommandLine([], Launch(), script.skipped)
+    words = _given(words, script.skipped)
     return CommandLine(words, launched(launcher, header), script.skipped)
+
+
+_UNSET = re.compile(r"\$\{?(?:\w+(?:\[[@*]\])?|[@*](?::\d+)?)\}?")
+"""A word that is a variable of which nothing says the value."""
+
+
+def _given(words: Value, skipped: list[tuple[str, int]]) -> Value:
+    """The words without those of a script's caller; a variable where no value of an option is due is reported."""
+    found: Value = []
+    for word, line in words:
+        has_value = bool(found) and not found[-1][0].startswith("--")
+        if re.fullmatch(r"\$\{?[@*](?::\d+)?\}?", word):
+            continue
+        if has_value and _UNSET.fullmatch(word):
+            skipped.append((f"not read: `{word}` is set nowhere", line))
+        else:
+            found.append((word, line))
+    return found
 
 
 def _options(words: Value) -> int:

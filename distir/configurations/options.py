@@ -167,6 +167,10 @@ class Options:
 
     def flag(self, name: str) -> bool:
         """Whether an option is on. Raises ConfigurationError."""
+        value = self.get(name)
+        if isinstance(value, str) and value.startswith("$"):  # arguments behind it, of which nothing is known
+            self.note(f"`{value}` is set nowhere; what it may say is not read", name)
+            return True
         return bool(self._as(name, _flag, "true or false"))
 
     def is_off(self, name: str) -> bool:
@@ -197,7 +201,9 @@ class Options:
         try:
             return read(value)
         except (ValueError, TypeError, KeyError, OverflowError):
-            raise self.wrong(self.line(name), f"`{name}` expected {what}, found `{value}`") from None
+            unset = isinstance(value, str) and "$" in value
+            hint = "nothing here sets that variable: write its value into the file" if unset else None
+            raise self.wrong(self.line(name), f"`{name}` expected {what}, found `{value}`", hint) from None
 
     def rest(self) -> list[Remark]:
         """All notes, with those of options that have another value than their default and were not read."""

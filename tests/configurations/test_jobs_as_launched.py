@@ -1,0 +1,96 @@
+"""Jobs as people launch them: headers of batch systems, launchers, commands in strings, lists over several lines."""
+
+import pytest
+
+from distir.configurations import FORMATS, ConfigurationError, Supplied
+
+SIZES = (
+    "--num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --vocab-size 32000 --swiglu "
+    "--position-embedding-type rope --normalization RMSNorm --disable-bias-linear --hidden-dropout 0 "
+    "--attention-dropout 0 --micro-batch-size 1 --global-batch-size 64 --bf16"
+)
+JOB = f"pretrain_gpt.py {SIZES} --tensor-model-parallel-size 2"
+
+
+def read(text, **given):
+    return FORMATS["megatron"].read(text, "run.sh", Supplied(**given))
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        (f"torchrun --nproc_per_node 8 --nnodes 4 {JOB}", 32),
+        (f"torchrun --nproc-per-node=8 --nnodes=1:4 {JOB}", 8),
+        (f"torchrun --nproc_per_node 4 {JOB}", 4),
+        (f"python -m torch.distributed.launch --nproc_per_node 8 --nnodes 2 {JOB}", 16),
+        (f"deepspeed --num_nodes 2 --num_gpus 8 {JOB}", 16),
+        (f"mpirun -np 16 -npernode 8 --allow-run-as-root -x PATH python {JOB}", 16),
+        (f"mpirun -n 32 python3 {JOB}", 32),
+        (f"srun -N 4 --ntasks-per-node=8 --cpus-per-task 16 --mpi=pmix python -u {JOB}", 32),
+        (f"srun -N4 --gres=gpu:a100:4 --cpu-bind=none bash -c 'python {JOB}'", 16),
+        (f"#SBATCH --nodes 4\n#SBATCH --gpus-per-node=8\nsrun python {JOB}", 32),
+        (f"#SBATCH -N 2 # two\n#SBATCH --gres=gpu:8\ntorchrun --nproc_per_node 8 --nnodes $SLURM_NNODES {JOB}", 16),
+        (f"#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=4\nsrun torchrun --nproc_per_node 4 --nnodes $N {JOB}", 16),
+        (f"#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nN=$SLURM_NTASKS\nmpirun -np $N python {JOB}", 16),
+        (f"#PBS -l select=4:ncpus=32:ngpus=8\nmpiexec python {JOB}", 32),
+    ],
+)
+def test_launchers_and_headers_say_how_many_gpus_there_are(text, gpus):
+    job = read(text).job
+    assert (job.gpus, job.tp, job.dp) == (gpus, 2, gpus // 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'CMD="torchrun --nproc_per_node 8 {JOB}"\nCMD="$CMD |& tee log.txt"\neval $CMD\n',
+        f'CMD="{JOB}"\ntorchrun --nproc_per_node 8 $CMD 2>&1 | tee -a logs/run.log\n',
+        f"OMP_NUM_THREADS=1 CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nproc_per_node 8 {JOB} > out.log 2> err.log &",
+        f'export A=1 B=2\ncd megatron && torchrun --nproc_per_node 8 {JOB} --save "$(pwd)/x y" || exit 1',
+        f'srun --label bash -c "torchrun --nproc_per_node 8 {JOB}; echo done"',
+        f"sbatch <<EOF\n#!/bin/bash\ntorchrun --nproc_per_node 8 \\\n  {JOB}\nEOF\n",
+        f"cat <<EOF > job.sh\ntorchrun --nproc_per_node 8 {JOB}\nEOF\nbash job.sh\n",
+        f"cat > ds.json <<'EOF'\n{{\"it's\": 1}}\nEOF\ntorchrun --nproc_per_node 8 {JOB}\n",
+        f"for TP in 2; do\n  torchrun --nproc_per_node 8 {JOB.replace('size 2', 'size $TP')}\ndone\n",
+        f"run() {{\n  torchrun --nproc_per_node 8 {JOB}\n}}\nrun\n",
+        f"set -ex\nmodule load cuda\ntorchrun --nproc_per_node 8 {JOB}; exit 0\n",
+        f'ARGS=(\n  {SIZES} # sizes\n)\nPAR="--tensor-model-parallel-size ${{TP:-2}}"\n'
+        'torchrun --nproc_per_node 8 pretrain_gpt.py "${ARGS[@]}" $PAR $@\n',
+    ],
+)
+def test_commands_are_read_as_shells_run_them(text):
+    found = read(text)
+    assert (found.job.gpus, found.job.dp, found.job.tp, found.job.global_batch) == (8, 4, 2, 64)
+    assert not found.notes
+
+
+def test_a_list_of_arguments_may_have_several_lines():
+    job = read(f"{SIZES}\n--tensor-model-parallel-size 4\n--sequence-parallel\n", gpus=8).job
+    assert (job.dp, job.tp, job.sequence_parallel) == (2, 4, True)
+
+
+def test_lines_that_belong_to_no_command_are_named():
+    found = read(f"torchrun --nproc_per_node 8 {JOB}\n    --sequence-parallel\n")
+    assert not found.job.sequence_parallel
+    assert [note.line for note in found.notes if "of no command" in note.text] == [2]
+
+
+def test_of_a_loop_the_first_turn_is_read_and_named():
+    text = f"for TP in 4 8; do\ntorchrun --nproc_per_node 8 {JOB.replace('size 2', 'size ${TP}')}\ndone\n"
+    found = read(text)
+    assert found.job.tp == 4
+    assert [note.line for note in found.notes if "loop over `TP`" in note.text] == [1]
+
+
+def test_variables_that_grow_without_end_are_refused():
+    with pytest.raises(ConfigurationError, match="more than"):
+        read("A='--x y'\n" + 'A="$A $A"\n' * 64 + f"torchrun {JOB} $A\n")
+
+
+def test_experts_that_do_not_divide_are_refused_with_what_would():
+    text = f"{SIZES} --num-experts 8 --expert-model-parallel-size 8 --pipeline-model-parallel-size 4"
+    with pytest.raises(ConfigurationError) as refused:
+        read(text, gpus=8)
+    assert refused.value.message.startswith("run.sh:1: degrees of 4 leave 2 replicas of 8 GPUs")
+    assert "32 GPUs" in refused.value.help
+    assert read(text, gpus=32).job.ep == 8
