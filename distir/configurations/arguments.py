@@ -20,6 +20,9 @@ from distir.configurations.options import ConfigurationError, Setting
 DEEPEST: Final = 40
 """How deep variables may refer to variables, and strings be commands."""
 
+PRINTING: Final = ("echo", "printf")
+"""Commands that say what is run, and do not run it."""
+
 MOST_LETTERS: Final = 1 << 18
 """Of the value of a variable."""
 
@@ -183,7 +186,7 @@ class _Script:
             if script is not None and depth < DEEPEST:
                 self.read(script[1], line + statement.count("\n", 0, end + 1) if inner else here,
                           [*before, *script[0]], depth + 1)  # fmt: skip
-            elif command:
+            elif command and command[0][0] not in PRINTING:
                 self.commands.append([*before, *command])
 
     def _expanded_word(self, raw: str, line: int, statement: str, place: int) -> Value:

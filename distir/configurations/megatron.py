@@ -84,6 +84,9 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "make_vocab_size_divisible_by": 128,
     "distributed_backend": "nccl",
     "cpu_offloading": None,
+    "zero_stage": None,
+    "deepspeed_config": None,
+    "ds_pipeline_enabled": True,
     "optimizer": "adam",
     "fp8_recipe": "delayed",
     "moe_token_dispatcher_type": "allgather",
@@ -103,12 +106,41 @@ ARGUMENTS: Final = replace(
 """What a command line says."""
 
 
+EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
+    **dict.fromkeys(
+        ("checkpoint_activations", "deepspeed_activation_checkpointing", "recompute"),
+        (("recompute_granularity", "full"),),
+    ),
+    "activations_checkpoint_method": (("recompute_granularity", "full"), ("recompute_method", None)),
+    "activations_checkpoint_granularity": (("recompute_granularity", None),),
+    "activations_checkpoint_num_layers": (("recompute_num_layers", None),),
+    "model_parallel_size": (("tensor_model_parallel_size", None),),
+    "moe_expert_parallel_size": (("expert_model_parallel_size", None),),
+    "batch_size": (("micro_batch_size", None),),
+    "num_key_value_heads": (("num_query_groups", None), ("group_query_attention", True)),
+    **dict.fromkeys(
+        ("use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton", "use_flash_attn_builder"),
+        (("use_flash_attn", True),),
+    ),
+}
+"""What arguments of earlier versions, and of Megatron-DeepSpeed, set: names of today, with a value, or their own."""
+
+
+def _today(found: dict[str, Setting]) -> dict[str, Setting]:
+    """Settings by the names of today."""
+    said: dict[str, Setting] = {}
+    for name, setting in found.items():
+        for to, value in EARLIER.get(name, ((name, None),)):
+            said.setdefault(to, Setting(setting.value if value is None else value, setting.line))
+    return said
+
+
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a script or a list of arguments says. Raises ConfigurationError."""
     found = arguments.arguments(text, path)
     if not found.words:
         raise ConfigurationError(f"{path}: no command with options, such as --tensor-model-parallel-size", None)
-    options = Options(path, arguments.settings(found.words) | _started(found.launch, given), ARGUMENTS)
+    options = Options(path, _today(arguments.settings(found.words)) | _started(found.launch, given), ARGUMENTS)
     for name, value, line in found.launch.unclear:
         options.notes.append(Remark(f"`{name}` is `{value}`, which only the machine says; `--gpus N` does", line))
     for what, line in found.skipped:
@@ -239,6 +271,7 @@ def _model(options: Options) -> Decoder | None:
     width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
     gated = options.flag("swiglu") | options.flag("quick_geglu")
     experts = options.optional("num_experts") or None
+    experts = None if experts == 1 else experts  # as scripts of Megatron-DeepSpeed say that there are none
     squared = options.flag("squared_relu")
     if squared and gated:
         line = options.line("squared_relu")
@@ -432,6 +465,8 @@ def _sharding(options: Options, dp: int) -> tuple[int, int]:
     if dp % instances:
         line = options.line("num_distributed_optimizer_instances")
         raise options.wrong(line, f"{instances} instances of the optimizer do not divide {dp} replicas")
+    if (stage := options.optional("zero_stage", 0)) is not None:  # of Megatron-DeepSpeed
+        return min(stage, 3), 0
     if options.flag("use_torch_fsdp2"):
         return (2 if options.flag("torch_fsdp2_no_reshard_after_forward") else 3), 0
     if fsdp:

@@ -63,9 +63,7 @@ UNPUBLISHED: Final = {
 """By name and flavor: models that `--model` does not know, and what they are called here."""
 
 FLAVORS: Final[dict[tuple[str, str], str]] = {
-    ("llama2", "7B"): "llama2-7b",
-    ("llama2", "13B"): "llama2-13b",
-    ("llama2", "70B"): "llama2-70b",
+    **{(name, size): f"llama2-{size.lower()}" for name in ("llama", "llama2") for size in ("7B", "13B", "70B")},
     ("llama3", "8B"): "llama3-8b",
     ("llama3", "70B"): "llama3-70b",
     ("llama3", "405B"): "llama3-405b",
@@ -87,7 +85,7 @@ Those of Llama 2 are of its versions before 0.1.
 """
 
 VARIANTS: Final = re.compile(
-    r"(?:[\w.]+\.)?(?P<name>llama[23]|qwen3|gpt_oss|deepseek_v3)(?:_(?:ft|simple|auto_parallel))?"
+    r"(?:[\w.]+\.)?(?P<name>llama[23]?|qwen3|gpt_oss|deepseek_v3)(?:_(?:ft|simple|auto_parallel))?"
 )
 """Models that are parallelised otherwise, as `simple_fsdp.llama3`, and what of their names says the model."""
 

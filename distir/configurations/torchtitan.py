@@ -48,6 +48,7 @@ KNOWN: Final = known(
         *("activation_checkpoint.d*", "activation_checkpoint.early_stop", "activation_checkpoint.visualize*"),
         *("quantize.linear.float8.emulate", "quantize.grouped_mm.float8.fqns", "quantize.grouped_mm.mx.fqns"),
     ),
+    **dict.fromkeys(("training.skip_optimizer_step", "training.enable_fsdp2"), False),
     **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path", "optimizer.fused")),
     **dict.fromkeys(("parallelism.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_split_points")),
     **{"model.norm_type": "rmsnorm", "training.enable_loss_parallel": True, "training.fp8_linear": ""},
@@ -111,7 +112,9 @@ TORCHS: Final = {known.torch: name for name, known in _OURS if known.torch and n
 
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a job configuration says. Raises ConfigurationError."""
-    options = Options(path, {renamed(RENAMED, n): s for n, s in texts.of_toml(text, path).items()}, KNOWN)
+    found = texts.of_toml(text, path)
+    is_early = any(name.startswith(f"{table}pipeline_parallel_") for name in found for table in EARLIER)
+    options = Options(path, {renamed(RENAMED, name): setting for name, setting in found.items()}, KNOWN)
     name, model = _model(options, given)
     tp = options.whole("parallelism.tensor_parallel_degree")
     pp = options.whole("parallelism.pipeline_parallel_degree")
@@ -135,7 +138,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     total = options.whole("training.global_batch_size", -1)
     if total < 0 and given.global_batch:
         total = given.global_batch
-    micro = _micro_batch(options, local) if pp > 1 else local
+    micro = _micro_batch(options, local, pp if is_early else None) if pp > 1 else local
     job = Job(
         name=name,
         model=model,
@@ -174,9 +177,9 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     return ReadJob(checked(path, job, line), "torchtitan", options.rest())
 
 
-def _micro_batch(options: Options, local: int) -> int:
+def _micro_batch(options: Options, local: int, usual: int | None) -> int:
     """Of a pipeline: the sequences of a micro batch, or, before 0.1, of how many a replica's batch is."""
-    count = options.optional("parallelism.pipeline_parallel_microbatches")
+    count = options.optional("parallelism.pipeline_parallel_microbatches") or usual
     if count is None:
         return options.whole("parallelism.pipeline_parallel_microbatch_size")
     if local % count:
@@ -219,13 +222,14 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
     last = options.whole("parallelism.pipeline_parallel_last_stage_less_layers", 0)
     each = options.optional("parallelism.pipeline_parallel_layers_per_stage")
     parts = as_list(options.get("parallelism.module_fqns_per_model_part"))
-    points = as_list(options.get("parallelism.pipeline_parallel_split_points"))
+    split = options.get("parallelism.pipeline_parallel_split_points")
+    points = as_list(split) or [point.strip() for point in str(split or "").split(",") if point.strip()]
     if pp == 1:
         return "1f1b", "", 1, ()
     lowered = {str(torch).lower(): name for torch, name in TORCHS.items()}
     if file:
         lowered |= {"pipelineschedulesingle": "1f1b", "pipelineschedulemulti": "interleaved"}
-    schedule = lowered.get(str(named).lower())
+    schedule = lowered.get(str(named).lower().replace("_", ""))
     if schedule is None:
         line = options.line("parallelism.pipeline_parallel_schedule")
         raise options.wrong(line, f"the schedule `{named}` is not known here", f"known are {', '.join(TORCHS)}")

@@ -46,6 +46,7 @@ JOBS = {
         ),
         ({**MEGATRON, "pipeline_model_parallel_size": 2, "num_layers": 12, "disable_bias_linear": True}, OWN),
         ({**MEGATRON, "cpu_offloading": False, "cpu_offloading_num_layers": 2}, OWN),
+        ({name: value for name, value in MEGATRON.items() if name != "micro_batch_size"}, OWN),
         (
             {
                 **MEGATRON,

@@ -87,6 +87,64 @@ def test_variables_that_grow_without_end_are_refused():
         read("A='--x y'\n" + 'A="$A $A"\n' * 64 + f"torchrun {JOB} $A\n")
 
 
+EARLY = """#!/bin/bash
+DIR=`pwd`
+SEQ_LEN=2048
+MP_SIZE=4
+NUM_GPUS=64
+EP_SIZE=1
+if [[ $EP_SIZE -gt $NUM_GPUS ]]; then
+    EP=$NUM_GPUS
+else
+    EP=$EP_SIZE
+fi
+ACTIVATION_CHECKPOINT="true"
+NOW=$(date "+%Y.%m.%d-%H.%M.%S")
+NAME="gpt-${MP_SIZE}-$(( ${SEQ_LEN} * 3 / 2 ))"
+mkdir -p "${DIR}/log/"
+options=" \\
+        --tensor-model-parallel-size ${MP_SIZE} \\
+        --moe-expert-parallel-size ${EP} \\
+        --num-experts ${EP_SIZE} \\
+        --micro-batch-size 2 \\
+        --rampup-batch-size 32 32 1953125 \\
+        --global-batch-size 512 \\
+        --num-layers 24 \\
+        --hidden-size 2048 \\
+        --num-attention-heads 16 \\
+        --seq-length ${SEQ_LEN} \\
+        --max-position-embeddings ${SEQ_LEN} \\
+        --data-impl mmap \\
+        --train-tokens 300000000000 \\
+        --fp16"
+if [ "${ACTIVATION_CHECKPOINT}" = "true" ]; then
+options="${options} \\
+        --checkpoint-activations"
+fi
+sed "s/CONFIG_BATCH_SIZE/512/" template.json \\
+    | sed "s/ZERO_STAGE/1/" \\
+      > config.json
+more=" \\
+    --deepspeed \\
+    --deepspeed_config config.json \\
+    --zero-stage 1 \\
+    --pipeline-model-parallel-size 1"
+run_cmd="deepspeed ${DIR}/../../pretrain_gpt.py ${options} ${more} &> ${DIR}/log/${NAME}_${NOW}.log"
+echo ${run_cmd}
+eval ${run_cmd}
+"""
+
+
+def test_a_script_of_megatron_deepspeed_is_read():
+    """In the forms of examples/MoE/ds_pretrain_gpt_1.3B_dense.sh, commit 50b32515."""
+    found = read(EARLY, gpus=64)
+    job = found.job
+    assert (job.dp, job.tp, job.pp, job.ep, job.zero) == (16, 4, 1, 1, 1)
+    assert (job.micro_batch, job.global_batch, job.recompute, job.precision) == (2, 512, "full", "fp16")
+    assert (job.model.layers, job.model.width, job.model.experts) == (24, 2048, None)
+    assert [note.text for note in found.notes if "no such option" in note.text] == []
+
+
 def test_experts_that_do_not_divide_are_refused_with_what_would():
     text = f"{SIZES} --num-experts 8 --expert-model-parallel-size 8 --pipeline-model-parallel-size 4"
     with pytest.raises(ConfigurationError) as refused:

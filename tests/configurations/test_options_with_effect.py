@@ -165,7 +165,8 @@ disable_loss_parallel = true
 [experimental]
 pipeline_parallel_degree = 2
 pipeline_parallel_microbatches = 2
-pipeline_parallel_split_points = ["layers.15"]
+pipeline_parallel_split_points = "layers.15"
+pipeline_parallel_schedule = "1f1b"
 enable_async_tensor_parallel = false
 context_parallel_degree = 1
 [lr_scheduler]
@@ -185,6 +186,7 @@ def test_a_job_before_0_1_is_read():
     ("name", "flavor", "layers", "width"),
     [("gpt_oss", "debugmodel", 4, 256), ("deepseek_v3", "debugmodel", 6, 256), ("qwen3", "debugmodel_moe", 8, 256),
      ("llama3", "debugmodel_flex_attn", 6, 256), ("simple_fsdp.llama3", "70B", 80, 8192), ("llama2", "13B", 40, 5120),
+     ("llama", "7B", 32, 4096),
      ("deepseek_v3", "236B", 60, 5120)],
 )  # fmt: skip
 def test_flavors_of_torchtitan(name, flavor, layers, width):
