@@ -419,8 +419,18 @@ def _quotient(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+_QUOTED = re.compile(r"\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>[^']*)'|\\(?P<escaped>.)|[\"']", re.DOTALL)
+
+
 def _unquoted(word: str) -> str:
-    return re.sub(r"\\(.)|[\"']", lambda m: m[1] or "", word, flags=re.DOTALL)
+    """A word without its quotes: those within others are letters."""
+
+    def plain(found: re.Match[str]) -> str:
+        if found["double"] is not None:
+            return re.sub(r"\\(.)", r"\1", found["double"], flags=re.DOTALL)
+        return found["single"] or found["escaped"] or ""
+
+    return _QUOTED.sub(plain, word)
 
 
 def _holds(condition: str, variables: Mapping[str, Value]) -> bool | None:

@@ -43,7 +43,8 @@ class Launch:
         return {name: number for names, number in of.items() if number is not None for name in names}
 
 
-NODES, EACH, TOTAL = "nodes", "each", "total"
+NODES, EACH, TOTAL, TASKS = "nodes", "each", "total", "tasks"
+"""What options say: nodes; processes, one a GPU, of each, and of all; processes of each that may launch others."""
 
 LAUNCHERS: Final[dict[str, dict[str, str]]] = {
     "torchrun": {"nnodes": NODES, "nproc_per_node": EACH},
@@ -52,8 +53,9 @@ LAUNCHERS: Final[dict[str, dict[str, str]]] = {
     "mpirun": {"np": TOTAL, "n": TOTAL, "npernode": EACH, "map_by": EACH},
     "srun": {
         **dict.fromkeys(("N", "nodes"), NODES),
-        **dict.fromkeys(("gpus_per_node", "gres", "ntasks_per_node"), EACH),
+        **dict.fromkeys(("gpus_per_node", "gres"), EACH),
         **dict.fromkeys(("n", "ntasks", "G", "gpus"), TOTAL),
+        "ntasks_per_node": TASKS,
     },
 }
 """By launcher: what its options say, dashes as underscores. Of several the last that says a thing is heeded."""
@@ -122,7 +124,10 @@ def _said(words: Sequence[Word], known: Mapping[str, str]) -> Launch:
             unclear.append((name, value, at))
         else:
             numbers[known[name]] = number, at
-    return Launch(numbers.get(NODES), numbers.get(EACH), numbers.get(TOTAL), tuple(unclear))
+    tasks, nodes, total = numbers.get(TASKS), numbers.get(NODES), numbers.get(TOTAL)
+    each = numbers.get(EACH) or (tasks if tasks and tasks[0] > 1 else None)
+    one_each = nodes and total and nodes[0] == total[0]  # each of which launches others
+    return Launch(nodes, each, None if one_each else total, tuple(unclear))
 
 
 def _number(name: str, value: str) -> int | None:

@@ -8,8 +8,9 @@ megatron/core/parallel_state.py (what degrees multiply to).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from distir.configurations import arguments
 from distir.configurations.formats import Format, configuration_format
@@ -117,13 +118,20 @@ EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     "model_parallel_size": (("tensor_model_parallel_size", None),),
     "moe_expert_parallel_size": (("expert_model_parallel_size", None),),
     "batch_size": (("micro_batch_size", None),),
+    "pad_vocab_size_to": (("vocab_size", None),),
+    "pp_partition_method": tuple(
+        (f"account_for_{end}_in_pipeline_split", lambda method: "embedding" in str(method))
+        for end in ("embedding", "loss")
+    ),
     "num_key_value_heads": (("num_query_groups", None), ("group_query_attention", True)),
     **dict.fromkeys(
         ("use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton", "use_flash_attn_builder"),
         (("use_flash_attn", True),),
     ),
 }
-"""What arguments of earlier versions, and of Megatron-DeepSpeed, set: names of today, with a value, or their own."""
+"""What arguments of earlier versions, and of Megatron-DeepSpeed, set: names of today, with a value, what makes it of
+theirs, or theirs as it is.
+"""
 
 
 def _today(found: dict[str, Setting]) -> dict[str, Setting]:
@@ -131,7 +139,8 @@ def _today(found: dict[str, Setting]) -> dict[str, Setting]:
     said: dict[str, Setting] = {}
     for name, setting in found.items():
         for to, value in EARLIER.get(name, ((name, None),)):
-            said.setdefault(to, Setting(setting.value if value is None else value, setting.line))
+            of_value = value(setting.value) if callable(value) else value
+            said.setdefault(to, Setting(setting.value if value is None else of_value, setting.line))
     return said
 
 
@@ -314,7 +323,7 @@ def _model(options: Options) -> Decoder | None:
         context=_positions(options, position == "learned_absolute"),
         norm="rms" if rms else "layer",
         head_norm=options.flag("qk_layernorm"),
-        position=Rotary(options.number("rotary_base") or 10000.0) if position != "learned_absolute" else "learned",
+        position=POSITIONS.get(position or "") or Rotary(options.number("rotary_base") or 10000.0),
         activation="relu_squared" if squared else "silu" if gated else "gelu_tanh",
         gated=gated,
         tied=not options.flag("untie_embeddings_and_output_weights"),
@@ -326,9 +335,13 @@ def _model(options: Options) -> Decoder | None:
     )
 
 
+POSITIONS: Final[Mapping[str, Literal["learned", "alibi"]]] = {"learned_absolute": "learned", "alibi": "alibi"}
+"""Positions that are not rotary, by Megatron's words, and those of its forks."""
+
+
 def _position(options: Options) -> str | None:
     """How positions are told: `rope` by its earlier name, too."""
-    words = ("learned_absolute", "rope", "none", "yarn", "mrope", "relative")
+    words = ("learned_absolute", "rope", "none", "yarn", "mrope", "relative", "alibi")
     found = options.word("position_embedding_type", words)
     without_own = options.flag("no_position_embedding") | options.is_off("add_position_embedding")
     if options.flag("use_rotary_position_embeddings"):

@@ -145,6 +145,71 @@ def test_a_script_of_megatron_deepspeed_is_read():
     assert [note.text for note in found.notes if "no such option" in note.text] == []
 
 
+OF_BIGSCIENCE = r"""#!/bin/bash
+#SBATCH --nodes=48
+#SBATCH --gres=gpu:8                 # number of gpus
+#SBATCH --ntasks-per-node=1          # one task launches those of its node
+source $WORK/start
+MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+GPUS_PER_NODE=8
+NNODES=$SLURM_NNODES
+TRAIN_SAMPLES=220_000_000  # 450B tokens
+OPTIMIZER_ARGS=" \
+    --optimizer adam \
+    --lr-decay-samples $TRAIN_SAMPLES \
+    "
+GPT_ARGS=" \
+    --pp-partition-method 'type:transformer|embedding' \
+    --num-layers 70 --hidden-size 14336 --num-attention-heads 112 --seq-length 2048 \
+    --micro-batch-size 2 \
+    --rampup-batch-size 192 16 9_765_625 \
+    --global-batch-size 2048 \
+    --tokenizer-type PretrainedFromHF \
+    --embed-layernorm \
+    --bf16 \
+    --position-embedding-type alibi \
+    --checkpoint-activations \
+    --kill-switch-path $KILL \
+    --pad-vocab-size-to 250880 \
+    $OPTIMIZER_ARGS \
+    "
+ZERO_STAGE=0 # with its own equivalent
+cat <<EOT > $config_json
+{"zero_optimization": {"stage": $ZERO_STAGE}}
+EOT
+DEEPSPEED_ARGS=" --deepspeed --deepspeed_config x.json --zero-stage ${ZERO_STAGE} --deepspeed-activation-checkpointing "
+export LAUNCHER="python -u -m torch.distributed.run \
+    --nproc_per_node $GPUS_PER_NODE \
+    --nnodes $NNODES \
+    --rdzv_endpoint $MASTER_ADDR:$MASTER_PORT \
+    --tee 3 \
+    "
+export CMD=" \
+    `pwd`/pretrain_gpt.py \
+    --tensor-model-parallel-size 4 \
+    --pipeline-model-parallel-size 12 \
+    $GPT_ARGS \
+     $DEEPSPEED_ARGS \
+    "
+echo $CMD
+SRUN_ARGS=" --wait=60 --kill-on-bad-exit=1 "
+clear; srun $SRUN_ARGS --jobid $SLURM_JOB_ID bash -c "$LAUNCHER --node_rank \$SLURM_PROCID $CMD" 2>&1 | tee -a log.txt
+echo "END TIME: $(date)"
+""".replace("\\\\", "\\")
+
+
+def test_a_batch_job_with_its_command_in_strings_is_read():
+    """In the forms of bigscience-workshop/bigscience, train/tr11-176B-ml/tr11-176B-ml.slurm, commit 003b2505."""
+    found = read(OF_BIGSCIENCE)
+    job = found.job
+    assert (job.gpus, job.dp, job.tp, job.pp, job.zero) == (384, 8, 4, 12, 0)
+    assert (job.micro_batch, job.global_batch, job.recompute, job.precision) == (2, 2048, "full", "bf16")
+    assert job.stages == (5, *[6] * 10, 5)
+    assert (job.model.position, job.model.vocabulary, job.model.width) == ("alibi", 250880, 14336)
+    named = [note.text.partition("`")[2].partition("`")[0] for note in found.notes if "no such option" in note.text]
+    assert named == ["embed_layernorm"]
+
+
 def test_experts_that_do_not_divide_are_refused_with_what_would():
     text = f"{SIZES} --num-experts 8 --expert-model-parallel-size 8 --pipeline-model-parallel-size 4"
     with pytest.raises(ConfigurationError) as refused:
