@@ -11,6 +11,8 @@ from distir.diagnostics.spelling import nearest
 from distir.files.reading import FileKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distir.configurations import Answer, Exported, Format, Job, ReadJob, Supplied
     from distir.search import Row
     from distir.validate.programs import RunProgram
@@ -33,7 +35,7 @@ def known_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def given_of(model: str | None = None, node: int = 8, **numbers: int | None) -> Supplied:
+def given_of(model: str | None = None, node: int = 8, variables: Sequence[str] = (), **numbers: int | None) -> Supplied:
     """The options given beside a configuration; `numbers`: by field. Raises Refused for an unknown model."""
     from distir.configurations import Supplied
     from distir.configurations.models import published_decoder
@@ -44,7 +46,11 @@ def given_of(model: str | None = None, node: int = 8, **numbers: int | None) -> 
         near = nearest(model, PUBLISHED)
         hint = f"did you mean `{near}`?" if near else "`distir model --list` names the models"
         raise Refused(f"there is no decoder `{model}`", hint)
-    return Supplied(node=node, name=model or "", model=found, **numbers)
+    pairs = [text.partition("=") for text in variables]
+    if unfit := next(("".join(pair) for pair in pairs if not (pair[0] and pair[1])), None):
+        raise Refused(f"`--set {unfit}`: expected a name and a value", "write for example `--set TP=4`")
+    values = {name: value for name, _, value in pairs}
+    return Supplied(node=node, name=model or "", model=found, variables=values, **numbers)
 
 
 def read_configuration(kind: str, path: str, given: Supplied) -> ReadJob:

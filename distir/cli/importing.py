@@ -58,7 +58,11 @@ def import_(
     ] = "float32",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="hf: override a setting of the configuration."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="hf: override a setting of the configuration. megatron: a variable of the script; 1 is $1.",
+        ),
     ] = None,
     mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="hf: add labels as an input, and return the loss.")] = False,
@@ -148,7 +152,9 @@ def import_(
             "micro_batch": micro_batch,
             "global_batch": global_batch,
         }
-        return configurations.import_job(kind, source, hardware, given, out, strict)
+        if settings and kind != "megatron":
+            raise Refused("`--set` is for variables of scripts, and for models of transformers", "change the file")
+        return configurations.import_job(kind, source, hardware, {**given, "variables": settings or ()}, out, strict)
     if kind not in MODELS:
         near = nearest(kind, (*MODELS, "trace", *configurations.NAMES))
         ways = "`distir import onnx FILE`, `distir import torch m:f` or `distir import torchtitan JOB.toml`"

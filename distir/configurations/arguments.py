@@ -69,14 +69,17 @@ class CommandLine:
     skipped: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
-def arguments(text: str, path: str) -> CommandLine:
+def arguments(text: str, path: str, given: Mapping[str, str] | None = None) -> CommandLine:
     """The arguments of a text: those of the command with the most options; of all lines if these are a list of options.
+
+    `given`: variables that its caller sets; `1` is its first argument.
 
     Raises ConfigurationError for quotes or lists that never end.
     """
     script = _Script(path)
     header = directives(text)
     script.variables |= {name: [(str(number), line)] for name, (number, line) in header.variables().items()}
+    script.variables |= {name: [(value, 0)] for name, value in (given or {}).items()}
     script.read(text)
     split = [_divided(command) for command in script.commands]
     split.append(([], []))

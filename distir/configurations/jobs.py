@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
@@ -99,7 +99,10 @@ def float32(options: Options, why: str, name: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supplied:
-    """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model; batches."""
+    """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model; batches.
+
+    `variables`: those of a script.
+    """
 
     gpus: int | None = None
     node: int = 8
@@ -108,6 +111,7 @@ class Supplied:
     seq: int | None = None
     micro_batch: int | None = None
     global_batch: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,11 @@ ARGUMENTS: Final = replace(
 """What a command line says."""
 
 
+def _counts_ends(method: Any) -> bool:
+    """Whether a method to divide layers among stages, as `type:transformer|embedding`, counts the ends as layers."""
+    return "embedding" in str(method)
+
+
 EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     **dict.fromkeys(
         ("checkpoint_activations", "deepspeed_activation_checkpointing", "recompute"),
@@ -118,10 +123,11 @@ EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     "model_parallel_size": (("tensor_model_parallel_size", None),),
     "moe_expert_parallel_size": (("expert_model_parallel_size", None),),
     "batch_size": (("micro_batch_size", None),),
+    "fp8_hybrid": (("fp8_format", "hybrid"),),
+    "fp8_e4m3": (("fp8_format", "e4m3"),),
     "pad_vocab_size_to": (("vocab_size", None),),
     "pp_partition_method": tuple(
-        (f"account_for_{end}_in_pipeline_split", lambda method: "embedding" in str(method))
-        for end in ("embedding", "loss")
+        (f"account_for_{end}_in_pipeline_split", _counts_ends) for end in ("embedding", "loss")
     ),
     "num_key_value_heads": (("num_query_groups", None), ("group_query_attention", True)),
     **dict.fromkeys(
@@ -146,7 +152,7 @@ def _today(found: dict[str, Setting]) -> dict[str, Setting]:
 
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a script or a list of arguments says. Raises ConfigurationError."""
-    found = arguments.arguments(text, path)
+    found = arguments.arguments(text, path, given.variables)
     if not found.words:
         raise ConfigurationError(f"{path}: no command with options, such as --tensor-model-parallel-size", None)
     options = Options(path, _today(arguments.settings(found.words)) | _started(found.launch, given), ARGUMENTS)

@@ -202,7 +202,7 @@ class Options:
             return read(value)
         except (ValueError, TypeError, KeyError, OverflowError):
             unset = isinstance(value, str) and "$" in value
-            hint = "nothing here sets that variable: write its value into the file" if unset else None
+            hint = "set that variable with `--set NAME=VALUE`; `--set 1=VALUE` is a script's `$1`" if unset else None
             raise self.wrong(self.line(name), f"`{name}` expected {what}, found `{value}`", hint) from None
 
     def rest(self) -> list[Remark]:

@@ -210,6 +210,60 @@ def test_a_batch_job_with_its_command_in_strings_is_read():
     assert named == ["embed_layernorm"]
 
 
+OF_PAI = """#!/bin/bash
+ENV=$1
+if [ $ENV = dsw ]; then
+NNODES=1
+GPUS_PER_NODE=8
+elif [ $ENV = dlc ]; then
+NNODES=${WORLD_SIZE}
+GPUS_PER_NODE=${KUBERNETES_CONTAINER_RESOURCE_GPU}
+fi
+DISTRIBUTED_ARGS="--nproc_per_node $GPUS_PER_NODE --nnodes $NNODES --node_rank $NODE_RANK"
+MODEL_SIZE=$2
+BATCH_SIZE=$3
+TP=${10}
+AC=$4
+if [ $MODEL_SIZE = 8B ]; then
+NUM_LAYERS=32
+gqa_options=" \\
+    --group-query-attention \\
+    --num-query-groups 8"
+fi
+if [ $AC = full ]; then
+    activation_checkpoint_options=" \\
+        --recompute-method uniform \\
+        --recompute-granularity full"
+elif [ $AC = none ]; then
+    activation_checkpoint_options=" \\
+    "
+fi
+megatron_options="  \\
+        --micro-batch-size ${BATCH_SIZE} \\
+        --global-batch-size 64 \\
+        --num-layers ${NUM_LAYERS} \\
+        --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 \\
+        --tensor-model-parallel-size ${TP} \\
+        --extra-vocab-size 256 \\
+        --bf16"
+run_cmd="torchrun $DISTRIBUTED_ARGS pretrain_llama.py
+ ${megatron_options} ${activation_checkpoint_options} ${gqa_options}"
+echo ${run_cmd}
+eval ${run_cmd}
+set +x
+"""
+
+
+def test_arguments_of_a_script_are_given_beside_it():
+    """In the forms of alibaba/Pai-Megatron-Patch, examples/llama3/run_pretrain_mcore_llama.sh, commit 274e850b."""
+    with pytest.raises(ConfigurationError) as refused:
+        read(OF_PAI)
+    assert "--set" in refused.value.help
+    job = read(OF_PAI, variables={"1": "dsw", "2": "8B", "3": "2", "4": "full", "10": "4"}).job
+    assert (job.gpus, job.dp, job.tp, job.micro_batch, job.recompute) == (8, 2, 4, 2, "full")
+    assert (job.model.layers, job.model.shared_heads) == (32, 8)
+
+
 def test_experts_that_do_not_divide_are_refused_with_what_would():
     text = f"{SIZES} --num-experts 8 --expert-model-parallel-size 8 --pipeline-model-parallel-size 4"
     with pytest.raises(ConfigurationError) as refused:
