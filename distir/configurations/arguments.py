@@ -165,8 +165,8 @@ class _Script:
             elif all(branch.holds is not False for branch in branches) and (
                 "--" in statement or _ASSIGNED.match(statement)
             ):
-                unknown = next(branch for branch in branches if branch.holds is None)
-                self.skipped.append((f"not read: it depends on the condition of line {unknown.begun}", line))
+                unknown = [branch.begun for branch in branches if branch.holds is None]
+                self.skipped += [(f"not read: it depends on the condition of line {at}", line) for at in unknown[:1]]
 
     def _turn(self, loop: re.Match[str], line: int) -> None:
         """The first turn of a loop."""
@@ -248,7 +248,8 @@ def _script_in(command: Value, inner: str) -> tuple[Value, str] | None:
     """What runs a script that a command has in a string or below itself, and that script; None if it has none."""
     names = [word for word, _ in command]
     if names[:1] == ["eval"]:
-        return [], " ".join(names[1:])
+        first = next((index for index, name in enumerate(names) if name != "eval"), len(names))
+        return [], " ".join(names[first:])
     for index, word in enumerate(names):
         if _SHELLS.fullmatch(word):
             given = next((i for i in range(index + 1, len(names)) if re.fullmatch(r"-\w*c", names[i])), None)

@@ -271,3 +271,16 @@ def test_experts_that_do_not_divide_are_refused_with_what_would():
     assert refused.value.message.startswith("run.sh:1: degrees of 4 leave 2 replicas of 8 GPUs")
     assert "32 GPUs" in refused.value.help
     assert read(text, gpus=32).job.ep == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["}--x\n" * 200, "$(" * 4000, 'a="$a' * 2000, "eval " * 2000, "cat <<A\n" * 900, "if [ a = a ]; then\n" * 400,
+     "a=(" * 3000, "bash -c 'bash -c \"" * 500, "for a in b; do " * 600, "case a in " * 700],
+)  # fmt: skip
+def test_scripts_that_are_none_end_with_an_answer_or_a_message(text):
+    for script in (f"{text}\ntorchrun {JOB}\n", f"torchrun {JOB}\n{text}\n"):
+        try:
+            read(script, gpus=8)
+        except ConfigurationError as refused:
+            assert refused.message
