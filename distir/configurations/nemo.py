@@ -129,6 +129,15 @@ NEMO_NAMES: Final[dict[str, Change]] = {
 }
 """Options of NeMo that Megatron-LM calls otherwise; others of `model` go by their last name."""
 
+OF_CORE: Final = (
+    "mcore_gpt",
+    "transformer_engine",
+    "use_flash_attention",
+    "megatron_amp_O2",
+    "bias_dropout_add_fusion",
+)
+"""Options of NeMo that choose the kernels and the weights in 16 bits that are simulated."""
+
 NEMO: Final = Known(
     "NeMo",
     "NVIDIA/NeMo 2.0, examples/nlp/language_modeling/conf/megatron_gpt_config.yaml",
@@ -143,7 +152,7 @@ NEMO: Final = Known(
         *("exp_manager.*", "hydra.*", "run.*", "cluster.*", "s3_checkpointing.*", "model.tokenizer.*"),
         *("model.nsys_profile.*", "model.megatron_timer_kwargs.*", "model.optim.sched.*", "model.data.data_prefix.*"),
     ),
-    simulated={"model.use_flash_attention": True},
+    simulated=dict.fromkeys((f"model.{name}" for name in OF_CORE), True),
 )
 
 
@@ -172,6 +181,9 @@ def _read(known: Known, names: Mapping[str, Change], framework: str, text: str, 
         options.settings = {**options.settings, "group_query_attention": Setting(True, 0)}
     if "model.optim.name" in known.defaults:
         optimizer_of(own, "model.optim.name")
+    for name in own.settings:
+        if name.startswith("model.fp8_") and "fp8_format" not in renamed:
+            own.get(name)  # of no product
     job = megatron.job_of(options, given)
     return ReadJob(job, framework, sorted([*own.rest(), *options.rest()], key=lambda note: note.line))
 
