@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from distir.configurations.launchers import Launch, directives, launched
+from distir.configurations.launchers import ProcessCounts, directives, launched
 from distir.configurations.options import ConfigurationError, Setting
 
 DEEPEST: Final = 40
@@ -65,7 +65,7 @@ class CommandLine:
     """What a text says: the arguments of a program, how it is launched, and reports of what is not read; with lines."""
 
     words: Value = field(default_factory=list[tuple[str, int]])
-    launch: Launch = field(default_factory=Launch)
+    launch: ProcessCounts = field(default_factory=ProcessCounts)
     skipped: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
@@ -91,7 +91,7 @@ def arguments(text: str, path: str, given: Mapping[str, str] | None = None) -> C
         text = "not read: it is of no command; the line before it may lack a `\\`"
         script.skipped += [(text, command[0][1]) for command in loose]
     if not _options(words):
-        return CommandLine([], Launch(), script.skipped)
+        return CommandLine([], ProcessCounts(), script.skipped)
     words = _given(words, script.skipped)
     return CommandLine(words, launched(launcher, header), script.skipped)
 

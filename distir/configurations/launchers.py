@@ -19,7 +19,7 @@ Word = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ProcessCounts:
     """Nodes, processes (one a GPU) of each, and of all, as far as they are said; `unclear`: what is no number."""
 
     nodes: Number | None = None
@@ -27,11 +27,13 @@ class Launch:
     total: Number | None = None
     unclear: Sequence[tuple[str, str, int]] = ()
 
-    def behind(self, other: Launch) -> Launch:
+    def behind(self, other: ProcessCounts) -> ProcessCounts:
         """What `other` says, and this where it does not."""
         one = other.each is None and other.total is not None
         each = other.each if one else other.each or self.each
-        return Launch(other.nodes or self.nodes, each, other.total or self.total, (*other.unclear, *self.unclear))
+        return ProcessCounts(
+            other.nodes or self.nodes, each, other.total or self.total, (*other.unclear, *self.unclear)
+        )
 
     def variables(self) -> Mapping[str, Number]:
         """The variables that a batch system sets of it."""
@@ -75,38 +77,38 @@ _DIRECTIVE = re.compile(r"^#(?P<kind>SBATCH|PBS|BSUB)\s+(?P<words>.*)$", re.MULT
 _CHUNKS = re.compile(r"(?:select|nodes)=(?P<nodes>\d+)(?::\S*?(?:ngpus|gpus)=(?P<each>\d+))?")
 
 
-def directives(text: str) -> Launch:
+def directives(text: str) -> ProcessCounts:
     """What the lines of a script say that a batch system reads."""
-    found = Launch()
+    found = ProcessCounts()
     for line in _DIRECTIVE.finditer(text):
         at = text.count("\n", 0, line.start()) + 1
         words = line["words"].partition(" #")[0].split()
         chunks = _CHUNKS.search(line["words"]) if line["kind"] == "PBS" else None
         if chunks:
             each = (int(chunks["each"]), at) if chunks["each"] else None
-            found = found.behind(Launch((int(chunks["nodes"]), at), each))
+            found = found.behind(ProcessCounts((int(chunks["nodes"]), at), each))
         elif line["kind"] == "BSUB" and words[:1] == ["-nnodes"] and words[1:] and words[1].isdecimal():
-            found = found.behind(Launch((int(words[1]), at)))
+            found = found.behind(ProcessCounts((int(words[1]), at)))
         elif line["kind"] == "SBATCH":
             found = found.behind(_said([(word, at) for word in words], LAUNCHERS["srun"]))
     return found
 
 
-def launched(words: Sequence[Word], header: Launch) -> Launch:
+def launched(words: Sequence[Word], header: ProcessCounts) -> ProcessCounts:
     """What the words of launchers say before the program; `header`: what holds where they do not."""
     found, start, known = header, 0, dict[str, str]()
     for index, (word, _) in enumerate([*words, ("", 0)]):
         name = word.rpartition("/")[2]
         name = CALLED.get(name, name)
         if name in LAUNCHERS or index == len(words):
-            said = _said(words[start:index], known) if known else Launch()
+            said = _said(words[start:index], known) if known else ProcessCounts()
             if known is LAUNCHERS["torchrun"] and said.each and not said.nodes and not said.unclear:
-                said = Launch((1, said.each[1]), said.each)  # as torchrun starts them
+                said = ProcessCounts((1, said.each[1]), said.each)  # as torchrun starts them
             found, start, known = found.behind(said), index + 1, LAUNCHERS.get(name, known)
     return found
 
 
-def _said(words: Sequence[Word], known: Mapping[str, str]) -> Launch:
+def _said(words: Sequence[Word], known: Mapping[str, str]) -> ProcessCounts:
     """What options say: `--nodes=2`, `--nodes 2`, `-N2`, `-N 2`."""
     numbers, unclear = dict[str, Number](), list[tuple[str, str, int]]()
     for index, (word, at) in enumerate(words):
@@ -127,7 +129,7 @@ def _said(words: Sequence[Word], known: Mapping[str, str]) -> Launch:
     tasks, nodes, total = numbers.get(TASKS), numbers.get(NODES), numbers.get(TOTAL)
     each = numbers.get(EACH) or (tasks if tasks and tasks[0] > 1 else None)
     one_each = nodes and total and nodes[0] == total[0]  # each of which launches others
-    return Launch(nodes, each, None if one_each else total, tuple(unclear))
+    return ProcessCounts(nodes, each, None if one_each else total, tuple(unclear))
 
 
 def _number(name: str, value: str) -> int | None:

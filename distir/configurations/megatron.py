@@ -28,7 +28,7 @@ from distir.configurations.jobs import (
     unsaid,
 )
 from distir.configurations.known import listed, words
-from distir.configurations.launchers import Launch
+from distir.configurations.launchers import ProcessCounts
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting, as_list
 from distir.diagnostics.spelling import nearest
@@ -163,7 +163,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     return ReadJob(job_of(options, given), "megatron", options.rest())
 
 
-def _started(launch: Launch, given: Supplied) -> dict[str, Setting]:
+def _started(launch: ProcessCounts, given: Supplied) -> dict[str, Setting]:
     """How many nodes and processes are started, as settings of torchrun's names."""
     nodes, each = launch.nodes, launch.each
     if launch.total and not (nodes and each):
