@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distir.cli import output
 from distir.cli.endings import Refused
@@ -11,6 +11,8 @@ from distir.diagnostics.spelling import nearest
 from distir.files.reading import FileKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distir.configurations import Answer, Exported, Format, Job, ReadJob, Supplied
     from distir.search import Row
     from distir.validate.programs import RunProgram
@@ -33,8 +35,8 @@ def known_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def given_of(gpus: int | None, model: str | None, seq: int | None, node: int = 8) -> Supplied:
-    """The options given beside a configuration. Raises Refused for an unknown model."""
+def given_of(model: str | None = None, node: int = 8, variables: Sequence[str] = (), **numbers: int | None) -> Supplied:
+    """The options given beside a configuration; `numbers`: by field. Raises Refused for an unknown model."""
     from distir.configurations import Supplied
     from distir.configurations.models import published_decoder
     from distir.models import PUBLISHED
@@ -44,7 +46,11 @@ def given_of(gpus: int | None, model: str | None, seq: int | None, node: int = 8
         near = nearest(model, PUBLISHED)
         hint = f"did you mean `{near}`?" if near else "`distir model --list` names the models"
         raise Refused(f"there is no decoder `{model}`", hint)
-    return Supplied(gpus=gpus, node=node, name=model or "", model=found, seq=seq)
+    pairs = [text.partition("=") for text in variables]
+    if unfit := next(("".join(pair) for pair in pairs if not (pair[0] and pair[1])), None):
+        raise Refused(f"`--set {unfit}`: expected a name and a value", "write for example `--set TP=4`")
+    values = {name: value for name, _, value in pairs}
+    return Supplied(node=node, name=model or "", model=found, variables=values, **numbers)
 
 
 def read_configuration(kind: str, path: str, given: Supplied) -> ReadJob:
@@ -67,9 +73,12 @@ def read_configuration(kind: str, path: str, given: Supplied) -> ReadJob:
 
 
 def import_job(
-    kind: str, path: str, hardware: str | None, gpus: int | None, model: str | None, seq: int | None, out: str | None
+    kind: str, path: str, hardware: str | None, given: dict[str, Any], out: str | None, strict: bool = False
 ) -> int:
-    """Whether a job fits, and how fast it is; with `out`, its program is written there."""
+    """Whether a job fits, and how fast it is; with `out`, its program is written there. `given`: as to `given_of`.
+
+    `strict`: refuse a job of which anything is not simulated, or assumed.
+    """
     from pathlib import Path
 
     from distir import config
@@ -77,7 +86,10 @@ def import_job(
     from distir.configurations import ConfigurationError, answer, gpu_of, program_of
 
     machine = simulating.machine(hardware, config.find(Path())).hardware
-    reading = read_configuration(kind, path, given_of(gpus, model, seq, len(machine.kinds)))
+    reading = read_configuration(kind, path, given_of(node=len(machine.kinds), **given))
+    if strict and reading.notes:
+        listed = "; ".join(note.shown(shown(path)) for note in reading.notes)
+        raise Refused(f"not simulated, or assumed: {listed}", "leave out `--strict` to simulate the rest")
     try:
         with output.progress(f"simulating {shown(path)}"):
             found = program_of(reading.job, reading.framework, gpu_of(machine.name))
@@ -112,7 +124,8 @@ def describe(job: Job, found: RunProgram) -> str:
     used = " ".join(f"{name}={degree}" for name, degree in degrees.items() if degree > 1) or "one device"
     zero = f" zero={job.zero}" if job.zero else ""
     batch = f"micro batch {job.micro_batch}, global batch {job.global_batch}"
-    return f"{job.name} on {job.gpus} x {found.gpu}: {used}{zero}, sequences of {found.step.sequence}, {batch}"
+    how = f"{used}{zero}" if job.precision == "bf16" else f"{used}{zero} in {job.precision}"
+    return f"{job.name} on {job.gpus} x {found.gpu}: {how}, sequences of {found.step.sequence}, {batch}"
 
 
 def _write_program(found: RunProgram, out: str, path: str) -> None:
@@ -135,7 +148,7 @@ def export_row(row: Row, kind: str, model: str | None = None, seq: int | None = 
     from distir.configurations.rows import exported, job_of_row, title_of
 
     known_format(kind)
-    return exported(job_of_row(row, given_of(None, model, seq)), kind, title_of(row))
+    return exported(job_of_row(row, given_of(model, seq=seq)), kind, title_of(row))
 
 
 def export_job(kind: str, path: str, number: int, gpus: int | None, model: str | None, seq: int | None) -> Exported:
@@ -150,7 +163,7 @@ def export_job(kind: str, path: str, number: int, gpus: int | None, model: str |
     if source is None:
         hint = "give the CSV of a search, or a configuration: .toml, .sh, .yaml, .json, .py"
         raise Refused(f"`{shown(path)}` is neither the rows of a search nor a configuration", hint)
-    reading = read_configuration(source, path, given_of(gpus, model, seq))
+    reading = read_configuration(source, path, given_of(model, gpus=gpus, seq=seq))
     for note in reading.notes:
         output.complain("warning", f"not carried over, or assumed: {note.shown(shown(path))}")
     return exported(reading.job, kind, f"from {shown(path)}")

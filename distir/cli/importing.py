@@ -58,7 +58,11 @@ def import_(
     ] = "float32",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="hf: override a setting of the configuration."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="hf: override a setting of the configuration. megatron: a variable of the script; 1 is $1.",
+        ),
     ] = None,
     mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="hf: add labels as an input, and return the loss.")] = False,
@@ -69,6 +73,19 @@ def import_(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="frameworks: the model, if the job does not say.")
     ] = None,
+    micro_batch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="frameworks: sequences of a replica's micro batch, if the job does not say (auto)."
+        ),
+    ] = None,
+    global_batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="frameworks: sequences of a whole step, if the job does not say (auto)."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="frameworks: refuse a job of which anything is not simulated, or assumed.")
+    ] = False,
     params: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="stablehlo: arguments that are weights, such as 'state.params.*'."),
@@ -128,12 +145,22 @@ def import_(
     if as_json:
         raise Refused("`--json` is for traces", "without `--output`, the program goes to standard output")
     if kind in configurations.NAMES:
-        return configurations.import_job(kind, source, hardware, gpus, model, sequence, out)
+        given = {
+            "gpus": gpus,
+            "model": model,
+            "seq": sequence,
+            "micro_batch": micro_batch,
+            "global_batch": global_batch,
+        }
+        if settings and kind != "megatron":
+            raise Refused("`--set` is for variables of scripts, and for models of transformers", "change the file")
+        return configurations.import_job(kind, source, hardware, {**given, "variables": settings or ()}, out, strict)
     if kind not in MODELS:
         near = nearest(kind, (*MODELS, "trace", *configurations.NAMES))
         ways = "`distir import onnx FILE`, `distir import torch m:f` or `distir import torchtitan JOB.toml`"
         raise Refused(f"there is no importer for `{kind}`", f"did you mean `{near}`?" if near else ways)
-    of_jobs = {"--hardware": hardware, "--gpus": gpus, "--model": model}
+    of_jobs = {"--hardware": hardware, "--gpus": gpus, "--model": model, "--strict": strict or None}
+    of_jobs |= {"--micro-batch": micro_batch, "--global-batch": global_batch}
     if unfit := next((flag for flag, given in of_jobs.items() if given is not None), None):
         raise Refused(f"`{unfit}` is for jobs of training frameworks", "give the program it to `distir simulate`")
     weights = out is not None and not no_weights

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from distir.configurations.jobs import Job
+from distir.configurations.jobs import GLOBAL_BATCH, MICRO_BATCH, Job
 from distir.configurations.options import ConfigurationError
 from distir.cost import Hardware, load
 from distir.ir import DTYPES, Module, TensorType
@@ -30,7 +30,8 @@ class Answer:
     `peak_bytes`: the peak of memory as the framework reports it. `needed_bytes`, `has_bytes`: what a process needs of
     the device that comes nearest to its limit, with all that it holds beside tensors, and what that device has.
     `mfu`: 6 FLOPs for each weight of a matrix product and 12 for each pair of a token's attention and width, by the
-    seconds and the peak of all devices, as torchtitan counts (torchtitan/models/utils.py); None without a peak.
+    seconds and the peak of all devices, as torchtitan counts (torchtitan/models/utils.py); None without a peak. It is
+    the peak of products in 16 bits, or in Float32 where the job computes in that.
     """
 
     step_time_s: float
@@ -52,7 +53,8 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
     if model is None:
         raise ConfigurationError("it does not say which model it trains", "name one with `--model llama3-8b`")
     if job.micro_batch is None or job.global_batch is None:
-        raise ConfigurationError("it does not say the batch", "state the micro batch and the global batch")
+        missing = MICRO_BATCH if job.micro_batch is None else GLOBAL_BATCH
+        raise ConfigurationError("it does not say the batch", f"state it with `{missing} N`, in sequences")
     # A job that gathers weights for each microbatch of a pipeline says so; a row of a table does not.
     again = job.zero == 3 and job.pp > 1 and FRAMEWORKS[framework].gathers_once
     group = f":{job.shard or job.dp}" if again or (job.shard and job.shard < job.dp) else ""
@@ -95,6 +97,8 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         global_batch=job.global_batch,
         optimizer=job.optimizer,
         precision=job.precision,
+        gradients=job.gradients,
+        attention=job.attention,
         recompute=job.recompute,
         offload=job.offload or None,
         compile=job.compile or None if framework != "torchtitan" else job.compile,
@@ -121,10 +125,6 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
     elif job.overlap and not set(found.step.overlap) - {ASYNC_TP}:
         kinds = ("weights", "gradients") if job.zero else ("gradients",)
         found = replace(found, step=replace(found.step, overlap=(*kinds, *found.step.overlap)))
-    if job.gradients == "bf16":
-        training = tuple(word for word in found.step.training if not word.startswith("gradients="))
-        memory = replace(found.memory, gradients=min(found.memory.gradients, 2))
-        found = replace(found, step=replace(found.step, training=(*training, "gradients=bf16")), memory=memory)
     return found
 
 
@@ -149,7 +149,7 @@ def answer(job: Job, found: RunProgram) -> Answer:
     tokens = found.batch * found.step.sequence
     assert job.model is not None
     work = flops_per_token(job.model, found.step.sequence) * tokens
-    top = peak_flops(found.hardware)
+    top = peak_flops(found.hardware, job.precision)
     mfu = work / seconds / (job.gpus * top) if top else None
     return Answer(seconds, peak, needed, has, tokens / seconds, mfu)
 
@@ -173,9 +173,9 @@ def active_weights(model: Decoder, module: Module) -> int:
     return total
 
 
-def peak_flops(hardware: Hardware) -> float:
-    """The arithmetic peak of the slowest device, of products in 16-bit floats. FLOP/s; 0 where none is stated."""
-    short = DTYPES["BFloat16"], DTYPES["Float16"]
+def peak_flops(hardware: Hardware, precision: str = "bf16") -> float:
+    """The arithmetic peak of the slowest device, of products in Float32 or else in 16 bits. FLOP/s; 0 without one."""
+    short = (DTYPES["Float32"],) if precision == "fp32" else (DTYPES["BFloat16"], DTYPES["Float16"])
     rates = [next((kind.rates[d] for d in short if d in kind.rates), None) for kind in hardware.kinds.distinct]
     found = min((rate.peak for rate in rates if rate is not None), default=0.0)
     return found if math.isfinite(found) else 0.0

@@ -12,18 +12,21 @@ from typing import Final
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import (
+    GLOBAL_BATCH,
+    MICRO_BATCH,
     Exported,
     Job,
     ReadJob,
     Supplied,
     checked,
+    float32,
     on_hosts,
     optimizer_of,
     replicas,
     unsaid,
 )
 from distir.configurations.known import known
-from distir.configurations.options import Options, Remark
+from distir.configurations.options import Options, Remark, Setting, renamed
 
 VERSION: Final = "0.19.8"
 
@@ -32,42 +35,52 @@ KNOWN: Final = known(
     f"deepspeed {VERSION}",
     "deepspeed",
     (
-        *("steps_per_print", "gradient_clipping", "dump_state", "wall_clock_breakdown", "memory_breakdown"),
-        *("zero_allow_untested*", "zero_force_ds_cpu_optimizer", "dataloader_drop_last", "prescale_gradients"),
-        *("fp16.loss_scale*", "fp16.initial*", "fp16.hyst*", "fp16.min*", "fp16.cons*", "gradient_predivide_factor"),
-        *("bf16.check_grad_overflow", "zero_optimization.contiguous_gradients", "expert_parallel.preset_model"),
-        *(
-            "zero_optimization.round_robin_gradients",
-            "zero_optimization.stage3_gather*",
-            "zero_optimization.load_from*",
-        ),
+        *("steps_per_print", "gradient_clipping", "dump_state", "memory_breakdown", "log_level", "distributed_backend"),
+        *("dataloader_drop_last", "tag_validation"),
+        *("zero_allow_untested*", "zero_force_ds_cpu_optimizer", "prescale_gradients", "gradient_predivide_factor"),
+        *("fp16.loss_scale*", "fp16.initial*", "fp16.hyst*", "fp16.min*", "fp16.cons*", "fp16.opt_level"),
+        *("bf16.check_grad_overflow", "bf16.loss_scale*", "bf16.initial*", "expert_parallel.preset_model"),
+        *("zero_optimization.stage3_gather*", "zero_optimization.gather_16bit*", "zero_optimization.load_from*"),
         *("zero_optimization.ignore_unused_parameters", "zero_optimization.elastic_checkpoint"),
-        *("zero_optimization.log_*", "zero_optimization.reduce_scatter", "zero_optimization.allgather_partitions"),
-        *("zero_optimization.*bucket_size", "zero_optimization.sub_group_size", "zero_optimization.stage3_max_*"),
-        *("zero_optimization.stage3_param_pers*", "zero_optimization.stage3_prefetch*"),
-        *("zero_optimization.offload_*.pin_memory", "zero_optimization.offload_*.buffer_*"),
+        *("zero_optimization.log_*", "zero_optimization.offload_*.pin_memory", "zero_optimization.offload_*.buffer_*"),
+        *("zero_optimization.cpu_offload_use_pin_memory", "optimizer.legacy_fusion", "disable_python_gc"),
     ),
     (
         *("distir.*", "scheduler.*", "optimizer.params.*", "tensorboard.*", "wandb.*", "csv_monitor.*", "comet.*"),
-        *("flops_profiler.*", "comms_logger.*", "monitor_config.*", "checkpoint.*", "aio.*", "data_types.*"),
-        *("elasticity.*", "data_efficiency.*", "autotuning.*", "compression_training.*"),
+        *("flops_profiler.*", "comms_logger.*", "monitor_config.*", "checkpoint.*", "aio.*", "nebula.*"),
     ),
-    **{"optimizer.type": None, "pipeline.stages": None, "pipeline.partition": None},
+    (
+        *("amp", "sparse_attention", "elasticity", "data_efficiency", "curriculum_learning", "compression_training"),
+        *("progressive_layer_drop", "eigenvalue", "hybrid_engine", "weight_quantization", "quantize_training"),
+        *("autotuning", "data_types"),
+    ),
+    **dict.fromkeys(("optimizer.type", "pipeline.stages", "pipeline.partition", "communication_data_type")),
+    **dict.fromkeys(("data_types.grad_accum_dtype", "data_types.param_dtype", "torch_autocast.dtype")),
+    **{"torch_autocast.enabled": False, "torch_autocast.lower_precision_safe_modules": None},
+    **{"wall_clock_breakdown": False, "zero_optimization.reduce_scatter": True},
 )
 
 AUTO: Final = "auto"
 """What Hugging Face's trainer replaces: a setting that the configuration leaves open."""
 
+RENAMED: Final = {"bfloat16.": "bf16."}
+"""What earlier versions call otherwise."""
+
+DTYPES: Final = {
+    **dict.fromkeys(("fp32", "float32", "torch.float32"), "fp32"),
+    **dict.fromkeys(("bf16", "bfloat16", "torch.bfloat16"), "bf16"),
+    **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
+}
+"""Precisions by what DeepSpeed calls them (deepspeed/utils/types.py, `DtypeEnum`)."""
+
 
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a configuration says. Raises ConfigurationError."""
-    found = texts.of_json(text, path)
+    found = {renamed(RENAMED, name): s for name, s in texts.of_json(text, path).items()}
     options = Options(path, {name: s for name, s in found.items() if s.value != AUTO}, KNOWN)
-    for name, setting in found.items():
-        if setting.value == AUTO and not KNOWN.is_idle(name):
-            options.notes.append(Remark(f"`{name}` is left open (auto); its default is taken", setting.line))
+    left_open = {name: s for name, s in found.items() if s.value == AUTO and not KNOWN.is_idle(name)}
     tp = options.optional("tensor_parallel.autotp_size", 0) or 1
-    ep = options.whole("expert_parallel.autoep_size") if options.flag("expert_parallel.enabled") else 1
+    ep = options.whole("expert_parallel.autoep_size") if not options.is_off("expert_parallel.enabled") else 1
     if (options.optional("sequence_parallel_size") or 1) > 1:
         line = options.line("sequence_parallel_size")
         raise options.wrong(line, "`sequence_parallel_size`: heads exchanged for parts of sequences are not read")
@@ -75,27 +88,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if stage > 3:
         line = options.line("zero_optimization.stage")
         raise options.wrong(line, f"there is no ZeRO stage {stage}", "there are 0, 1, 2, 3")
-    micro = options.optional("train_micro_batch_size_per_gpu")
-    steps = options.optional("gradient_accumulation_steps")
-    total = options.optional("train_batch_size")
-    stated = None
-    if micro and steps and total:
-        if total % (micro * steps):
-            line = options.line("train_batch_size")
-            message = f"`train_batch_size` {total} is not {micro} · {steps} times a number of replicas"
-            raise options.wrong(line, message, "it is the micro batch times the accumulation steps times the replicas")
-        stated = total // (micro * steps) * tp
-    dp, assumed = replicas(path, given, stated, tp)
-    if assumed:
-        options.note(assumed)
-    steps = steps or (1 if total is None else max(1, total // ((micro or 1) * dp)) if micro else 1)
-    if micro is None and total is not None:
-        micro, left = divmod(total, steps * dp)
-        if left or not micro:
-            line = options.line("train_batch_size")
-            raise options.wrong(line, f"a batch of {total} is not a multiple of {steps} steps on {dp} replicas")
-    if total is None and micro is not None:
-        total = micro * steps * dp
+    dp, micro, total = _batches(options, given, tp)
     zero = "zero_optimization"
     options.stays_on_device(f"{zero}.offload_optimizer.device", f"{zero}.offload_param.device")
     options.stays_on_device(f"{zero}.cpu_offload", f"{zero}.cpu_offload_param")
@@ -104,6 +97,10 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if parts and parts != 1:
         name = "zero_optimization.zero_hpz_partition_size"
         options.note("a second copy of weights in each node (hpZ) is not simulated", name)
+    precision = _precision(options, left_open)
+    for name, setting in left_open.items():
+        if name not in BATCHES:
+            options.notes.append(Remark(f"`{name}` is left open (auto); its default is taken", setting.line))
     job = Job(
         name=given.name,
         model=given.model,
@@ -115,7 +112,8 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         micro_batch=micro,
         global_batch=total,
         optimizer=optimizer_of(options, "optimizer.type"),
-        precision=_precision(options),
+        precision=precision,
+        gradients=DTYPES[stated] if (stated := options.word("data_types.grad_accum_dtype", DTYPES)) else "",
         recompute=_recomputation(options),
         overlap=stage == 3 if overlap is None else bool(overlap),
         node=given.node,
@@ -123,13 +121,53 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     return ReadJob(checked(path, job), "deepspeed", options.rest())
 
 
-def _precision(options: Options) -> str:
+MICRO, STEPS, TOTAL = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size"
+BATCHES: Final = (MICRO, STEPS, TOTAL)
+
+
+def _batches(options: Options, given: Supplied, tp: int) -> tuple[int, int | None, int | None]:
+    """The replicas, and the sequences of a micro batch and of a step: what is not said follows from the others."""
+    micro = options.supplied(MICRO, given.micro_batch, MICRO_BATCH)
+    total = options.supplied(TOTAL, given.global_batch, GLOBAL_BATCH)
+    steps = options.optional(STEPS)
+    stated = None
+    if micro and steps and total and given.global_batch is None:
+        if total % (micro * steps):
+            message = f"`{TOTAL}` {total} is not {micro} · {steps} times a number of replicas"
+            hint = "it is the micro batch times the accumulation steps times the replicas"
+            raise options.wrong(options.line(TOTAL), message, hint)
+        stated = total // (micro * steps) * tp
+    dp, assumed = replicas(options.path, given, stated, tp)
+    if assumed:
+        options.note(assumed)
+    steps = steps or (1 if total is None else max(1, total // ((micro or 1) * dp)) if micro else 1)
+    if micro is None and total is not None:
+        micro, left = divmod(total, steps * dp)
+        if left or not micro:
+            message = f"a batch of {total} is not a multiple of {steps} steps on {dp} replicas"
+            raise options.wrong(options.line(TOTAL), message)
+    if total is None and micro is not None:
+        total = micro * steps * dp
+    return dp, micro, total
+
+
+def _precision(options: Options, left_open: dict[str, Setting]) -> str:
     half, brain = options.flag("fp16.enabled"), options.flag("bf16.enabled")
     if half and brain:
         raise options.wrong(options.line("fp16.enabled"), "`fp16` and `bf16` contradict each other", "use one of them")
-    if not half and not brain:
-        options.note("neither `bf16` nor `fp16` is on: training in fp32 is simulated as in bf16")
-    return "fp16" if half else "bf16"
+    if half or brain:
+        return "fp16" if half else "bf16"
+    for name, word in (("bf16.enabled", "bf16"), ("fp16.enabled", "fp16")):
+        if name in left_open:
+            options.notes.append(Remark(f"`{name}` is left open (auto): {word} is assumed", left_open.pop(name).line))
+            left_open.pop("fp16.enabled", None)
+            return word
+    dtype = options.word("torch_autocast.dtype", DTYPES) or "bfloat16"
+    if options.flag("torch_autocast.enabled"):
+        text = "autocast of float32 weights is simulated as 16-bit weights with float32 copies"
+        options.note(text, "torch_autocast.enabled")
+        return DTYPES[dtype]
+    return float32(options, "neither `bf16` nor `fp16` is on")
 
 
 def _recomputation(options: Options) -> str:
@@ -163,13 +201,11 @@ def write(job: Job) -> Exported:
         lost.append(f"sequences over {job.cp} devices: see deepspeed.sequence (Ulysses)")
     if job.sequence_parallel:
         lost.append("sequence parallelism: DeepSpeed's AutoTP splits weights alone")
-    if job.gradients:
-        lost.append(f"gradients in {job.gradients}: set data_types.grad_accum_dtype")
     if job.gathers_logits:
         lost.append("logits that are gathered: see tensor_parallel.vocab_parallel_lm_head")
     if job.shard:
         lost.append(f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init")
-    if job.precision not in ("", "bf16", "fp16"):
+    if job.precision not in ("", "bf16", "fp16", "fp32"):
         lost.append(f"precision {job.precision}: DeepSpeed has bf16 and fp16")
     if job.recompute != "none":
         how = (
@@ -188,7 +224,8 @@ def write(job: Job) -> Exported:
             **({"overlap_comm": job.overlap} if job.zero else {}),
         },
         "optimizer": {"type": "Muon"} if job.optimizer == "muon" else None,
-        job.precision if job.precision in ("bf16", "fp16") else "bf16": {"enabled": True} if job.precision else None,
+        "fp16" if job.precision == "fp16" else "bf16": {"enabled": True} if job.precision not in ("", "fp32") else None,
+        "data_types": {"grad_accum_dtype": job.gradients} if job.gradients else None,
         "activation_checkpointing": {"partition_activations": False} if job.recompute != "none" else None,
         "distir": {
             "start": f"deepspeed --num_nodes {job.nodes} --num_gpus {job.gpus_per_node}",

@@ -32,6 +32,9 @@ DEFAULTS: Final[dict[str, Any]] = {
     "compile": False,
 }
 
+PRECISIONS: Final = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
+"""What products compute in, by the type that weights are gathered in."""
+
 KNOWN: Final = Known("the plan", "`distir export fsdp2`", DEFAULTS)
 
 CODE: Final = '''
@@ -90,9 +93,8 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if assumed:
         options.note(assumed)
     dp *= replicate
-    for kind, expected in (("param_dtype", "bfloat16"), ("reduce_dtype", "float32")):
-        if options.word(kind, ("bfloat16", "float32", "float16")) != expected:
-            options.note(f"`{kind}` is simulated as {expected}", kind)
+    if options.word("reduce_dtype", ("bfloat16", "float32", "float16")) != "float32":
+        options.note("gradients are reduced in float32 here", "reduce_dtype")
     micro = options.optional("micro_batch")
     total = options.optional("global_batch") or (micro * dp if micro else None)
     options.get("layers")
@@ -105,6 +107,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         shard=dp // replicate if replicate > 1 else 0,
         micro_batch=micro,
         global_batch=total,
+        precision=PRECISIONS[options.word("param_dtype", PRECISIONS) or "float32"],
         recompute="full" if options.flag("checkpoint") else "none",
         compile=options.flag("compile"),
         overlap=True,
@@ -138,8 +141,8 @@ def write(job: Job) -> Exported:
         lost.append(f"gradients in {job.gradients}: they are reduced in float32")
     if job.recompute not in ("none", "full"):
         lost.append(f"recomputation `{job.recompute}`: whole layers are recomputed, or nothing")
-    if job.precision not in ("", "bf16"):
-        lost.append(f"precision {job.precision}: FSDP2 computes in bfloat16")
+    if job.precision not in ("", *PRECISIONS.values()):
+        lost.append(f"precision {job.precision}: FSDP2 computes in the type that it gathers weights in")
     shard = job.shard or job.dp
     plan = {
         "model": job.name or None,
@@ -150,7 +153,7 @@ def write(job: Job) -> Exported:
         "shard": shard,
         "layers": job.model.names.layers if job.model else DEFAULTS["layers"],
         "reshard_after_forward": job.zero != 2,
-        "param_dtype": "bfloat16",
+        "param_dtype": next((word for word, own in PRECISIONS.items() if own == job.precision), "bfloat16"),
         "reduce_dtype": "float32",
         "checkpoint": job.recompute.startswith("full"),
         "compile": job.compile,

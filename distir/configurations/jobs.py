@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from distir.configurations.options import ConfigurationError, Options, Remark
 from distir.models.decoder import Decoder
@@ -16,8 +17,9 @@ class Job:
     The devices are `dp · tp · pp · cp`. `zero`: the stage, as FSDP is stage 3, and stage 2 where it keeps weights
     between passes; `shard`: how many replicas partition state among them, 0 for all. `virtual`: stages of each device.
     `stages`: layers of each stage, where not equally many. `schedule_file`: a CSV of torch's schedules, instead of
-    `schedule`. `optimizer`: a word of `grad`, where it is not AdamW. `gradients`: the precision of their buffers, where
-    it is not the framework's own, such as `bf16`.
+    `schedule`. `optimizer`: a word of `grad`, where it is not AdamW. `gradients`: the precision of their buffers,
+    such as `bf16`, and `attention`: its kernel, both a word of `distir.validate.MeasuredRun`, where it is not the
+    framework's own.
     `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
     parts of layers (see the step `checkpoint`). `offload`: of how many first layers activations are offloaded to the
     host. `overlap`: whether gradients and weights are communicated beside
@@ -46,6 +48,7 @@ class Job:
     optimizer: str = ""
     precision: str = "bf16"
     gradients: str = ""
+    attention: str = ""
     recompute: str = "none"
     offload: int = 0
     compile: bool = False
@@ -88,15 +91,27 @@ def optimizer_of(options: Options, name: str) -> str:
     return ""
 
 
+def float32(options: Options, why: str, name: str = "") -> str:
+    """The precision of a job that computes in Float32, which is said, as it is mostly not meant."""
+    options.note(f"{why}: it computes in float32, without TF32, as PyTorch does by default", name)
+    return "fp32"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supplied:
-    """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model, its sequences."""
+    """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model; batches.
+
+    `variables`: those of a script.
+    """
 
     gpus: int | None = None
     node: int = 8
     name: str = ""
     model: Decoder | None = None
     seq: int | None = None
+    micro_batch: int | None = None
+    global_batch: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +136,10 @@ def unsaid(job: Job) -> list[str]:
     return [] if job.micro_batch and job.global_batch else ["the batch, which is not known here: set it"]
 
 
+MICRO_BATCH, GLOBAL_BATCH = "--micro-batch", "--global-batch"
+"""The options of commands that say a batch beside a configuration."""
+
+
 def on_hosts(job: Job) -> list[str]:
     """What a framework does not say that has no option for activations on the host."""
     return [f"activations of {job.offload} layers on the host"] if job.offload else []
@@ -138,7 +157,7 @@ def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> t
     if given.gpus and stated and given.gpus != stated:
         raise ConfigurationError(f"{path}: it is for {stated} GPUs, and `--gpus` says {given.gpus}")
     if gpus is None:
-        gpus = each * given.node // _common(each, given.node)
+        gpus = each * given.node // gcd(each, given.node)
         assumed = f"on {gpus} GPUs, as it does not say; `--gpus N` does"
     if gpus % each:
         product = " · ".join(str(d) for d in degrees if d > 1)
@@ -148,14 +167,11 @@ def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> t
     return gpus // each, assumed
 
 
-def _common(one: int, other: int) -> int:
-    from math import gcd
+def checked(path: str, job: Job, of_experts: int = 0) -> Job:
+    """The job, whose figures fit each other; equal stages are not listed. Raises ConfigurationError.
 
-    return gcd(one, other)
-
-
-def checked(path: str, job: Job) -> Job:
-    """The job, whose figures fit each other; equal stages are not listed. Raises ConfigurationError."""
+    `of_experts`: the line that says over how many ranks experts are.
+    """
     if job.micro_batch is not None and job.global_batch is not None:
         each = job.micro_batch * job.dp
         if job.global_batch % each:
@@ -164,8 +180,14 @@ def checked(path: str, job: Job) -> Job:
                 f"on {job.dp} replicas",
                 f"use a multiple of {each}",
             )
-    if job.ep > 1 and (ranks := job.dp * job.cp * (job.tp // (job.etp or job.tp))) % job.ep:
-        raise ConfigurationError(f"{path}: experts over {job.ep} replicas do not divide {ranks}")
+    each = job.cp * (job.tp // (job.etp or job.tp))
+    if job.ep > 1 and job.dp * each % job.ep:
+        place = f"{path}:{of_experts}" if of_experts else path
+        degrees = " · ".join(str(degree) for degree in (job.tp, job.pp, job.cp) if degree > 1)
+        left = f"degrees of {degrees} leave" if degrees else "there are"
+        message = f"{place}: {left} {job.dp} replicas of {job.gpus} GPUs, on which experts do not divide over {job.ep}"
+        fewest = job.ep // gcd(job.ep, each) * job.gpus // job.dp
+        raise ConfigurationError(message, f"use a multiple of {fewest} GPUs")
     if job.model is not None and job.stages and sum(job.stages) != job.model.layers:
         raise ConfigurationError(
             f"{path}: stages of {', '.join(map(str, job.stages))} layers are {sum(job.stages)}, "

@@ -8,15 +8,29 @@ megatron/core/parallel_state.py (what degrees multiply to).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from distir.configurations import arguments
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, optimizer_of, replicas, unsaid
+from distir.configurations.jobs import (
+    GLOBAL_BATCH,
+    MICRO_BATCH,
+    Exported,
+    Job,
+    ReadJob,
+    Supplied,
+    checked,
+    float32,
+    optimizer_of,
+    replicas,
+    unsaid,
+)
 from distir.configurations.known import listed, words
+from distir.configurations.launchers import ProcessCounts
 from distir.configurations.models import name_of, published_decoder
-from distir.configurations.options import ConfigurationError, Known, Options, Remark, as_list
+from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting, as_list
 from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.models.published import GPT3, LLAMA2
@@ -32,12 +46,18 @@ IDLE: Final = words("megatron_idle")
 def _known() -> Known:
     fields = {name.rpartition(".")[2]: default for name, default in listed("megatron_bridge").items()}
     source = f"Megatron-LM {VERSION}, megatron/training/arguments.py"
-    return Known("Megatron-LM", source, fields | listed("megatron_arguments") | _DEFAULTS, IDLE)
+    return Known("Megatron-LM", source, fields | listed("megatron_arguments") | _DEFAULTS, IDLE, simulated=SIMULATED)
 
 
 FIELDS: Final = frozenset(words("megatron_fields"))
 """Fields that arguments of other names set, such as `--num-experts`, `--swiglu` and `--no-rope-fusion`."""
 
+
+SIMULATED: Final[dict[str, Any]] = {
+    **dict.fromkeys(("bias_activation_fusion", "bias_dropout_fusion", "bias_dropout_add_fusion"), True),
+    **dict.fromkeys(("persist_layer_norm", "moe_grouped_gemm", "moe_permute_fusion"), True),
+}
+"""Kernels of the framework's definition that are not the default of an argument."""
 
 _DEFAULTS: Final[dict[str, Any]] = {
     **dict.fromkeys(("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"), 1),
@@ -61,6 +81,13 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "gradient_accumulation_fusion": True,
     "apply_rope_fusion": True,
     "masked_softmax_fusion": True,
+    "add_position_embedding": True,
+    "make_vocab_size_divisible_by": 128,
+    "distributed_backend": "nccl",
+    "cpu_offloading": None,
+    "zero_stage": None,
+    "deepspeed_config": None,
+    "ds_pipeline_enabled": True,
     "optimizer": "adam",
     "fp8_recipe": "delayed",
     "moe_token_dispatcher_type": "allgather",
@@ -74,49 +101,102 @@ _DEFAULTS: Final[dict[str, Any]] = {
 KNOWN: Final = _known()
 """Fields and arguments: what YAML of what is built on Megatron Core says goes by either."""
 
-ARGUMENTS: Final = replace(KNOWN, defaults={n: d for n, d in KNOWN.defaults.items() if n not in FIELDS})
+ARGUMENTS: Final = replace(
+    KNOWN, defaults={n: d for n, d in KNOWN.defaults.items() if n not in FIELDS}, other_names=FIELDS
+)
 """What a command line says."""
 
-WITHOUT_EFFECT: Final = (
-    *("attention_backend", "transformer_impl", "use_flash_attn", "gradient_accumulation_fusion", "overlap_p2p_comm"),
-    *("no_gradient_accumulation_fusion", "no_masked_softmax_fusion", "no_position_embedding", "batch_p2p_comm"),
-    *("max_position_embeddings", "moe_grouped_gemm", "moe_permute_fusion", "no_rope_fusion", "no_bias_swiglu_fusion"),
-    *("cross_entropy_loss_fusion", "fp8_amax_history_len", "fp8_amax_compute_algo", "fp8_margin", "rotary_base"),
-    *("add_position_embedding", "accumulate_allreduce_grads_in_fp32", "no_async_tensor_model_parallel_allreduce"),
-    *("no_bias_dropout_fusion", "no_bias_gelu_fusion", "no_persist_layer_norm", "rotary_percent", "pipeline_dtype"),
-    *("apply_query_key_layer_scaling", "openai_gelu", "layernorm_zero_centered_gamma", "disable_jit_fuser"),
-    *("use_rotary_position_embeddings", "apply_rope_fusion", "masked_softmax_fusion", "padded_vocab_size"),
-)
-"""Arguments that kernels of the framework's definition have anyway, or that sizes follow from."""
+
+def _counts_ends(method: Any) -> bool:
+    """Whether a method to divide layers among stages, as `type:transformer|embedding`, counts the ends as layers."""
+    return "embedding" in str(method)
+
+
+EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
+    **dict.fromkeys(
+        ("checkpoint_activations", "deepspeed_activation_checkpointing", "recompute"),
+        (("recompute_granularity", "full"),),
+    ),
+    "activations_checkpoint_method": (("recompute_granularity", "full"), ("recompute_method", None)),
+    "activations_checkpoint_granularity": (("recompute_granularity", None),),
+    "activations_checkpoint_num_layers": (("recompute_num_layers", None),),
+    "model_parallel_size": (("tensor_model_parallel_size", None),),
+    "moe_expert_parallel_size": (("expert_model_parallel_size", None),),
+    "batch_size": (("micro_batch_size", None),),
+    "fp8_hybrid": (("fp8_format", "hybrid"),),
+    "fp8_e4m3": (("fp8_format", "e4m3"),),
+    "pad_vocab_size_to": (("vocab_size", None),),
+    "pp_partition_method": tuple(
+        (f"account_for_{end}_in_pipeline_split", _counts_ends) for end in ("embedding", "loss")
+    ),
+    "num_key_value_heads": (("num_query_groups", None), ("group_query_attention", True)),
+    **dict.fromkeys(
+        ("use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton", "use_flash_attn_builder"),
+        (("use_flash_attn", True),),
+    ),
+}
+"""What arguments of earlier versions, and of Megatron-DeepSpeed, set: names of today, with a value, what makes it of
+theirs, or theirs as it is.
+"""
+
+
+def _today(found: dict[str, Setting]) -> dict[str, Setting]:
+    """Settings by the names of today."""
+    said: dict[str, Setting] = {}
+    for name, setting in found.items():
+        for to, value in EARLIER.get(name, ((name, None),)):
+            of_value = value(setting.value) if callable(value) else value
+            said.setdefault(to, Setting(setting.value if value is None else of_value, setting.line))
+    return said
 
 
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a script or a list of arguments says. Raises ConfigurationError."""
-    found = arguments.arguments(text, path)
+    found = arguments.arguments(text, path, given.variables)
     if not found.words:
         raise ConfigurationError(f"{path}: no command with options, such as --tensor-model-parallel-size", None)
-    options = Options(path, arguments.settings(found.words), ARGUMENTS)
+    options = Options(path, _today(arguments.settings(found.words)) | _started(found.launch, given), ARGUMENTS)
+    for name, value, line in found.launch.unclear:
+        options.notes.append(Remark(f"`{name}` is `{value}`, which only the machine says; `--gpus N` does", line))
     for what, line in found.skipped:
         options.notes.append(Remark(what, line))
     return ReadJob(job_of(options, given), "megatron", options.rest())
 
 
+def _started(launch: ProcessCounts, given: Supplied) -> dict[str, Setting]:
+    """How many nodes and processes are started, as settings of torchrun's names."""
+    nodes, each = launch.nodes, launch.each
+    if launch.total and not (nodes and each):
+        total, line = launch.total
+        count = nodes[0] if nodes else max(1, -(-total // given.node))
+        if total % count == 0:
+            nodes, each = nodes or (count, line), (total // count, line)
+    pairs = (("nnodes", nodes), ("nproc_per_node", each))
+    return {name: Setting(*number) for name, number in pairs if number is not None}
+
+
 def job_of(options: Options, given: Supplied) -> Job:
     """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
-    for name in WITHOUT_EFFECT:
-        options.get(name)
     options.stays_on_device("optimizer_cpu_offload", "fine_grained_activation_offloading", "cpu_offloading_weights")
-    offloads = options.flag("cpu_offloading") or "cpu_offloading" not in options  # a command line has the number alone
+    offloads = not options.is_off("cpu_offloading")  # a command line has the number alone
     offloaded = options.optional("cpu_offloading_num_layers", least=0)
     own = given.model is None or "hidden_size" in options
+    options.get("max_position_embeddings")  # of a model that is named, its own
     model = _model(options) if own else _changed(given.model, options)
     name = given.name or (name_of(model) if model else "")
     if own and model is not None and (known := published_decoder(name)) is not None:
         model = replace(known, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    if model is not None and not model.experts:
+        for other in options.settings:
+            if other.startswith("moe_"):
+                options.get(other)  # of no layer
     tp, pp, cp = (options.whole(f"{axis}_parallel_size") for axis in ("tensor_model", "pipeline_model", "context"))
     ep = options.optional("expert_model_parallel_size") or 1
     each = _launched(options, "nproc_per_node")
     nodes = _launched(options, "nnodes") if "nnodes" in options else 1  # as torchrun starts them
+    if nodes and "nnodes" in options and "nproc_per_node" not in options:
+        each = given.node
+        options.note(f"nodes of {each} GPUs are assumed; `--gpus N` says how many there are", "nnodes")
     stated = nodes * each if nodes and each else None
     if stated and given.gpus and stated != given.gpus:  # launch scripts of one node are meant to be adapted
         options.note(
@@ -126,11 +206,11 @@ def job_of(options: Options, given: Supplied) -> Job:
     dp, assumed = replicas(options.path, given, stated, tp, pp, cp)
     if assumed:
         options.note(assumed)
-    micro = options.optional("micro_batch_size")
+    micro = options.supplied("micro_batch_size", given.micro_batch, MICRO_BATCH)
     if "rampup_batch_size" in options:
         options.note("the batch while it ramps up is not simulated, the full batch is", "rampup_batch_size")
         options.get("rampup_batch_size")
-    total = options.optional("global_batch_size") or (micro * dp if micro else None)
+    total = options.supplied("global_batch_size", given.global_batch, GLOBAL_BATCH) or (micro * dp if micro else None)
     virtual, stages = _stages(options, model, pp)
     if virtual > 1 and micro and total and total // (micro * dp) % pp:
         line = options.line("global_batch_size")
@@ -138,6 +218,12 @@ def job_of(options: Options, given: Supplied) -> Job:
             line, f"{total // (micro * dp)} microbatches are not a multiple of {pp} stages, as interleaving wants"
         )
     zero, shard = _sharding(options, dp)
+    reduces, gathers = options.flag("overlap_grad_reduce"), options.flag("overlap_param_gather")
+    if zero and reduces != gathers:
+        alone = "gradients" if reduces else "weights"
+        text = f"gradients and weights are both communicated beside computation here, not {alone} alone"
+        options.note(text, "overlap_grad_reduce" if reduces else "overlap_param_gather")
+    precision = _precision(options)
     sequence = options.flag("sequence_parallel")
     return checked(
         options.path,
@@ -160,14 +246,16 @@ def job_of(options: Options, given: Supplied) -> Job:
             micro_batch=micro,
             global_batch=total,
             optimizer=_optimizer(options, tp),
-            precision=_precision(options),
-            gradients="bf16" if options.flag("grad_reduce_in_bf16") else "",
+            precision=precision,
+            gradients=_gradients(options, precision),
+            attention=_attention(options),
             recompute=_recomputation(options, model),
             async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
             offload=(offloaded or 0) if offloads else 0,
-            overlap=options.flag("overlap_grad_reduce") | options.flag("overlap_param_gather"),
+            overlap=reduces or gathers,
             node=each if stated and each else given.node,
         ),
+        options.line("expert_model_parallel_size"),
     )
 
 
@@ -198,6 +286,7 @@ def _model(options: Options) -> Decoder | None:
     width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
     gated = options.flag("swiglu") | options.flag("quick_geglu")
     experts = options.optional("num_experts") or None
+    experts = None if experts == 1 else experts  # as scripts of Megatron-DeepSpeed say that there are none
     squared = options.flag("squared_relu")
     if squared and gated:
         line = options.line("squared_relu")
@@ -206,13 +295,14 @@ def _model(options: Options) -> Decoder | None:
         line = options.line("multi_latent_attention")
         raise options.wrong(line, "multi-head latent attention is not read from arguments", "name the model: --model")
     rms = options.word("normalization", ("LayerNorm", "RMSNorm")) == "RMSNorm"
-    position = options.word(
-        "position_embedding_type", ("learned_absolute", "rope", "none", "yarn", "mrope", "relative")
-    )
+    position = _position(options)
     grouped = options.flag("group_query_attention")
     groups = options.optional("num_query_groups")
     ffn = options.optional("ffn_hidden_size") or (4 * width if not gated else int(4 * width * 2 / 3 / 64) * 64)
     bias = not options.flag("disable_bias_linear")
+    of_queries = options.flag("add_qkv_bias")
+    if of_queries and not bias:
+        options.note("the last layer of attention has a bias here, too", "add_qkv_bias")
     vocabulary = options.optional("vocab_size")
     if vocabulary is None:
         vocabulary = 32000 if rms else 50257
@@ -236,19 +326,44 @@ def _model(options: Options) -> Decoder | None:
         shared_experts=shared // (expert_ffn or ffn) if shared and experts else None,
         dense_layers=dense,
         vocabulary=vocabulary,
-        context=options.optional("seq_length") or 2048,
+        context=_positions(options, position == "learned_absolute"),
         norm="rms" if rms else "layer",
         head_norm=options.flag("qk_layernorm"),
-        position=Rotary(options.number("rotary_base") or 10000.0) if position != "learned_absolute" else "learned",
+        position=POSITIONS.get(position or "") or Rotary(options.number("rotary_base") or 10000.0),
         activation="relu_squared" if squared else "silu" if gated else "gelu_tanh",
         gated=gated,
         tied=not options.flag("untie_embeddings_and_output_weights"),
         dropout=options.number("hidden_dropout") or 0.0,
         attention_dropout=_attention_dropout(options),
-        attention_bias=bias,
+        attention_bias=bias or of_queries,
         mlp_bias=bias,
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
     )
+
+
+POSITIONS: Final[Mapping[str, Literal["learned", "alibi"]]] = {"learned_absolute": "learned", "alibi": "alibi"}
+"""Positions that are not rotary, by Megatron's words, and those of its forks."""
+
+
+def _position(options: Options) -> str | None:
+    """How positions are told: `rope` by its earlier name, too."""
+    words = ("learned_absolute", "rope", "none", "yarn", "mrope", "relative", "alibi")
+    found = options.word("position_embedding_type", words)
+    without_own = options.flag("no_position_embedding") | options.is_off("add_position_embedding")
+    if options.flag("use_rotary_position_embeddings"):
+        found = "rope"
+    if found == "learned_absolute" and without_own:
+        found = "none"
+    if found in ("none", "yarn", "mrope", "relative"):
+        name = "position_embedding_type" if "position_embedding_type" in options else "no_position_embedding"
+        options.note(f"positions `{found}` are simulated as `rope`", name)
+    return found
+
+
+def _positions(options: Options, learned: bool) -> int:
+    """The positions of which the model has an embedding, or those of a sequence."""
+    most, sequence = options.optional("max_position_embeddings") or 0, options.optional("seq_length") or 2048
+    return max(most, sequence) if learned else sequence
 
 
 def _attention_dropout(options: Options) -> float | None:
@@ -369,6 +484,8 @@ def _sharding(options: Options, dp: int) -> tuple[int, int]:
     if dp % instances:
         line = options.line("num_distributed_optimizer_instances")
         raise options.wrong(line, f"{instances} instances of the optimizer do not divide {dp} replicas")
+    if (stage := options.optional("zero_stage", 0)) is not None:  # of Megatron-DeepSpeed
+        return min(stage, 3), 0
     if options.flag("use_torch_fsdp2"):
         return (2 if options.flag("torch_fsdp2_no_reshard_after_forward") else 3), 0
     if fsdp:
@@ -389,8 +506,10 @@ def _optimizer(options: Options, tp: int) -> str:
 
 
 def _expert_shards(options: Options, ep: int, tp: int) -> int:
-    if options.get("moe_token_dispatcher_type") not in (None, "alltoall") and ep > 1:
-        options.note("tokens reach their experts by all-to-all here", "moe_token_dispatcher_type")
+    dispatcher = options.get("moe_token_dispatcher_type")
+    if dispatcher not in (None, "alltoall") and ep > 1:
+        text = f"tokens reach their experts by all-to-all here, not by `{dispatcher}`"
+        options.note(text, "moe_token_dispatcher_type")
     found = options.optional("expert_tensor_parallel_size")
     return (found or tp) if ep > 1 and tp > 1 else 0
 
@@ -412,9 +531,29 @@ def _precision(options: Options) -> str:
         if recipe not in (None, "delayed"):
             options.note(f"the recipe `{recipe}` of 8-bit floats is simulated as `delayed`", "fp8_recipe")
         return "fp8"
-    if not half and not brain:
-        options.note("neither `bf16` nor `fp16` is set: training in fp32 is simulated as in bf16")
-    return "fp16" if half else "bf16"
+    return "fp16" if half else "bf16" if brain else float32(options, "neither `bf16` nor `fp16` is set")
+
+
+def _gradients(options: Options, precision: str) -> str:
+    """The precision of buffers of gradients: of bf16 Float32 by default, of fp16 that of the weights."""
+    in_float32 = options.flag("accumulate_allreduce_grads_in_fp32")
+    if options.flag("grad_reduce_in_bf16"):
+        return "bf16"
+    return "fp16" if precision == "fp16" and not in_float32 else ""
+
+
+def _attention(options: Options) -> str:
+    """Where attention is no single kernel: whether one is of scale, mask and softmax, or each has its own."""
+    backend = options.word("attention_backend", ("auto", "flash", "fused", "unfused", "local"))
+    local = options.word("transformer_impl", ("transformer_engine", "local", "inference_optimized")) == "local"
+    flash = options.flag("use_flash_attn")
+    one_kernel = not (options.is_off("masked_softmax_fusion") | options.flag("no_masked_softmax_fusion"))
+    if local:
+        options.note("with `transformer_impl` local, only attention differs here from Transformer Engine's kernels",
+                     "transformer_impl")  # fmt: skip
+    if backend in ("unfused", "local") or (local and not flash):
+        return "fused" if one_kernel else "unfused"
+    return ""
 
 
 def _recomputation(options: Options, model: Decoder | None) -> str:
@@ -422,7 +561,7 @@ def _recomputation(options: Options, model: Decoder | None) -> str:
     if options.flag("recompute_activations"):
         what = what or "selective"
     method = options.word("recompute_method", ("uniform", "block"))
-    layers, modules = options.optional("recompute_num_layers"), options.get("recompute_modules")
+    layers, modules = options.optional("recompute_num_layers", 0), options.get("recompute_modules")
     named = as_list(modules) or str(modules or "core_attn").replace(",", " ").split()
     for name in named:
         if name not in MEGATRONS:
@@ -500,6 +639,12 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
     if job.precision == "fp8":
         found["fp8_format"] = "hybrid"
     found["grad_reduce_in_bf16"] = job.gradients == "bf16" or None
+    found["accumulate_allreduce_grads_in_fp32"] = (job.precision == "fp16" and not job.gradients) or None
+    if job.attention in ("unfused", "fused"):
+        found["attention_backend"] = "unfused"
+        found["no_masked_softmax_fusion"] = job.attention == "unfused" or None
+    elif job.attention:
+        lost.append(f"attention by `{job.attention}`: Megatron-LM takes Transformer Engine's kernel")
     found["tp_comm_overlap"] = job.async_tp or None
     found["cpu_offloading_num_layers"] = job.offload or None
     if job.gathers_logits:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Final
 
 from distir.models.decoder import Decoder, Latent, Router
-from distir.models.published import DEEPSEEK_V3, LLAMA3, PUBLISHED
+from distir.models.published import DEEPSEEK_V3, GPT_OSS, LLAMA3, PUBLISHED, QWEN3, QWEN3_MOE
 
 SMALL_LLAMA: Final = LLAMA3(layers=6, width=256, heads=16, kv_heads=16, ffn=768, vocabulary=2048)
 """torchtitan's `debugmodel`: an MLP of 2/3 of four times the width, rounded up to a multiple of 256."""
@@ -28,13 +29,41 @@ DEEPSEEK_16B: Final = DEEPSEEK_V3(
 )
 """torchtitan's `16B`, of the sizes of DeepSeek-V2-Lite (torchtitan/models/deepseek_v3/__init__.py)."""
 
+SMALL_DEEPSEEK: Final = replace(
+    DEEPSEEK_16B, layers=6, width=256, ffn=1024, experts=8, top_k=3, expert_ffn=256, vocabulary=2048
+)
+
+DEEPSEEK_236B: Final = replace(
+    DEEPSEEK_16B,
+    layers=60,
+    width=5120,
+    heads=128,
+    ffn=12288,
+    experts=160,
+    expert_ffn=1536,
+    latent=Latent(q_rank=1536, kv_rank=512, plain=128, rotated=64, values=128),
+    router=Router(scale=16.0, groups=8, best_groups=3),
+)
+"""Of the sizes of DeepSeek-V2."""
+
+SMALL_QWEN: Final = QWEN3(layers=8, width=256, heads=16, ffn=3072, vocabulary=2048, tied=True)
+SMALL_QWEN_MOE: Final = QWEN3_MOE(
+    layers=8, width=256, heads=16, kv_heads=8, ffn=3072, experts=64, expert_ffn=768, vocabulary=2048
+)
+
 UNPUBLISHED: Final = {
     ("llama3", "debugmodel"): ("llama3-debugmodel", SMALL_LLAMA),
+    ("qwen3", "debugmodel"): ("qwen3-debugmodel", SMALL_QWEN),
+    ("qwen3", "debugmodel_moe"): ("qwen3-debugmodel-moe", SMALL_QWEN_MOE),
+    ("gpt_oss", "debugmodel"): ("gpt-oss-debugmodel", GPT_OSS(layers=4, width=256, experts=8)),
+    ("deepseek_v3", "debugmodel"): ("deepseek-v3-debugmodel", SMALL_DEEPSEEK),
     ("deepseek_v3", "16B"): ("deepseek-v3-16b", DEEPSEEK_16B),
+    ("deepseek_v3", "236B"): ("deepseek-v3-236b", DEEPSEEK_236B),
 }
 """By name and flavor: models that `--model` does not know, and what they are called here."""
 
 FLAVORS: Final[dict[tuple[str, str], str]] = {
+    **{(name, size): f"llama2-{size.lower()}" for name in ("llama", "llama2") for size in ("7B", "13B", "70B")},
     ("llama3", "8B"): "llama3-8b",
     ("llama3", "70B"): "llama3-70b",
     ("llama3", "405B"): "llama3-405b",
@@ -50,17 +79,31 @@ FLAVORS: Final[dict[tuple[str, str], str]] = {
     ("gpt_oss", "20b"): "gpt-oss-20b",
     ("gpt_oss", "120b"): "gpt-oss-120b",
 }
-"""torchtitan 0.2.2, torchtitan/models/*/__init__.py: name and flavor, and the published model of these sizes."""
+"""torchtitan 0.2.2, torchtitan/models/*/__init__.py: name and flavor, and the published model of these sizes.
+
+Those of Llama 2 are of its versions before 0.1.
+"""
+
+VARIANTS: Final = re.compile(
+    r"(?:[\w.]+\.)?(?P<name>llama[23]?|qwen3|gpt_oss|deepseek_v3)(?:_(?:ft|simple|auto_parallel))?"
+)
+"""Models that are parallelised otherwise, as `simple_fsdp.llama3`, and what of their names says the model."""
 
 
 def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
     """The model of torchtitan's name and flavor, as `--model` calls it; None for one that is not among ours."""
-    plain = flavor.removesuffix("_flex").removesuffix("_varlen")
+    plain, variant = plain_flavor(flavor), VARIANTS.fullmatch(name)
+    name = variant["name"] if variant else name
     if (name, plain) in UNPUBLISHED:
         return UNPUBLISHED[name, plain]
     published = FLAVORS.get((name, plain))
     model = PUBLISHED.get(published or "")
     return (published, model) if published and isinstance(model, Decoder) else None
+
+
+def plain_flavor(flavor: str) -> str:
+    """A flavor without what it says of its attention."""
+    return re.sub(r"_(?:flex|varlen)(?:_attn)?$", "", flavor)
 
 
 def flavor_of(published: str) -> tuple[str, str] | None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from distir.configurations import megatron, texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
+from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, optimizer_of
 from distir.configurations.known import listed, words
 from distir.configurations.options import Known, Options, Setting, as_table
 
@@ -34,7 +35,19 @@ def _activation(value: Any) -> tuple[str, Any]:
     word = str(value).lower()
     if "glu" in word or "silu" in word:
         return ("swiglu" if "swi" in word or "silu" in word else "quick_geglu"), True
-    return "squared_relu", "squared" in word
+    known = "squared" in word or "gelu" in word
+    return ("squared_relu", "squared" in word) if known else ("activation_func", value)
+
+
+def _normalization(value: Any) -> tuple[str, Any]:
+    word = str(value).lower()
+    return "normalization", "RMSNorm" if word == "rmsnorm" else "LayerNorm" if "layernorm" in word else value
+
+
+def _synchronised(value: Any) -> tuple[str, Any]:
+    """Of the type of gradients that a distributed optimizer sums."""
+    word = str(value)
+    return "grad_reduce_in_bf16", "bf16" in word if re.search("bf16|32", word) else value
 
 
 def _precision(value: Any) -> tuple[str, Any]:
@@ -72,19 +85,20 @@ BRIDGE: Final = Known(
     "Megatron-Bridge",
     "megatron-bridge 0.3.1, megatron/bridge/training/config.py",
     {
-        **listed("megatron_bridge"),
         **dict.fromkeys(BRIDGE_NAMES),
+        **listed("megatron_bridge"),
         "dist.use_torch_fsdp2": False,
         "dist.use_megatron_fsdp": False,
     },
     (
         *("logger.*", "checkpoint.*", "profiling.*", "rng.*", "scheduler.*", "tokenizer.*"),
-        *("model.activation_func", "model.*init_method*", "model.transformer_layer_spec", "model.hf_model_id", "peft"),
+        *("model.*init_method*", "model.hf_model_id", *(f"*.{pattern}" for pattern in megatron.IDLE)),
     ),
     (
         *("*._target_", "*._call_", "*._partial_", "*._args_", "dataset.*", "ft.*", "straggler.*", "nvrx_straggler.*"),
         *("tensor_inspect.*", "inprocess_restart.*", "rerun_state_machine.*", "model.generation_config*"),
     ),
+    {"peft": "all weights are trained here, as without LoRA"},
 )
 
 NEMO_NAMES: Final[dict[str, Change]] = {
@@ -96,15 +110,16 @@ NEMO_NAMES: Final[dict[str, Change]] = {
     "model.share_embeddings_and_output_weights": _unless("untie_embeddings_and_output_weights"),
     "model.bias": _unless("disable_bias_linear"),
     "model.activation": _activation,
-    "model.normalization": lambda value: ("normalization", "RMSNorm" if "rms" in str(value).lower() else "LayerNorm"),
+    "model.normalization": _normalization,
     "model.fp8": lambda value: ("fp8_format", "hybrid" if value else None),
     "model.ub_tp_comm_overlap": _called("tp_comm_overlap"),
     "model.optim.overlap_grad_sync": _called("overlap_grad_reduce"),
     "model.optim.overlap_param_sync": _called("overlap_param_gather"),
-    "model.optim.grad_sync_dtype": lambda value: ("grad_reduce_in_bf16", "bf16" in str(value)),
+    "model.optim.grad_sync_dtype": _synchronised,
     "model.optim.name": lambda value: ("use_distributed_optimizer", "distributed" in str(value)),
     "model.rotary_percentage": _called("rotary_percent"),
     "model.num_moe_experts": _called("num_experts"),
+    "model.qkv_bias": _called("add_qkv_bias"),
     "model.gradient_accumulation_fusion": _called("gradient_accumulation_fusion"),
     "model.tokenizer.vocab_size": _called("vocab_size"),
     "model.fsdp": _called("use_torch_fsdp2"),
@@ -114,6 +129,15 @@ NEMO_NAMES: Final[dict[str, Change]] = {
 }
 """Options of NeMo that Megatron-LM calls otherwise; others of `model` go by their last name."""
 
+OF_CORE: Final = (
+    "mcore_gpt",
+    "transformer_engine",
+    "use_flash_attention",
+    "megatron_amp_O2",
+    "bias_dropout_add_fusion",
+)
+"""Options of NeMo that choose the kernels and the weights in 16 bits that are simulated."""
+
 NEMO: Final = Known(
     "NeMo",
     "NVIDIA/NeMo 2.0, examples/nlp/language_modeling/conf/megatron_gpt_config.yaml",
@@ -122,13 +146,13 @@ NEMO: Final = Known(
         **listed("nemo"),
         **{name: listed("nemo").get(name) for name in NEMO_NAMES},
         **dict.fromkeys(("name", "restore_from_path", "defaults")),
-        "model.use_flash_attention": True,  # as it is simulated
     },
-    words("nemo_idle"),
+    (*words("nemo_idle"), *(f"model.{pattern}" for pattern in megatron.IDLE)),
     (
         *("exp_manager.*", "hydra.*", "run.*", "cluster.*", "s3_checkpointing.*", "model.tokenizer.*"),
         *("model.nsys_profile.*", "model.megatron_timer_kwargs.*", "model.optim.sched.*", "model.data.data_prefix.*"),
     ),
+    simulated=dict.fromkeys((f"model.{name}" for name in OF_CORE), True),
 )
 
 
@@ -152,9 +176,14 @@ def _read(known: Known, names: Mapping[str, Change], framework: str, text: str, 
     defaults = {**megatron.KNOWN.defaults, **_own_defaults(known)}
     if known is BRIDGE and not {"bf16", "fp16"} & renamed.keys():
         renamed["bf16"] = Setting(True, 0)
-    options = Options(path, renamed, Known(known.framework, known.source, defaults, megatron.IDLE))
+    options = Options(path, renamed, replace(megatron.KNOWN, defaults=defaults, simulated=SIMULATED))
     if "num_query_groups" in options and "group_query_attention" not in options:
         options.settings = {**options.settings, "group_query_attention": Setting(True, 0)}
+    if "model.optim.name" in known.defaults:
+        optimizer_of(own, "model.optim.name")
+    for name in own.settings:
+        if name.startswith("model.fp8_") and "fp8_format" not in renamed:
+            own.get(name)  # of no product
     job = megatron.job_of(options, given)
     return ReadJob(job, framework, sorted([*own.rest(), *options.rest()], key=lambda note: note.line))
 
@@ -173,7 +202,19 @@ def _resolved(value: Any, name: str, found: Mapping[str, Setting], depth: int = 
 
 def _own_defaults(known: Known) -> dict[str, Any]:
     """Where recipes and configurations begin: what they do not say is not Megatron-LM's default."""
-    return {"bf16": False, "use_distributed_optimizer": known is BRIDGE, "overlap_grad_reduce": known is BRIDGE}
+    names = ("use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather")
+    from_recipes = dict.fromkeys(names, known is BRIDGE)
+    return {"bf16": False, "accumulate_allreduce_grads_in_fp32": True, "cpu_offloading": False, **from_recipes}
+
+
+SIMULATED: Final = {
+    **megatron.SIMULATED,
+    **dict.fromkeys(("cross_entropy_loss_fusion", "overlap_p2p_comm", "apply_rope_fusion"), True),
+    "batch_p2p_comm": False,
+    "masked_softmax_fusion": True,
+    "gradient_accumulation_fusion": True,
+}
+"""Kernels of the definition of NeMo and Megatron-Bridge."""
 
 
 def read_bridge(text: str, path: str, given: Supplied) -> ReadJob:

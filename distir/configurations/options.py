@@ -1,20 +1,31 @@
 """Options of a configuration: what a file sets, and in which line; what was read of it, and what of it was not.
 
 Whatever a file sets is one of: read by the codec of its framework, without effect on a step (paths, logging), or not
-simulated, which is reported with its line. An option that the framework does not have is refused. Nothing is dropped
-in silence.
+simulated, which is reported with its line. So is an option that this version of the framework does not have; where one
+that it has is spelt alike, all such options are refused together. Nothing is dropped in silence.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
 from distir.diagnostics.spelling import nearest
 
 T = TypeVar("T")
+
+_WORD = re.compile(r"[A-Za-z0-9]+")
+
+IDLE_WORDS = frozenset((
+    *("log", "logs", "logger", "logging", "wandb", "tensorboard", "comet", "mlflow", "swanlab", "metrics", "print"),
+    *("verbose", "profiler", "profiling", "save", "saves", "ckpt", "dataset", "datasets", "dataloader", "tokenizer"),
+    *("vocab", "lr", "learning", "scheduler", "warmup", "decay", "seed", "eval", "evaluation", "validation", "test"),
+    *("path", "paths", "dir", "folder", "project", "entity", "experiment", "comment", "timeout", "port", "addr"),
+))  # fmt: skip
+"""Words of options that change nothing of what a step computes, sends or holds, whatever the framework."""
 
 
 class ConfigurationError(ValueError):
@@ -50,7 +61,9 @@ class Known:
     """The options that a version of a framework has, with their defaults, and where that list is from.
 
     `idle`: patterns of options that change nothing of what a training step computes, sends or holds. `open`: patterns
-    of such options whose names are not listed: those of libraries, of loggers, of an optimizer.
+    of such options whose names are not listed: those of libraries, of loggers, of an optimizer. `sections`: tables
+    whose options are not listed, and not simulated, perhaps with what is instead. `simulated`: the values that are
+    simulated where they are not the defaults. `other_names`: of options that other formats call so.
     """
 
     framework: str
@@ -58,30 +71,48 @@ class Known:
     defaults: Mapping[str, Any]
     idle: Sequence[str] = ()
     open: Sequence[str] = ()
+    sections: Mapping[str, str] = field(default_factory=dict[str, str])
+    simulated: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    other_names: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
         """Whether there is an option of that name, or may be."""
-        return name in self.defaults or any(fnmatchcase(name, pattern) for pattern in self.open)
+        is_open = any(fnmatchcase(name, pattern) for pattern in self.open)
+        return name in self.defaults or is_open or self.section(name) is not None
+
+    def section(self, name: str) -> str | None:
+        """The table that is not simulated of which an option is."""
+        return next((section for section in self.sections if f"{name}.".startswith(f"{section}.")), None)
 
     def is_idle(self, name: str) -> bool:
         """Whether an option changes nothing that is simulated."""
         return any(fnmatchcase(name, pattern) for pattern in (*self.idle, *self.open))
+
+    def meant(self, name: str) -> str | None:
+        """The option that a name, which is none, misspells: the name, its words mended, is one or begins one."""
+        if name in self.other_names:
+            return nearest(name, self.defaults)
+        words = {word for known in self.defaults for word in _WORD.findall(known)}
+        mended = _WORD.sub(lambda word: word[0] if word[0] in words else nearest(word[0], words) or word[0], name)
+        begun = (known for known in self.defaults if known == mended or known.startswith(f"{mended}_"))
+        return next(begun, None) if mended != name else None
 
 
 class Options:
     """The settings of a file, read by name. What was read is remembered, so that `rest` can say what was not."""
 
     def __init__(self, path: str, settings: Mapping[str, Setting], known: Known) -> None:
-        """Raises ConfigurationError for an option that the framework does not have."""
+        """Raises ConfigurationError for options that are misspelt, or where none is one of the framework."""
         self.path, self.settings, self.known = path, settings, known
         self.notes: list[Remark] = []
         self._read: set[str] = set()
-        for name, setting in settings.items():
-            if not known.has(name):
-                near = nearest(name, known.defaults) or nearest(_last(name), {_last(n): n for n in known.defaults})
-                full = next((n for n in known.defaults if near in (n, _last(n))), None)
-                hint = f"did you mean `{full}`?" if full else f"options are those of {known.source}"
-                raise self.wrong(setting.line, f"{known.framework} has no option `{name}`", hint)
+        unknown = [name for name in settings if not known.has(name)]
+        meant = {name: near for name in unknown if (near := known.meant(name))}
+        if meant or (unknown and len(unknown) == len(settings)):
+            raise self._none_of(unknown, meant)
+        for name in unknown:
+            if not (known.is_idle(name) or _has_idle_words(name)):
+                self.note(f"`{name}` is not simulated: {known.framework} has no such option here", name)
 
     def __contains__(self, name: str) -> bool:
         return name in self.settings and self.settings[name].value is not None
@@ -93,6 +124,15 @@ class Options:
     def wrong(self, line: int, message: str, help: str | None = None) -> ConfigurationError:
         """The error of a line."""
         return ConfigurationError(f"{self.path}:{line}: {message}" if line else f"{self.path}: {message}", help)
+
+    def _none_of(self, unknown: Sequence[str], meant: Mapping[str, str]) -> ConfigurationError:
+        """The error of all options that are not known; `meant`: what some of them likely are."""
+        first, *others = unknown
+        more = ", ".join(f"`{name}` (line {self.line(name)})" if self.line(name) else f"`{name}`" for name in others)
+        message = f"{self.known.framework} has no option `{first}`" + (f", nor {more}" if more else "")
+        each = [f"`{near}`" if len(unknown) == 1 else f"`{near}` for `{name}`" for name, near in meant.items()]
+        hint = f"did you mean {', '.join(each)}?" if each else f"options are those of {self.known.source}"
+        return self.wrong(self.line(first), message, hint)
 
     def note(self, text: str, name: str = "") -> None:
         """Report what is not simulated, or assumed, where an option is set."""
@@ -114,13 +154,28 @@ class Options:
         """A whole number, or None where there is none. Raises ConfigurationError."""
         return self._as(name, lambda value: _whole(value, least), f"a whole number from {least}")
 
+    def supplied(self, name: str, given: int | None, flag: str) -> int | None:
+        """A whole number that the file says, or what is given beside it. Raises ConfigurationError if these differ."""
+        found = self.optional(name)
+        if name in self and given and found != given:
+            raise self.wrong(self.line(name), f"`{name}` is {found}, and `{flag}` says {given}")
+        return given or found
+
     def number(self, name: str) -> float | None:
         """A number, or None. Raises ConfigurationError."""
         return self._as(name, float, "a number")
 
     def flag(self, name: str) -> bool:
         """Whether an option is on. Raises ConfigurationError."""
+        value = self.get(name)
+        if isinstance(value, str) and value.startswith("$"):  # arguments behind it, of which nothing is known
+            self.note(f"`{value}` is set nowhere; what it may say is not read", name)
+            return True
         return bool(self._as(name, _flag, "true or false"))
+
+    def is_off(self, name: str) -> bool:
+        """Whether an option, or its default, turns something off. Raises ConfigurationError."""
+        return self.get(name) is not None and not self.flag(name)
 
     def stays_on_device(self, *names: str) -> None:
         """Refuse options that move state or activations to the host. Raises ConfigurationError."""
@@ -146,16 +201,47 @@ class Options:
         try:
             return read(value)
         except (ValueError, TypeError, KeyError, OverflowError):
-            raise self.wrong(self.line(name), f"`{name}` expected {what}, found `{value}`") from None
+            unset = isinstance(value, str) and "$" in value
+            hint = "set that variable with `--set NAME=VALUE`; `--set 1=VALUE` is a script's `$1`" if unset else None
+            raise self.wrong(self.line(name), f"`{name}` expected {what}, found `{value}`", hint) from None
 
     def rest(self) -> list[Remark]:
         """All notes, with those of options that have another value than their default and were not read."""
+        said = set[str]()
         for name, setting in self.settings.items():
-            if name in self._read or self.known.is_idle(name):
+            what = self.known.section(name) or name
+            if name in self._read or what in said or not self.known.has(name) or self._is_off(name):
                 continue
-            if not _same(setting.value, self.known.defaults.get(name)):
-                self.notes.append(Remark(f"`{name}` is not simulated", setting.line))
+            if not self.known.is_idle(name) and not _same(setting.value, self._simulated(name)):
+                instead = self.known.sections.get(what)
+                text = f"`{what}` is not simulated" + (f": {instead}" if instead else "")
+                self.notes.append(Remark(text, setting.line))
+                said.add(what)
         return sorted(self.notes, key=lambda note: note.line)
+
+    def _is_off(self, name: str) -> bool:
+        """Whether an option is in a table that the file turns off."""
+        tables = (name[:index] for index, char in enumerate(name) if char == ".")
+        switches = (self.settings.get(f"{table}.{word}") for table in tables for word in ("enabled", "enable"))
+        return any(switch is not None and _same(switch.value, False) for switch in switches)
+
+    def _simulated(self, name: str) -> Any:
+        """The value of an option that is simulated where it is not read."""
+        return self.known.simulated.get(name, self.known.defaults.get(name))
+
+
+def _has_idle_words(name: str) -> bool:
+    """Whether the words of an option say that it changes nothing of a step."""
+    words = set(name.lower().replace("-", "_").replace(".", "_").split("_"))
+    return bool(words & IDLE_WORDS) and not words & {"activation", "activations", "parallel", "recompute", "offload"}
+
+
+def renamed(names: Mapping[str, str], name: str) -> str:
+    """What an option is called since: by its name, or, of a table or a beginning, by how it begins."""
+    if name in names:
+        return names[name]
+    begun = next((old for old in names if old.endswith((".", "_")) and name.startswith(old)), None)
+    return name if begun is None else names[begun] + name.removeprefix(begun)
 
 
 def as_list(value: Any) -> list[Any] | None:
@@ -166,10 +252,6 @@ def as_list(value: Any) -> list[Any] | None:
 def as_table(value: Any) -> dict[str, Any] | None:
     """A table, or None where it is none."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _whole(value: Any, least: int) -> int:

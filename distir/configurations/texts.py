@@ -17,7 +17,7 @@ _COMMENT = re.compile(r'(?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")|//[^\n]*|#[^
 """A string, or a comment of Hjson, as which DeepSpeed reads its configuration (deepspeed/runtime/config.py)."""
 
 
-_KEY = re.compile(r'"(?P<name>[^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"\s*+(?P<colon>:)?')
+_JSON_TOKEN = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|[\n{}\[\]:]')
 
 
 def of_toml(text: str, path: str) -> dict[str, Setting]:
@@ -33,10 +33,7 @@ def of_toml(text: str, path: str) -> dict[str, Setting]:
 
 
 def of_json(text: str, path: str) -> dict[str, Setting]:
-    """Settings of a JSON object, comments left out. Lines are those of the first key of that name.
-
-    Raises ConfigurationError.
-    """
+    """Settings of a JSON object, comments left out. Raises ConfigurationError."""
     text = _COMMENT.sub(lambda found: found["string"] or "\n" * found[0].count("\n"), text)
     try:
         table = as_table(json.loads(text))
@@ -46,12 +43,28 @@ def of_json(text: str, path: str) -> dict[str, Setting]:
         raise ConfigurationError(f"{path}: a value is too long or nested too deep") from None
     if table is None:
         raise ConfigurationError(f"{path}:1: expected an object, found `{text.strip()[:20]}`")
-    lines: dict[str, int] = {}
-    ends = _line_ends(text)
-    for found in _KEY.finditer(text):
-        if found["colon"]:
-            lines.setdefault(found["name"], _line(ends, found.start()))
-    return {name: Setting(s.value, lines.get(name.rpartition(".")[2], 1)) for name, s in _flat(table, (), {})}
+    return dict(_flat(table, (), _json_lines(text)))
+
+
+def _json_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line of each key of objects within objects, by the keys on the way to it."""
+    lines: dict[tuple[str, ...], int] = {}
+    path: list[str] = []
+    line, last = 1, ""
+    for token in _JSON_TOKEN.finditer(text):
+        mark = token[0]
+        if mark == "\n":
+            line += 1
+        elif mark in "{[":
+            path.append("")
+        elif mark in "}]" and path:
+            path.pop()
+        elif mark == ":" and path:
+            path[-1] = last
+            lines.setdefault(tuple(path), line)
+        else:
+            last = mark[1:-1]
+    return lines
 
 
 def of_yaml(text: str, path: str) -> dict[str, Setting]:

@@ -7,6 +7,7 @@ parallelism along the sequence), torchtitan/train.py (batches), torchtitan/distr
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import Any, Final
@@ -14,19 +15,21 @@ from typing import Any, Final
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import (
+    MICRO_BATCH,
     Exported,
     Job,
     ReadJob,
     Supplied,
     checked,
+    float32,
     on_hosts,
     optimizer_of,
     replicas,
     unsaid,
 )
 from distir.configurations.known import known
-from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_flavor
-from distir.configurations.options import Options, Setting
+from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_of, of_flavor, plain_flavor
+from distir.configurations.options import Options, Setting, as_list, renamed
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
 
@@ -38,14 +41,19 @@ KNOWN: Final = known(
     "torchtitan",
     (
         *("job.*", "profiling.*", "metrics.*", "checkpoint.*", "comm.*", "validation.*", "debug.*", "lr_scheduler.*"),
-        *("memory_estimation.*", "experimental.*", "training.dataset*", "training.dataloader.*", "training.gc_*"),
-        *("training.steps", "training.max_norm", "model.hf_assets_path", "model.tokenizer_path"),
+        *("memory_estimation.*", "training.dataset*", "training.dataloader.*", "training.gc_*"),
+        *("training.steps", "training.max_norm", "optimizer.fused", "model.hf_assets_path", "model.tokenizer_path"),
         *("model.print_after_conversion", "optimizer.lr", "optimizer.beta?", "optimizer.eps"),
         *("optimizer.weight_decay", "optimizer.implementation", "activation_checkpoint.preserve_rng_state"),
         *("activation_checkpoint.d*", "activation_checkpoint.early_stop", "activation_checkpoint.visualize*"),
         *("quantize.linear.float8.emulate", "quantize.grouped_mm.float8.fqns", "quantize.grouped_mm.mx.fqns"),
     ),
-    **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path")),
+    **dict.fromkeys(("training.skip_optimizer_step", "training.enable_fsdp2"), False),
+    **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path", "optimizer.fused")),
+    **dict.fromkeys(("parallelism.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_split_points")),
+    **{"model.norm_type": "rmsnorm", "training.enable_loss_parallel": True, "training.fp8_linear": ""},
+    **dict.fromkeys(("quantize.linear.float8.enable_float8_linear", "training.enable_fp8_linear"), False),
+    **dict.fromkeys(("parallelism.enable_compiled_autograd", "parallelism.enable_async_tensor_parallel"), False),
 )
 
 UNPIPELINED: Final = ("qwen3", "gpt_oss")
@@ -54,7 +62,28 @@ UNPIPELINED: Final = ("qwen3", "gpt_oss")
 BOTH: Final = "tensor parallelism without sequence parallelism: torchtitan has both together"
 """What is lost of tensor parallelism alone."""
 
+EARLIER: Final = ("training.", "experimental.")
+"""Tables in which degrees and the pipeline's options stood before 0.1."""
+
 RENAMED: Final = {
+    **{
+        f"{table}{kind}_parallel_": f"parallelism.{kind}_parallel_"
+        for table in EARLIER
+        for kind in ("data", "tensor", "pipeline", "context", "expert")
+    },
+    **{
+        f"{table}{name}": f"parallelism.{name}"
+        for table in EARLIER
+        for name in ("enable_async_tensor_parallel", "disable_loss_parallel", "enable_compiled_autograd")
+    },
+    "training.data_parallel_degree": "parallelism.data_parallel_shard_degree",
+    "training.sequence_parallel_degree": "parallelism.tensor_parallel_degree",
+    "training.enable_float8_linear": "quantize.linear.float8.enable_float8_linear",
+    "training.warmup_steps": "lr_scheduler.warmup_steps",
+    "training.enable_fsdp_fp8_all_gather": "quantize.linear.float8.enable_fsdp_float8_all_gather",
+    "training.precompute_float8_dynamic_scale_for_fsdp": (
+        "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp"
+    ),
     "training.batch_size": "training.local_batch_size",
     "training.compile": "compile.enable",
     "training.seed": "debug.seed",
@@ -73,6 +102,9 @@ RENAMED: Final = {
 }
 """What options of earlier versions, or of tables, are called since."""
 
+OF_FLOAT8: Final = ("quantize.linear.float8.enable_float8_linear", "training.enable_fp8_linear", "training.fp8_linear")
+"""Options before 0.1 that turn 8-bit floats on, as a converter does since."""
+
 _OURS = reversed(list(SCHEDULES.held.items()))  # of several with one name in torch, the first
 TORCHS: Final = {known.torch: name for name, known in _OURS if known.torch and name != "zb-h1"}
 """By the name of a schedule of torch.distributed.pipelining: ours."""
@@ -80,7 +112,9 @@ TORCHS: Final = {known.torch: name for name, known in _OURS if known.torch and n
 
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a job configuration says. Raises ConfigurationError."""
-    options = Options(path, {_renamed(n): s for n, s in texts.of_toml(text, path).items()}, KNOWN)
+    found = texts.of_toml(text, path)
+    is_early = any(name.startswith(f"{table}pipeline_parallel_") for name in found for table in EARLIER)
+    options = Options(path, {renamed(RENAMED, name): setting for name, setting in found.items()}, KNOWN)
     name, model = _model(options, given)
     tp = options.whole("parallelism.tensor_parallel_degree")
     pp = options.whole("parallelism.pipeline_parallel_degree")
@@ -100,9 +134,11 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     zero, groups = _sharding(options, replicate, shard, pp, cp)
     schedule, file, virtual, stages = _pipeline(options, model, pp)
     ep = options.whole("parallelism.expert_parallel_degree")
-    local = options.whole("training.local_batch_size")
+    local = options.supplied("training.local_batch_size", given.micro_batch, MICRO_BATCH) or 1
     total = options.whole("training.global_batch_size", -1)
-    micro = options.whole("parallelism.pipeline_parallel_microbatch_size") if pp > 1 else local
+    if total < 0 and given.global_batch:
+        total = given.global_batch
+    micro = _micro_batch(options, local, pp if is_early else None) if pp > 1 else local
     job = Job(
         name=name,
         model=model,
@@ -125,7 +161,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         optimizer=optimizer_of(options, "optimizer.name"),
         precision=_precision(options),
         recompute=_recomputation(options, model),
-        compile=options.flag("compile.enable") and "model" in (options.get("compile.components") or ()),
+        compile=options.flag("compile.enable") and "model" in str(options.get("compile.components")),
         async_tp=options.flag("parallelism.enable_async_tensor_parallel") and tp > 1,
         overlap=zero > 0,
         node=given.node,
@@ -137,14 +173,19 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     options.stays_on_device("training.enable_cpu_offload")
     if ep > 1 and not (model and model.experts):
         options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
-    return ReadJob(checked(path, job), "torchtitan", options.rest())
+    line = options.line("parallelism.expert_parallel_degree")
+    return ReadJob(checked(path, job, line), "torchtitan", options.rest())
 
 
-def _renamed(name: str) -> str:
-    for old, new in RENAMED.items():
-        if name == old or (old.endswith((".", "_")) and name.startswith(old)):
-            return new + name.removeprefix(old)
-    return name
+def _micro_batch(options: Options, local: int, usual: int | None) -> int:
+    """Of a pipeline: the sequences of a micro batch, or, before 0.1, of how many a replica's batch is."""
+    count = options.optional("parallelism.pipeline_parallel_microbatches") or usual
+    if count is None:
+        return options.whole("parallelism.pipeline_parallel_microbatch_size")
+    if local % count:
+        name = "parallelism.pipeline_parallel_microbatches"
+        raise options.wrong(options.line(name), f"{local} sequences of a replica are not {count} equal micro batches")
+    return local // count
 
 
 def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
@@ -157,8 +198,10 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
         hint = f"flavors of {name} are {', '.join(flavors)}" if flavors else "name one that is like it with `--model`"
         line = options.line("model.flavor" if flavors else "model.name")
         raise options.wrong(line, f"the model `{name}` of flavor `{flavor}` is not known here", hint)
-    if str(flavor).endswith(("_flex", "_varlen")):
-        options.note(f"the attention of `{flavor}` is simulated as that of `{str(flavor).partition('_')[0]}`")
+    if (plain := plain_flavor(str(flavor))) != flavor:
+        options.note(f"the attention of `{flavor}` is simulated as that of `{plain}`", "model.flavor")
+    if (variant := VARIANTS.fullmatch(str(name))) and variant["name"] != name:
+        options.note(f"`{name}` is simulated as `{variant['name']}`, parallelised as that is", "model.name")
     return found
 
 
@@ -178,13 +221,15 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
     first = options.whole("parallelism.pipeline_parallel_first_stage_less_layers", 0)
     last = options.whole("parallelism.pipeline_parallel_last_stage_less_layers", 0)
     each = options.optional("parallelism.pipeline_parallel_layers_per_stage")
-    parts = options.get("parallelism.module_fqns_per_model_part")
+    parts = as_list(options.get("parallelism.module_fqns_per_model_part"))
+    split = options.get("parallelism.pipeline_parallel_split_points")
+    points = as_list(split) or [point.strip() for point in str(split or "").split(",") if point.strip()]
     if pp == 1:
         return "1f1b", "", 1, ()
     lowered = {str(torch).lower(): name for torch, name in TORCHS.items()}
     if file:
         lowered |= {"pipelineschedulesingle": "1f1b", "pipelineschedulemulti": "interleaved"}
-    schedule = lowered.get(str(named).lower())
+    schedule = lowered.get(str(named).lower().replace("_", ""))
     if schedule is None:
         line = options.line("parallelism.pipeline_parallel_schedule")
         raise options.wrong(line, f"the schedule `{named}` is not known here", f"known are {', '.join(TORCHS)}")
@@ -192,10 +237,17 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
     layers = model.layers if model else 0
     virtual = 1 if single else 2
     if parts:
-        counts = tuple(sum(str(module).startswith("layers.") for module in part) for part in parts)
+        counts = tuple(sum(str(module).startswith("layers.") for module in as_list(part) or ()) for part in parts)
         if len(counts) % pp:
             line = options.line("parallelism.module_fqns_per_model_part")
             raise options.wrong(line, f"{len(counts)} parts of the model on {pp} ranks", f"use a multiple of {pp}")
+        return schedule, str(file), len(counts) // pp, counts
+    if points:
+        ends = [0, *(int(str(point).rpartition(".")[2]) for point in points if str(point)[-1:].isdecimal()), layers]
+        counts = tuple(b - a for a, b in itertools.pairwise(ends))
+        if len(ends) != len(points) + 2 or len(counts) % pp or min(counts) < 0:
+            line = options.line("parallelism.pipeline_parallel_split_points")
+            raise options.wrong(line, f"{len(points)} points do not split {layers} layers into stages of {pp} ranks")
         return schedule, str(file), len(counts) // pp, counts
     if each is not None:
         found = -(-(layers + first + last) // each)
@@ -222,16 +274,12 @@ def dealt(options: Options, layers: int, stages: int, first: int, last: int) -> 
 
 def _precision(options: Options) -> str:
     converters: Any = options.get("model.converters") or ()
-    converters = str(converters).split(",") if isinstance(converters, str) else converters
+    converters = as_list(converters) or str(converters or "").split(",")
     recipe = options.get("quantize.linear.float8.recipe_name")
     options.get("quantize.linear.float8.enable_fsdp_float8_all_gather")
-    options.get("quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp")
     skipped = options.get("quantize.linear.float8.filter_fqns")
     if options.word("training.dtype", ("bfloat16", "float32")) == "bfloat16":
         options.note("weights in bfloat16 are not simulated: they are in float32", "training.dtype")
-    if options.word("training.mixed_precision_param", ("bfloat16", "float32")) == "float32":
-        line = options.line("training.mixed_precision_param")
-        raise options.wrong(line, "computation in float32 cannot be expressed", "use bfloat16")
     if options.get("training.mixed_precision_reduce") != "float32":
         options.note("gradients are reduced in float32 here", "training.mixed_precision_reduce")
     if any(str(converter) == "mx" for converter in converters):
@@ -239,14 +287,17 @@ def _precision(options: Options) -> str:
     for other in converters:
         if other and not str(other).startswith(("float8", "quantize.linear.float8")):
             options.note(f"the converter `{other}` is not simulated", "model.converters")
-    if not any(str(c) in ("float8", "quantize.linear.float8") for c in converters):
-        return "bf16"
+    wide = options.word("training.mixed_precision_param", ("bfloat16", "float32")) == "float32"
+    on = [name for name in OF_FLOAT8 if options.get(name) not in (None, False, "")]
+    if not on and not any(str(c) in ("float8", "quantize.linear.float8") for c in converters):
+        why = "`training.mixed_precision_param` is float32"
+        return float32(options, why, "training.mixed_precision_param") if wide else "bf16"
     if recipe and recipe != "tensorwise":
         options.note(f"float8 `{recipe}` is simulated as `tensorwise`", "quantize.linear.float8.recipe_name")
     if options.settings.get("quantize.linear.float8.enable_fsdp_float8_all_gather", Setting(False, 0)).value:
         name = "quantize.linear.float8.enable_fsdp_float8_all_gather"
         options.note("gathers of weights in float8 are not simulated: they are in bfloat16", name)
-    if [name for name in skipped or () if name != "output"] and not isinstance(skipped, str):
+    if any(name != "output" for name in as_list(skipped) or ()):
         options.note("layers that are left out of float8 are not", "quantize.linear.float8.filter_fqns")
     return "fp8"
 
@@ -288,7 +339,9 @@ def write(job: Job) -> Exported:
         tables["quantize.linear.float8"] = {"recipe_name": "tensorwise"}
     if job.gradients:
         lost.append(f"gradients in {job.gradients}: torchtitan reduces them in float32")
-    if job.precision not in ("", "bf16", "fp8"):
+    if job.precision == "fp32":
+        tables["training"]["mixed_precision_param"] = "float32"
+    if job.precision not in ("", "bf16", "fp8", "fp32"):
         lost.append(f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights")
     tables["training"] |= _without_none({
         "seq_len": job.seq,

@@ -104,7 +104,7 @@ class Framework:
     also: tuple[str, ...] = ()
     """What sources call it otherwise, in small letters."""
     precision: Literal["mixed", "bf16", "fp32"] = "mixed"
-    gradients: Literal["auto", "fp32", "bf16"] = "auto"
+    gradients: str = "auto"
     master: Literal["beside", "only"] = "beside"
     """Whether weights in Float32 are beside those of the program, or the only ones: see the step `grad`."""
     fp8: str = "delayed"
@@ -122,6 +122,8 @@ class Framework:
     fused_gates: bool = False
     """Whether its fused kernel of a gate and its activation saves the products alone, and recomputes the rest."""
     attention: Attention = "flash"
+    float32_attention: Attention | None = None
+    """What it runs where a run computes in Float32 and does not say, if that is another kernel."""
     flash: Attention = "flash"
     """The kernel that it runs where a run says `flash`."""
     flash_turns: int = 1
@@ -243,6 +245,8 @@ MEGATRON = framework(
             "megatron/training/arguments.py: `--cp-comm-type` is p2p by default, a ring (Transformer Engine's "
             "AttnFuncWithCPAndKVP2P)",
             "megatron/core/fusions/fused_bias_swiglu.py, used by default: what it saves is its input",
+            "NVIDIA/TransformerEngine, pytorch/attention, `get_attention_backend`: neither FlashAttention nor cuDNN's "
+            "kernel takes Float32: attention is products, and a kernel for scale, mask and softmax",
             "megatron/core/distributed, the distributed optimizer: state of experts is sharded over the replicas of an "
             "expert, all other state over all replicas",
             "megatron/core/transformer/moe/experts.py, `TEGroupedMLP._apply_bias`: biases of experts' last products, "
@@ -270,6 +274,7 @@ MEGATRON = framework(
         clamps="apart",
         sorts_rows=True,
         operators="core_attn",
+        float32_attention="fused",
         context="ring",
         vocabulary=128,
         issue=46e-6,

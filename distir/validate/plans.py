@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from distir import cost
 from distir.files import limits
 from distir.models.decoder import Decoder
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.sharding.steps import LARGEST_NODE
+from distir.transform.training.precision import GRADIENTS
 from distir.transform.unfusing import decomposed
 from distir.validate.decoders import decoder_of
 from distir.validate.frameworks import (
@@ -18,7 +19,9 @@ from distir.validate.frameworks import (
     FRAMEWORKS,
     HOPPERS_DROPOUT,
     HOPPERS_RATES,
+    Attention,
     Framework,
+    HeldMemory,
 )
 from distir.validate.machines import (
     BEFORE_HOPPER,
@@ -71,6 +74,9 @@ LOSS_ALONE: Final = (f"around={LOSS}",)
 
 MUON: Final = "muon"
 
+FULL: Final = "fp32"
+"""The precision of runs that compute in Float32: on NVIDIA's GPUs without TF32, as PyTorch does by default."""
+
 
 def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults.
@@ -84,12 +90,16 @@ def framework_of(run: MeasuredRun) -> Framework:
         memory = replace(found.memory, eight_bit_weights=False, remainders=False)
         found = replace(found, overlap=tuple(kind for kind in found.overlap if kind != "weights"), memory=memory)
     parallel = run.tp > 1 and (found.loss_parallel if run.loss_parallel is None else run.loss_parallel)
+    wide = run.precision == FULL
     of_gpt = run.position == "learned" and found.gpt_dropout is not None
     dropout = found.gpt_dropout if of_gpt else found.dropout
     return replace(
         found,
         dropout=dropout if run.dropout is None else float(run.dropout),
-        attention=found.flash if run.attention == "flash" else run.attention or found.attention,
+        attention=_attention(run, found),
+        gradients=_gradients(run, found),
+        master="beside" if wide else found.master,
+        memory=_memory(run, found),
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
         sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
@@ -99,6 +109,26 @@ def framework_of(run: MeasuredRun) -> Framework:
         kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
         dispatcher=run.dispatcher or found.dispatcher,
     )
+
+
+def _attention(run: MeasuredRun, found: Framework) -> Attention:
+    if run.attention:
+        return found.flash if run.attention == "flash" else cast("Attention", run.attention)
+    return found.float32_attention or found.attention if run.precision == FULL else found.attention
+
+
+def _gradients(run: MeasuredRun, found: Framework) -> str:
+    """The precision in which gradients are added up: a word of the step `grad`."""
+    own = found.gradients if run.precision not in ("fp16", FULL) or found.gradients == "auto" else run.precision
+    return run.gradients or (FULL if run.precision == FULL else own)
+
+
+def _memory(run: MeasuredRun, found: Framework) -> HeldMemory:
+    """What a framework holds, where it has buffers of gradients in the precision of these."""
+    use, dtype = found.memory, GRADIENTS[_gradients(run, found)]
+    wide = replace(use, remainders=False) if run.precision == FULL else use
+    stated = run.gradients or run.precision == FULL
+    return replace(wide, gradients=dtype.bytes) if stated and dtype is not None and use.gradients else wide
 
 
 def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
@@ -249,7 +279,7 @@ def _rewrites_of_model(run: MeasuredRun, chosen: Framework) -> tuple[ProgramRewr
     found: list[ProgramRewrite] = []
     if _keeps_scores(chosen):
         found.append(ProgramRewrite(decomposed, ("Attention",)))
-        if chosen.attention == "unfused" and chosen.kernels == "eager":
+        if chosen.attention == "unfused" and chosen.kernels == "eager" and run.precision != FULL:
             # Megatron's softmax kernel takes 16-bit scores: the peaks of its tests have no other copy.
             found.append(ProgramRewrite(with_exact_softmax))
     if not chosen.fused_norm and run.norm == "rmsnorm":
@@ -283,8 +313,6 @@ def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> t
 
 def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str, ...]:
     """The steps that derive the training step from the model, in words."""
-    if run.precision == "fp32":
-        raise UnsupportedError("computation in 32-bit floats cannot be expressed")
     if run.precision == "nvfp4":
         raise UnsupportedError("products in 4-bit floats: no profile states their rates")
     _require_recomputation(run, chosen)
@@ -293,7 +321,7 @@ def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str,
     found: list[str] = []
     if run.precision in EIGHT_BITS:
         found += eight_bit_words(run, chosen)
-    precision = "fp16" if run.precision == "fp16" else chosen.precision
+    precision = run.precision if run.precision in ("fp16", FULL) else chosen.precision
     found += ["seeded"] if model.dropout else []
     found += ["grad", f"optimizer={_optimizer(run, chosen)}", f"precision={precision}"]
     found += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []

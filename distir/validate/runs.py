@@ -44,6 +44,7 @@ class MeasuredRun:
     `loss_parallel`: whether, with tensor parallelism, each shard computes the loss of its part of the vocabulary.
     `recompute`: `none`, `selective`, `full`, or names of parts of layers, as in `modules:layernorm,moe_act`.
     `cuda_graphs`: whether steps are replayed as a whole, so that the host issues a graph and no ops.
+    `gradients`: the precision of buffers in which gradients are added up, where it is not the framework's own.
     `overlap_experts`: whether tokens are sent to experts beside what layers of another microbatch compute.
     `dispatcher`: what sends them: `alltoall`, `deepep`, `hybridep`.
     `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
@@ -92,6 +93,7 @@ class MeasuredRun:
     micro_batch: int | None = None
     global_batch: int
     precision: str = "bf16"
+    gradients: str = ""
     recompute: str = ""
     attention: str = ""
     dropout: Share | None = None
@@ -141,6 +143,7 @@ WORDS = {
     "position": ("learned", "rope", "alibi"),
     "attention_kind": ("mha", "gqa", "mla"),
     "precision": ("fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"),
+    "gradients": ("fp32", "bf16", "fp16"),
     "recompute": ("none", "selective", "full"),
     "attention": ("unfused", "fused", "flash1", "triton", "flash2", "flash"),
     "dispatcher": ("alltoall", "deepep", "hybridep"),

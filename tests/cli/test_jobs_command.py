@@ -44,6 +44,35 @@ def test_a_job_that_needs_more_does_not_fit(distir, file):
     assert ended.out.startswith("does not fit: ")
 
 
+def test_a_job_with_anything_not_simulated_is_refused_if_asked(distir, job):
+    ended = distir("import", "torchtitan", job, "--hardware", "dgx-h100", "--gpus", "4", "--strict")
+    assert ended.code == 2
+    assert "one layer in 2" in " ".join(ended.err.split())
+
+
+def test_the_batch_that_a_file_leaves_open_is_asked_for_and_given(distir, file):
+    left = file("ds.json", '{"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": true}}')
+    words = (
+        "import",
+        "deepspeed",
+        left,
+        "--model",
+        "qwen3-0.6b",
+        "--seq",
+        "128",
+        "--hardware",
+        "dgx-h100",
+        "--gpus",
+        "2",
+    )
+    refused = distir(*words)
+    assert refused.code == 2
+    assert "`--micro-batch N`" in refused.err
+    ended = distir(*words, "--micro-batch", "1", "--global-batch", "4")
+    assert ended.code == 0
+    assert "micro batch 1, global batch 4" in ended.out
+
+
 def test_a_job_goes_to_another_framework(distir, job, tmp_path):
     ended = distir("export", "deepspeed", job, "--gpus", "4")
     assert ended.code == 0
@@ -73,6 +102,7 @@ def test_a_row_of_a_search_goes_to_a_framework(distir, tmp_path):
         (("import", "torchtitan", "job.toml", "--model", "llama3-8"), "did you mean `llama3-8b`?"),
         (("import", "torchtitan-python", "job.toml"), "is written, not read"),
         (("import", "onnx", "job.toml", "--gpus", "8"), "`--gpus` is for jobs of training frameworks"),
+        (("import", "onnx", "job.toml", "--micro-batch", "8"), "`--micro-batch` is for jobs of training frameworks"),
         (("export", "megatorn", "job.toml"), "did you mean `megatron`?"),
         (("export", "megatron", "job.dir"), "neither the rows of a search nor a configuration"),
     ],

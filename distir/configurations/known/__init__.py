@@ -25,6 +25,14 @@ def words(name: str) -> tuple[str, ...]:
     return tuple(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-def known(framework: str, source: str, name: str, idle: Sequence[str], open: Sequence[str] = (), **more: Any) -> Known:
+def known(
+    framework: str,
+    source: str,
+    name: str,
+    idle: Sequence[str],
+    open: Sequence[str] = (),
+    sections: Sequence[str] = (),
+    **more: Any,
+) -> Known:
     """The options of a list, and `more`."""
-    return Known(framework, source, {**listed(name), **more}, tuple(idle), tuple(open))
+    return Known(framework, source, {**listed(name), **more}, tuple(idle), tuple(open), dict.fromkeys(sections, ""))
