@@ -137,6 +137,13 @@ def divide_up(a: Dim, b: int) -> Dim:
     return -(-a // b) if isinstance(a, int) else divide(a, b)
 
 
+def is_multiple(dim: Dim, size: int) -> bool:
+    """Whether a dimension is known to be a multiple of a number, whatever its names stand for."""
+    if isinstance(dim, SymbolicDim):
+        return all(coefficient % (size * dim.denominator) == 0 for _, coefficient in dim.terms)
+    return dim is not None and dim % size == 0
+
+
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of all: the elements of a shape."""
     total: Dim = 1

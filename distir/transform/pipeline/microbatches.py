@@ -8,17 +8,18 @@ of their signatures along which they may be split. Independent of devices, stage
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 from distir.analysis import Checker, Domain, algorithm_1, lookup
 from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import HOST, Apply, Arg, Call, Literal, Module, TensorType, TupleType, dims, types
+from distir.ir import HOST, Apply, Arg, Call, Dim, Literal, Module, TensorType, TupleType, dims, types
 from distir.ir.deep import Deep
 from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.infer import leaf_calls, tuple_structure
+from distir.ops.layout import Letters
 from distir.ops.splitting import layout, linear_operands
 
 
@@ -117,6 +118,8 @@ class Microbatches(Domain):
     checker: Checker
     count: int
     """How many microbatches there are."""
+    symbols: Collection[str]
+    """The named dimensions of the batch."""
     calls: dict[tuple[str, tuple[Any, ...]], tuple[Held, ...]] = field(
         default_factory=dict[tuple[str, tuple[Any, ...]], tuple[Held, ...]]
     )
@@ -212,11 +215,16 @@ class Microbatches(Domain):
         pairs = [(type_of(f), type_of(m)) for f, m in zip(full, micro, strict=True)]
         grown = all(types.device_of(f) != HOST or f != m for f, m in pairs)
         if any(isinstance(s, Share) for s in shares) or not grown:
-            return leaf_rule(definition, op, args, shares, full)
+            return leaf_rule(definition, op, args, shares, full, self._part_of)
         stated = _stated(definition, op, args, full)
         if any(share == Whole(sized=True) and i != stated for i, share in enumerate(shares)):
             raise _cannot(op, "its result depends on the size of the batch")
         return [self._grown(op, f, m) for f, m in pairs]
+
+    def _part_of(self, dim: Dim) -> Dim:
+        """The size of a microbatch's part, in terms of the size of a microbatch instead of the batch."""
+        whole = {name: dims.multiply(dims.named(name), self.count) for name in self.symbols}
+        return dims.substitute(dims.divide(dim, self.count), whole)
 
     def _grown(self, op: Apply, full: types.Type, micro: types.Type) -> Share | Whole:
         """The share of a value with the size of the batch that was computed from no part of the batch."""
@@ -243,9 +251,14 @@ def _stated(definition: Op, op: Apply, args: Sequence[Value], answers: Sequence[
 
 
 def leaf_rule(
-    definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
+    definition: Op,
+    op: Apply,
+    args: Sequence[Value],
+    shares: Sequence[Shares],
+    answers: Sequence[Value],
+    part_of: Callable[[Dim], Dim],
 ) -> list[Shares]:
-    """The shares of an op's results, tensors all. Raises Reject."""
+    """The shares of an op's results, tensors all. Raises Reject. `part_of`: the size of a microbatch's part."""
     if any(isinstance(s, tuple) for s in shares):
         raise _cannot(op, "it takes a tuple of parts of the batch")
     of_parts = any(
@@ -256,7 +269,7 @@ def leaf_rule(
     given = [s for s in shares if isinstance(s, Share)]
     if any(s.axis is None for s in given):
         return [_sum_rule(definition, op, args, shares)] * len(answers)
-    return _part_rule(definition, op, args, shares, answers)
+    return _part_rule(definition, op, args, shares, answers, part_of)
 
 
 def _keeps_devices(definition: Op) -> bool:
@@ -283,7 +296,12 @@ def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence
 
 
 def _part_rule(
-    definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
+    definition: Op,
+    op: Apply,
+    args: Sequence[Value],
+    shares: Sequence[Shares],
+    answers: Sequence[Value],
+    part_of: Callable[[Dim], Dim],
 ) -> list[Shares]:
     """Parts along an axis: its letter determines the axis of the results."""
     found = layout(definition, list(map(_numbered, args)), [type_of(_numbered(w)) for w in answers], op.attrs)
@@ -304,6 +322,10 @@ def _part_rule(
     blocks += [_letter(found.results, place) for place in found.result_blocks]
     if letter in blocks:
         raise _cannot(op, "it takes the batch apart, or joins several")
+    grain = found.grains.get(letter)
+    parts = [part_of(dim) for dim in _sizes_along(letter, found.operands, args)] if grain else []
+    if grain and not any(dims.is_multiple(dim, grain) for dim in parts):
+        raise _cannot(op, f"microbatches of {parts[0]} places cut blocks of {grain}, each of which has one scale")
     if letter in found.parted or any(letter not in found.results[j] for j in found.greatest):
         raise _cannot(op, "what it gives depends on all examples of the batch", found.instead)
     if letter in found.located:
@@ -320,8 +342,20 @@ def _part_rule(
     return results
 
 
+def _sizes_along(letter: str, operands: Sequence[Letters], args: Sequence[Value]) -> list[Dim]:
+    """The sizes of the operands' dimensions with a letter."""
+    kinds = [None if arg is None else type_of(arg) for arg in args]
+    shapes = [kind.shape or () if isinstance(kind, TensorType) else () for kind in kinds]
+    return [
+        shape[axis]
+        for own, shape in zip(operands, shapes, strict=True)
+        for axis, found in enumerate(own)
+        if found == letter and axis < len(shape)
+    ]
+
+
 def _numbered(value: Value) -> Value:
-    """A type with numbers for named dimensions, so that divisibility is known."""
+    """A type with numbers for named dimensions, so that the op's dimensions divide as it needs; blocks may not."""
     if not isinstance(value, (TensorType, TupleType)):
         return value
     return types.substitute(value, dict.fromkeys(types.dim_names(value), SOME_SIZE))

@@ -226,8 +226,8 @@ class _Reader:
         self.places = places
         """By statement: its number in the original program."""
         self.full = full
-        self.domain = Microbatches(module, analysis.domain, parts)
         self.found = Reading(module, entry, analysis.domain, count, device, {}, [], dict(batch), set())
+        self.domain = Microbatches(module, analysis.domain, parts, self.found.symbols)
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
         self.mixed: dict[str, ProgramError] = {}
