@@ -161,6 +161,27 @@ class Microbatches(Domain):
             return None
         return _stated(definition, op, args, self.checker.answer(op, tuple(args)))
 
+    def along_batch(self, op: Apply, vs: tuple[Any, ...]) -> dict[int, int]:
+        """By operand that is a host value of all examples, whole in each microbatch: its dimension of the batch."""
+        if any(isinstance(v, tuple) for v in vs):
+            return {}
+        full = [v and v.full for v in vs]
+        answers = [type_of(_numbered(w)) for w in self.checker.answer(op, tuple(full))]
+        definition = lookup(op.op)
+        if tuple_structure(definition, full) is not None:
+            return {}
+        found = layout(definition, list(map(_numbered, full)), answers, op.attrs)
+        if found is None:
+            return {}
+        axes = [v.shares.axis if v is not None and isinstance(v.shares, Share) else None for v in vs]
+        letters = {own[axis] for own, axis in zip(found.operands, axes, strict=True) if axis is not None} - {None}
+        whole = [
+            i
+            for i, v in enumerate(vs)
+            if v is not None and v.shares == WHOLE and types.device_of(type_of(v.full)) == HOST
+        ]
+        return {i: axis for i in whole for axis, letter in enumerate(found.operands[i]) if letter in letters}
+
     def _fits(self, full: types.Type, micro: types.Type, shares: Shares) -> bool:
         """Whether a microbatch's value has the expected shape, as far as that is known."""
         if isinstance(shares, tuple):
@@ -265,11 +286,18 @@ def leaf_rule(
         isinstance(s, Share) and types.device_of(type_of(v)) == HOST for v, s in zip(args, shares, strict=True)
     )
     if all(types.device_of(type_of(w)) == HOST for w in answers) and not (of_parts and _keeps_devices(definition)):
-        return [Whole(sized=True)] * len(answers)
+        of_sums = reads_sizes(definition) and not any(isinstance(s, Share) and s.axis is not None for s in shares)
+        return [Whole(sized=not of_sums)] * len(answers)
     given = [s for s in shares if isinstance(s, Share)]
     if any(s.axis is None for s in given):
         return [_sum_rule(definition, op, args, shares)] * len(answers)
     return _part_rule(definition, op, args, shares, answers, part_of)
+
+
+def reads_sizes(definition: Op) -> bool:
+    """Whether an op reads the sizes of its operands alone, as `Shape` and `Size` do; a sum has those of its terms."""
+    patterns = [operand.pattern for signature in definition.signatures for operand in signature.operands]
+    return not _keeps_devices(definition) and any(pattern.device != "host" for pattern in patterns)
 
 
 def _keeps_devices(definition: Op) -> bool:
