@@ -10,6 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
+
+LARGEST: Final = 2**31 - 1
+"""The largest size that a model or a configuration may state: a larger one is a typo. Products of two fit 64 bits."""
 
 Monomial = tuple[str, ...]
 
