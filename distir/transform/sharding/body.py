@@ -123,7 +123,7 @@ class ShardedBody(PartialSums):
         if args != statement.args:
             statement = replace(statement, args=args)
         if isinstance(statement, Apply) and statement.op == "Sum":
-            statement = self.partial_scalars_first(statement)
+            statement = self.partial_terms_first(statement)
         form = self._form(statement)
         known = self._forms.get(form)
         if known is None:
