@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
 from distir.diagnostics.spelling import nearest
+from distir.ir import dims
 
 T = TypeVar("T")
 
@@ -152,7 +153,7 @@ class Options:
 
     def optional(self, name: str, least: int = 1) -> int | None:
         """A whole number, or None where there is none. Raises ConfigurationError."""
-        return self._as(name, lambda value: _whole(value, least), f"a whole number from {least}")
+        return self._as(name, lambda value: _whole(value, least), f"a whole number from {least} to {dims.LARGEST}")
 
     def supplied(self, name: str, given: int | None, flag: str) -> int | None:
         """A whole number that the file says, or what is given beside it. Raises ConfigurationError if these differ."""
@@ -258,7 +259,7 @@ def _whole(value: Any, least: int) -> int:
     found = int(value) if isinstance(value, str) else value
     if isinstance(found, float) and found.is_integer():
         found = int(found)
-    if isinstance(found, bool) or not isinstance(found, int) or found < least:
+    if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= dims.LARGEST:
         raise ValueError
     return found
 

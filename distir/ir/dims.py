@@ -10,6 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
+
+LARGEST: Final = 2**31 - 1
+"""The largest size that a model or a configuration may state: a larger one is a typo. Products of two fit 64 bits."""
 
 Monomial = tuple[str, ...]
 
@@ -140,6 +144,13 @@ def divide(a: Dim, b: Dim) -> Dim:
 def divide_up(a: Dim, b: int) -> Dim:
     """`a / b` rounded up; of a symbolic dimension the exact quotient."""
     return -(-a // b) if isinstance(a, int) else divide(a, b)
+
+
+def is_multiple(dim: Dim, size: int) -> bool:
+    """Whether a dimension is known to be a multiple of a number, whatever its names stand for."""
+    if isinstance(dim, SymbolicDim):
+        return all(coefficient % (size * dim.denominator) == 0 for _, coefficient in dim.terms)
+    return dim is not None and dim % size == 0
 
 
 def product(dims: Iterable[Dim]) -> Dim:

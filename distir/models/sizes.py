@@ -20,21 +20,18 @@ DEVICE: Final = 1
 BATCH = dims.named("B")
 """The batch dimension wherever it is not a number. In functions of layers it always has a name: they fit any batch."""
 
-LARGEST: Final = 2**31 - 1
-"""No dimension of a model is larger: sizes beyond it are typos."""
-
 
 class ModelError(ValueError):
     """Invalid sizes of a model, or an unknown model; the text says what was expected."""
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raises ModelError for the first size that is not from 1 to LARGEST."""
+    """Raises ModelError for the first size that is not from 1 to `dims.LARGEST`."""
     for name, size in sizes.items():
         if size < 1:
             raise ModelError(f"expected `{name}` to be 1 or more, found {size}")
-        if size > LARGEST:
-            raise ModelError(f"expected `{name}` to be {LARGEST} at most, found {size}")
+        if size > dims.LARGEST:
+            raise ModelError(f"expected `{name}` to be {dims.LARGEST} at most, found {size}")
 
 
 def check_model_sizes(model: Any, **others: int) -> None:

@@ -97,6 +97,7 @@ def fp8(
     and microbatches and replicas of as many examples, or a multiple, give the same; shards find the greatest over all.
     Scales of blocks are the same for shards, replicas, microbatches and parts of sequences of whole blocks: each device
     quantises its tokens, also for gradients of weights, whose blocks are of tokens, and shards gather them in 8 bits.
+    Microbatches that cut such blocks, or may where the batch has a name, are joined before they are quantised for them.
     So are delayed ones: what was greatest is added up at the end of a step.
 
     Raises ProgramError where there is no such product.

@@ -336,6 +336,14 @@ def test_batches_of_deepspeed_say_its_ranks():
     ]
 
 
+@pytest.mark.parametrize("name", ["train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"])
+@pytest.mark.parametrize("size", ["1e18", "2147483648"])
+def test_sizes_are_bounded(name, size):
+    beside = Supplied(name="llama3-8b", model=PUBLISHED["llama3-8b"])
+    with pytest.raises(ConfigurationError, match=f"`{name}` expected a whole number from 1 to 2147483647"):
+        read("deepspeed", f'{{"{name}": {size}}}', "ds.json", beside)
+
+
 def test_a_plan_whose_code_was_changed_says_so():
     job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=8192, dp=8, zero=3, micro_batch=1, global_batch=8)
     text = FORMATS["fsdp2"].write(job).text

@@ -287,6 +287,86 @@ def test_global_lp_pool_is_a_pool_of_the_whole():
     close(apply("GlobalLpPool", x, p=3), apply("LpPool", x, p=3, kernel_shape=(4, 5)))
 
 
+OF_ANY_RANK = {
+    "Conv": ([(4, 2, 3), (4,)], {"group": 2, "strides": 2, "pads": 1, "dilations": 2}),
+    "ConvTranspose": ([(4, 2, 3), (4,)], {"group": 2, "strides": 2, "pads": 1, "dilations": 3, "output_padding": 2}),
+    "MaxPool": ([], {"kernel_shape": 2, "strides": 2, "dilations": 2}),
+    "AveragePool": ([], {"kernel_shape": 3, "strides": 2}),
+    "LpPool": ([], {"kernel_shape": 3, "p": 2}),
+    "GlobalAveragePool": ([], {}),
+    "GlobalLpPool": ([], {"p": 3}),
+    "GlobalMaxPool": ([], {}),
+    "BatchNormalization": ([(4,)] * 4, {}),
+    "InstanceNormalization": ([(4,)] * 2, {}),
+    "GroupNormalization": ([(4,)] * 2, {"num_groups": 2}),
+    "LRN": ([], {"size": 3, "alpha": 0.5}),
+    "MeanVarianceNormalization": ([], {"axes": (0, 2)}),
+}
+"""Ops on values with one spatial dimension: the shapes of the other operands, and attributes, of each dimension."""
+
+
+@pytest.mark.parametrize("more", [1, 2])
+@pytest.mark.parametrize("dtype", ["Float32", "Float64"])
+@pytest.mark.parametrize("name", OF_ANY_RANK)
+def test_more_spatial_dimensions_of_one_element_change_nothing(name, dtype, more):
+    shapes, attrs = OF_ANY_RANK[name]
+    x, *others = (np.abs(random_array(dtype, shape)) for shape in [(2, 4, 7), *shapes])
+    one = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
+
+    def spatial(key, value, count):
+        if key == "axes":
+            return (*value, *range(3, 2 + count))
+        if key not in one:
+            return value
+        if key == "pads":
+            return (value, *(0,) * (count - 1)) * 2
+        return (value, *(one[key],) * (count - 1))
+
+    def applied(count):
+        wide = [v.reshape(*v.shape, *(1,) * (count - 1)) if v.ndim > 2 else v for v in (x, *others)]
+        return apply(name, *wide, **{key: spatial(key, value, count) for key, value in attrs.items()})
+
+    y = applied(1)
+    assert y.dtype == x.dtype
+    np.testing.assert_allclose(applied(1 + more).reshape(y.shape), y, rtol=1e-6)
+
+
+def test_the_greatest_of_a_channel_is_over_all_spatial_dimensions():
+    x = random_array("Float32", (2, 4, 8))
+    np.testing.assert_array_equal(apply("GlobalMaxPool", x), x.max(2, keepdims=True))
+
+
+def test_local_response_norm_is_over_the_channels_near():
+    x = random_array("Float64", (2, 5, 3))
+    squares = np.pad(x**2, ((0, 0), (1, 2), (0, 0)))
+    near = sum(squares[:, i : i + 5] for i in range(4))
+    close(apply("LRN", x, size=4, alpha=0.5), x / (1 + 0.125 * near) ** 0.75)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"strides": (2, 1), "pads": (1, 0, 0, 2)},
+        {"dilations": (2, 3), "group": 2},
+        {"strides": (3, 2), "auto_pad": "VALID"},
+    ],
+)
+def test_a_transposed_convolution_is_the_adjoint_of_a_convolution(moves):
+    x, w = random_array("Float64", (2, 4, 9, 8)), random_array("Float64", (6, 4 // moves.get("group", 1), 3, 2))
+    y = apply("Conv", x, w, **moves)
+    dy = random_array("Float64", y.shape)
+    back = apply("ConvTranspose", dy, w, **moves)
+    reached = x[(..., *map(slice, back.shape[2:]))]
+    np.testing.assert_allclose((dy * apply("Conv", reached, w, **moves)).sum(), (reached * back).sum())
+
+
+@pytest.mark.parametrize(("auto_pad", "before"), [("NOTSET", 1), ("SAME_UPPER", 0), ("SAME_LOWER", 1)])
+def test_an_output_shape_states_the_pads_of_a_transposed_convolution(auto_pad, before):
+    x, w = random_array("Float64", (2, 3, 4)), random_array("Float64", (3, 2, 3))
+    stated = apply("ConvTranspose", x, w, output_shape=(8,), strides=(2,), auto_pad=auto_pad)
+    close(stated, apply("ConvTranspose", x, w, pads=(before, 1 - before), strides=(2,)))
+
+
 def test_max_roi_pool_takes_the_greatest_of_each_bin():
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     rois = np.array([[0, 0, 0, 3, 3]], np.float32)

@@ -104,6 +104,7 @@ def test_what_does_not_divide_is_refused(words, message, help):
         ("accumulate=4 micro_batch=2", "`accumulate` is the number of microbatches, `micro_batch` their size"),
         ("pp=2 microbatches=4 micro_batch=2", "`microbatches` is the number of microbatches, `micro_batch` their size"),
         ("pp=2 micro_batch=-2", "`micro_batch` expected 1 or more, found -2"),
+        (f"accumulate={10**18}", f"expected at most 65536 microbatches, found {10**18}"),
     ],
 )
 def test_one_of_number_and_size_is_wanted(words, message):

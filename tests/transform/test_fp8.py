@@ -127,6 +127,22 @@ def test_distributed_programs_give_the_same(scaling, chain):
     assert verify(step, transform(step, *chain.split())).equal
 
 
+@pytest.mark.parametrize("chain", ["accumulate=2 dp=2", *also("pp=2 microbatches=2", "dp=2")])
+@pytest.mark.parametrize("scaling", ["fp8=mx", *also("fp8=block")])
+def test_microbatches_cut_no_blocks_of_a_batch_of_any_size(scaling, chain):
+    """Gradients of weights are of blocks of 32 tokens, 4 examples, whatever the batch is."""
+    step = transform(gpt(batch=None), scaling, "block=32", "grad")
+    assert verify(step, transform(step, *chain.split()), bind={"B": 4}).equal
+
+
+def test_shards_quantise_a_dimension_of_one_block_as_a_part_of_one():
+    step = transform(gpt(), "fp8=block", "block=64", "grad")
+    program = transform(step, "tp=2")
+    assert verify(step, program).equal
+    larger = transform(gpt(), "fp8=block", "block=65", "grad", "tp=2", "inline")
+    assert len(statements(transform(program, "inline"), "MPIAllreduce")) == len(statements(larger, "MPIAllreduce"))
+
+
 def stepped(module, times):
     """A training step so many times: its inputs, with the state that it hands on, and its results."""
     entry = module.entry()
@@ -208,6 +224,13 @@ def test_parts_of_sequences_that_cut_blocks_are_gathered():
     program = transform(step, "cp=2")
     assert verify(step, program).equal
     assert gathered(program, 2) != gathered(transform(llama_step(8), "cp=2"), 2)
+
+
+def test_functions_within_layers_are_of_the_sizes_that_they_are_called_with():
+    """An outlined function that states the sizes of a part holds for this batch alone, and so do its callers."""
+    sizes = {**LLAMA, "layers": 1, "sequence": 8, "dtype": "Float32"}
+    step = transform(named("qwen3-8b", **sizes), "fp8=block", "block=4", "outline=3", "grad")
+    assert verify(step, transform(step, "cp=2", "cp_kind=a2a")).equal
 
 
 @pytest.mark.parametrize("chain", ["tp=2 sequence=true", *also("cp=2 tp=2 sequence=true")])

@@ -350,6 +350,7 @@ def test_heads_that_do_not_divide_are_refused_with_what_would():
         ("func @main(%x: Tensor[Float32, (8, 8), 1]) {\n%y = Relu(%x)\nreturn %y\n}", "dp=2", "DIR621"),
         ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "tp=2", "DIR623"),
         ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "dp=0", "DIR624"),
+        ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "dp=65537", "DIR624"),
     ],
 )
 def test_what_cannot_be_split_is_refused(text, step, code):
@@ -472,3 +473,51 @@ func @main(%w: Tensor[Float64, (4,), 1] {param}, %x: Tensor[Float64, (B, 3, 4), 
     found = split(module, "dp=2")
     assert not check(found).errors
     assert verify(module, found, bind={"B": 4}).equal
+
+
+POST_NORM = """
+func @main(
+  %x: Tensor[Float64, (4, 3, 8), 1] {batch = 0},
+  %s: Tensor[Float64, (8,), 1] {param},
+  %q: Tensor[Float64, (8, 32), 1] {param},
+  %k: Tensor[Float64, (8, 32), 1] {param},
+  %v: Tensor[Float64, (8, 32), 1] {param},
+  %o: Tensor[Float64, (32, 8), 1] {param}
+) {
+  %n = Mul(%x, %s)
+  %a = MatMul(%n, %q)
+  %b = MatMul(%n, %k)
+  %c = MatMul(%n, %v)
+  %m = Mul(%a, %b)
+  %l = Mul(%m, %c)
+  %h = MatMul(%l, %o)
+  %y = Add(%n, %h)
+  return %y
+}
+"""
+
+
+def test_partial_gradients_are_added_before_they_meet_a_residual():
+    """One all-reduce in each direction, as in Megatron, where the residual branches off behind the norm."""
+    step = transform(distir.parse(POST_NORM), "grad", "loss=mse")
+    sharded = transform(step, "tp=2")
+    assert_same(step, sharded)
+    assert len(statements(sharded, "MPIAllreduce")) == 2
+
+
+def test_what_nothing_can_be_split_of_says_what_each_dimension_meets():
+    text = """
+    func @main(%x: Tensor[Int64, (4, 6), 1] {batch = 0}, %e: Tensor[Float32, (32, 16), 1] {param}) {
+      %table = Mul(%e, 2.0)
+      %s = Softmax[axis = 0](%table)
+      %t = Softmax[axis = 1](%s)
+      %y = Gather[axis = 0](%t, %x)
+      return %y
+    }
+    """
+    with pytest.raises(ProgramError) as caught:
+        transform(distir.parse(text), "tp=2")
+    found = caught.value.diagnostics[0]
+    assert found.code.number == "DIR623"
+    assert [note.message for note in found.notes] == ["`%e`: dimension 0 and 1: `Softmax` needs it whole"]
+    assert found.help == "state a split by hand, as in `shard=e:0`"

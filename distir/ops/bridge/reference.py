@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, cast
+from typing import Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Attributes, DType, TensorType
@@ -32,10 +34,8 @@ def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes
 def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> Sequence[Any]:
     if own := _OWN.get(name):
         return [own(*operands, **attrs)]
-    if name == "ConvTranspose" and attrs.get("group", 1) != 1:
-        return [_grouped_transpose(operands, attrs)]
-    if name == "MaxPool" and operands[0] is not None:
-        return _max_pool(operands[0], attrs)
+    if name in _OF_SHAPE:
+        return _OF_SHAPE[name](_result_shape(name, operands, attrs), *operands, **attrs)
     present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
     given = list(operands)
     while given and given[-1] is None:
@@ -43,25 +43,11 @@ def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, co
     return _implementation(name, attrs, present, count)(*given)
 
 
-def _grouped_transpose(operands: Sequence[Array | None], attrs: Attributes) -> Array:
-    """Group by group: ONNX's implementation supports groups only for a batch of 1 (1.23)."""
-    x, w, *rest = operands
-    assert x is not None
-    assert w is not None
-    groups = int(cast(Any, attrs["group"]))
-    alone = Attributes({**attrs, "group": 1})
-    pairs = zip(np.split(x, groups, 1), np.split(w, groups, 0), strict=True)
-    parts = [_computed("ConvTranspose", (data, weights), alone, 1)[0] for data, weights in pairs]
-    whole = np.concatenate(parts, 1)
-    bias = rest[0] if rest else None
-    return whole if bias is None else whole + bias.reshape(-1, *(1,) * (x.ndim - 2))
-
-
-def _max_pool(x: Array, attrs: Attributes) -> list[Array]:
-    (found,) = infer_results("MaxPool", (TensorType(dtype_of(x), x.shape),), attrs, 1)
+def _result_shape(name: str, operands: Sequence[Array | None], attrs: Attributes) -> tuple[int, ...]:
+    given = [None if o is None else TensorType(dtype_of(o), o.shape) for o in operands]
+    (found,) = infer_results(name, given, attrs, 1)
     assert isinstance(found, TensorType)
-    assert found.shape is not None
-    return pooled_with_indices(x, tuple(size for size in found.shape if isinstance(size, int)), attrs)
+    return tuple(size for size in found.shape or () if isinstance(size, int))
 
 
 @lru_cache(maxsize=1024)
@@ -109,6 +95,60 @@ _SEEDED: dict[str, float | int] = {
 """The default seed: the reference executor is deterministic."""
 
 
+def _max_pool(shape: tuple[int, ...], x: Array, **attrs: Any) -> list[Array]:
+    return pooled_with_indices(x, shape, attrs)
+
+
+def _transposed_convolution(
+    shape: tuple[int, ...], x: Array, w: Array, bias: Array | None = None, *, group: int = 1, **attrs: Any
+) -> list[Array]:
+    """ONNX's implementation takes no groups for several examples, and no `output_shape` without `auto_pad` (1.23)."""
+    kernel, count = w.shape[2:], x.ndim - 2
+    strides, dilations, more = (
+        tuple(attrs.get(key) or usual)
+        for key, usual in (("strides", (1,)), ("dilations", (1,)), ("output_padding", (0,)))
+    )
+    strides, dilations, more = (given * count if len(given) == 1 else given for given in (strides, dilations, more))
+    covered = [
+        (n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(x.shape[2:], strides, kernel, dilations, strict=True)
+    ]
+    parts = wide(x).reshape(x.shape[0], group, -1, math.prod(x.shape[2:]))
+    weights = wide(w).reshape(group, -1, *w.shape[1:])
+    whole = np.zeros((x.shape[0], group * w.shape[1], *covered), parts.dtype)
+    for offsets in itertools.product(*map(range, kernel)):
+        made = np.swapaxes(weights[(..., *offsets)], 1, 2) @ parts
+        at = [
+            slice(k * d, k * d + (n - 1) * s + 1, s)
+            for k, d, n, s in zip(offsets, dilations, x.shape[2:], strides, strict=True)
+        ]
+        whole[(slice(None), slice(None), *at)] += made.reshape(*whole.shape[:2], *x.shape[2:])
+    before = _padding_before(shape[2:], [c + m for c, m in zip(covered, more, strict=True)], attrs)
+    result = np.zeros(shape, whole.dtype)
+    ends = [min(size, c - b) for size, c, b in zip(shape[2:], covered, before, strict=True)]
+    inside = [slice(max(-b, 0), max(e, 0)) for b, e in zip(before, ends, strict=True)]
+    source = [slice(max(b, 0), max(b, 0) + i.stop - i.start) for b, i in zip(before, inside, strict=True)]
+    result[(..., *inside)] = whole[(..., *source)]
+    if bias is not None:
+        result = result + wide(bias).reshape(-1, *(1,) * count)
+    return [result.astype(x.dtype, copy=False)]
+
+
+def _padding_before(results: Sequence[int], covered: Sequence[int], attrs: Mapping[str, Any]) -> Sequence[int]:
+    """What a transposed convolution cuts off before each dimension of what its windows cover."""
+    auto = attrs.get("auto_pad") or "NOTSET"
+    if auto == "VALID":
+        return [0] * len(results)
+    if auto == "NOTSET" and not attrs.get("output_shape"):
+        return list(attrs.get("pads") or (0,) * 2 * len(results))[: len(results)]
+    totals = [c - size for c, size in zip(covered, results, strict=True)]
+    return [total // 2 if auto == "SAME_UPPER" else total - total // 2 for total in totals]
+
+
+def _global_max_pool(x: Array) -> Array:
+    """ONNX's implementation is right for two spatial dimensions alone (1.23)."""
+    return np.max(x, axis=tuple(range(2, x.ndim)), keepdims=True)
+
+
 def _global_lp_pool(x: Array, *, p: int) -> Array:
     axes = tuple(range(2, x.ndim))
     return np.power(np.sum(np.power(np.abs(x), p), axis=axes, keepdims=True), 1 / p).astype(x.dtype)
@@ -123,6 +163,30 @@ def _group_normalization(
     normalised = (centred / np.sqrt(mean(centred**2, (2,)) + epsilon)).reshape(x.shape).astype(x.dtype, copy=False)
     channels = (-1, *(1,) * (x.ndim - 2))
     return normalised * scale.reshape(channels) + bias.reshape(channels)
+
+
+def _local_response_norm(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Array:
+    """ONNX's implementation has four dimensions alone, and sums for as many channels as there are examples (1.23)."""
+    squares = wide(x) ** 2
+    before = (size - 1) // 2
+    windows = [squares[:, max(c - before, 0) : c + size - before].sum(1) for c in range(x.shape[1])]
+    return (wide(x) / (bias + alpha / size * np.stack(windows, 1)) ** beta).astype(x.dtype, copy=False)
+
+
+def _mean_variance_normalization(x: Array, *, axes: tuple[int, ...] = (0, 2, 3)) -> Array:
+    """ONNX's implementation has Float32 alone (1.23)."""
+    centred = wide(x) - mean(wide(x), axes)
+    return (centred / (np.sqrt(mean(centred**2, axes)) + 1e-9)).astype(x.dtype, copy=False)
+
+
+def _affine_grid(theta: Array, size: Array, *, align_corners: int = 0) -> Array:
+    """ONNX's implementation gives Float32 whatever it is given (1.23)."""
+    sizes = [int(n) for n in size[2:]]
+    shares = [1.0 if align_corners else 1 - 1 / n for n in sizes]
+    along = [np.linspace(-share, share, n) if n > 1 else np.zeros(1) for n, share in zip(sizes, shares, strict=True)]
+    places = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(sizes)], -1)
+    grid = places.reshape(1, -1, len(sizes) + 1) @ np.swapaxes(wide(theta), 1, 2)
+    return grid.reshape(theta.shape[0], *sizes, len(sizes)).astype(theta.dtype, copy=False)
 
 
 def _multinomial(x: Array, *, dtype: DType | None = None, sample_size: int = 1, seed: float | None = None) -> Array:
@@ -159,9 +223,16 @@ def _bins(first: int, last: int, number: int, limit: int) -> list[tuple[int, int
 
 
 _OWN: dict[str, Callable[..., Array]] = {
+    "AffineGrid": _affine_grid,
     "GlobalLpPool": _global_lp_pool,
+    "GlobalMaxPool": _global_max_pool,
     "GroupNormalization": _group_normalization,
+    "LRN": _local_response_norm,
     "MaxRoiPool": _max_roi_pool,
+    "MeanVarianceNormalization": _mean_variance_normalization,
     "Multinomial": _multinomial,
 }
 """Ops without an implementation in ONNX, or with one whose results differ."""
+
+_OF_SHAPE: dict[str, Callable[..., list[Array]]] = {"ConvTranspose": _transposed_convolution, "MaxPool": _max_pool}
+"""Such ops whose results' shape depends on their attributes: the functions take it first."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import DType, Shape, TensorType
+from distir.ir import DType, Shape, TensorType, dims
 from distir.ops.core import op
 from distir.ops.float8.scales import (
     E5M2,
@@ -18,7 +18,6 @@ from distir.ops.float8.scales import (
     check_slot,
     check_type,
     grains_of,
-    is_multiple,
     letters_of_factors,
     regrouped,
     spread,
@@ -165,7 +164,7 @@ def _(g: Backward) -> Gradients:
             down = block_a[::-1]
             rows, drows = g("DequantizeFloat8", a, a_scale, to=to, block=block_a), g.dy
             shape = g.known_shape(a)
-            if len(shape) > 2 and not is_multiple(shape[-2], down[-2]):  # a block is of several sequences
+            if len(shape) > 2 and not dims.is_multiple(shape[-2], down[-2]):  # a block is of several sequences
                 rows, drows = (g("Flatten", x, axis=len(shape) - 1) for x in (rows, drows))
             rows, a_scale = g.several("QuantizeFloat8", 2, rows, to=g.dtype(a), block=down)
             drows, dy_scale = g.several("QuantizeFloat8", 2, drows, to=E5M2, block=down)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import DTYPES, Dim, DType, Shape, SymbolicDim, TensorType, dims
+from distir.ir import DTYPES, Dim, DType, Shape, TensorType, dims
 from distir.ops.layout import Exchange, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject
@@ -66,26 +66,19 @@ def _blocks(dim: Dim, size: int) -> Dim:
     """The number of blocks of a size in a dimension; size 0 means the whole dimension."""
     if size < 2:
         return dim if size else 1
-    return dims.divide_up(dim, size) if isinstance(dim, int) or is_multiple(dim, size) else None
-
-
-def is_multiple(dim: Dim, size: int) -> bool:
-    """Whether a dimension is known to fall into whole blocks."""
-    if isinstance(dim, SymbolicDim):
-        return all(coefficient % (size * dim.denominator) == 0 for _, coefficient in dim.terms)
-    return dim is not None and dim % size == 0
+    return dims.divide_up(dim, size) if isinstance(dim, int) or dims.is_multiple(dim, size) else None
 
 
 def letters_of_scale(letters: Letters, shape: Shape | None, block: tuple[int, ...]) -> tuple[Letters, Letters]:
-    """The letters of a tensor, and of its scales: those of dimensions that fall into whole blocks.
+    """The letters of a tensor, and of its scales: those of dimensions that fall into several whole blocks.
 
-    A dimension that is one block has a letter in the tensor alone.
+    A dimension that is one block by definition, of size 0, has a letter in the tensor alone.
     """
     if not block or shape is None:
         return (letters if not block else (None,) * len(letters)), ()
     kept, scale = list(letters), list(letters)
     for axis, size in enumerate(block, len(shape) - len(block)):
-        if size > 1 and not is_multiple(shape[axis], size):
+        if size > 1 and (shape[axis] == size or not dims.is_multiple(shape[axis], size)):
             kept[axis] = None
         scale[axis] = kept[axis] if size else None
     return tuple(kept), tuple(scale)

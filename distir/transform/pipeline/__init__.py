@@ -3,7 +3,8 @@
 In the order in which a program passes through the files; `step` runs them all:
 
 - Analysis of the sequential program. `batch` finds the batch, `microbatches` is the domain that derives each value of a
-  microbatch, `reading` classifies statements: per microbatch, before all of them, or after all of them.
+  microbatch, `reading` classifies statements: per microbatch, before all of them, or after all of them. `written_sizes`
+  and `named_sizes` compute sizes of the batch from the inputs, where they are numbers or names.
 - Stages. `costs` and `holding` estimate time and memory of statements, `balance` cuts a sequence of them evenly,
   `stages` cuts the program, `shares` reports what each stage has. `chunks` cuts sequences, for Seq1F1B.
 - Passes as functions. `splitting` halves backward passes (input and weight gradients), `packing` packs values into

@@ -10,6 +10,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import DimensionError, Function, Module, Part, Site, TensorType, Type, dims, types
 from distir.ops import Value, type_of
+from distir.ops.host import MOST_ENTRIES
 from distir.transform.entry import entry_of
 from distir.transform.pipeline.microbatches import Share
 from distir.transform.steps import StepError
@@ -21,6 +22,8 @@ def count_of(module: Module, count: int, micro_batch: int, replicas: int = 1, na
     `name`: the option that gives the number. Raises StepError if both are given, ProgramError where the batch is not
     known or does not divide.
     """
+    if count > MOST_ENTRIES:
+        raise StepError(f"expected at most {MOST_ENTRIES} microbatches, found {count}")
     if not micro_batch:
         return count
     if count > 1:

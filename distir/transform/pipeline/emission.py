@@ -145,12 +145,13 @@ class _Writer:
     def _split_batch(self) -> None:
         count = self.reading.count
         for name, axis in self.reading.batch.items():
-            devices = sorted(self.placement.needed.get(name, ()))
+            devices = [HOST] if name in self.hosts else sorted(self.placement.needed.get(name, ()))
             for device in devices:
                 whole = self.there[name, device]
                 suffix = f".{device}" if len(devices) > 1 else ""
                 hints = tuple(f"{name}_{k}{suffix}" for k in range(1, count + 1))
-                taken = any(name in o.takes for (s, _), o in self.placement.passes.items() if self._on(s) == device)
+                passes = self.placement.passes.items()
+                taken = any(name in o.takes for (s, _), o in passes if device in (HOST, self._on(s)))
                 parts: Sequence[str] = [whole] * count
                 if taken and count > 1:
                     parts = self.main.apply("Split", whole, axis=axis, num_outputs=count, results=hints)

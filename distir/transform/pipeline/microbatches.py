@@ -8,17 +8,18 @@ of their signatures along which they may be split. Independent of devices, stage
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 from distir.analysis import Checker, Domain, algorithm_1, lookup
 from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import HOST, Apply, Arg, Call, Literal, Module, TensorType, TupleType, dims, types
+from distir.ir import HOST, Apply, Arg, Call, Dim, Literal, Module, TensorType, TupleType, dims, types
 from distir.ir.deep import Deep
 from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.infer import leaf_calls, tuple_structure
+from distir.ops.layout import Letters
 from distir.ops.splitting import layout, linear_operands
 
 
@@ -117,6 +118,8 @@ class Microbatches(Domain):
     checker: Checker
     count: int
     """How many microbatches there are."""
+    symbols: Collection[str]
+    """The named dimensions of the batch."""
     calls: dict[tuple[str, tuple[Any, ...]], tuple[Held, ...]] = field(
         default_factory=dict[tuple[str, tuple[Any, ...]], tuple[Held, ...]]
     )
@@ -157,6 +160,27 @@ class Microbatches(Domain):
         if any(isinstance(v, tuple) for v in vs) or tuple_structure(definition, args) is not None:
             return None
         return _stated(definition, op, args, self.checker.answer(op, tuple(args)))
+
+    def along_batch(self, op: Apply, vs: tuple[Any, ...]) -> dict[int, int]:
+        """By operand that is a host value of all examples, whole in each microbatch: its dimension of the batch."""
+        if any(isinstance(v, tuple) for v in vs):
+            return {}
+        full = [v and v.full for v in vs]
+        answers = [type_of(_numbered(w)) for w in self.checker.answer(op, tuple(full))]
+        definition = lookup(op.op)
+        if tuple_structure(definition, full) is not None:
+            return {}
+        found = layout(definition, list(map(_numbered, full)), answers, op.attrs)
+        if found is None:
+            return {}
+        axes = [v.shares.axis if v is not None and isinstance(v.shares, Share) else None for v in vs]
+        letters = {own[axis] for own, axis in zip(found.operands, axes, strict=True) if axis is not None} - {None}
+        whole = [
+            i
+            for i, v in enumerate(vs)
+            if v is not None and v.shares == WHOLE and types.device_of(type_of(v.full)) == HOST
+        ]
+        return {i: axis for i in whole for axis, letter in enumerate(found.operands[i]) if letter in letters}
 
     def _fits(self, full: types.Type, micro: types.Type, shares: Shares) -> bool:
         """Whether a microbatch's value has the expected shape, as far as that is known."""
@@ -212,11 +236,16 @@ class Microbatches(Domain):
         pairs = [(type_of(f), type_of(m)) for f, m in zip(full, micro, strict=True)]
         grown = all(types.device_of(f) != HOST or f != m for f, m in pairs)
         if any(isinstance(s, Share) for s in shares) or not grown:
-            return leaf_rule(definition, op, args, shares, full)
+            return leaf_rule(definition, op, args, shares, full, self._part_of)
         stated = _stated(definition, op, args, full)
         if any(share == Whole(sized=True) and i != stated for i, share in enumerate(shares)):
             raise _cannot(op, "its result depends on the size of the batch")
         return [self._grown(op, f, m) for f, m in pairs]
+
+    def _part_of(self, dim: Dim) -> Dim:
+        """The size of a microbatch's part, in terms of the size of a microbatch instead of the batch."""
+        whole = {name: dims.multiply(dims.named(name), self.count) for name in self.symbols}
+        return dims.substitute(dims.divide(dim, self.count), whole)
 
     def _grown(self, op: Apply, full: types.Type, micro: types.Type) -> Share | Whole:
         """The share of a value with the size of the batch that was computed from no part of the batch."""
@@ -243,20 +272,32 @@ def _stated(definition: Op, op: Apply, args: Sequence[Value], answers: Sequence[
 
 
 def leaf_rule(
-    definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
+    definition: Op,
+    op: Apply,
+    args: Sequence[Value],
+    shares: Sequence[Shares],
+    answers: Sequence[Value],
+    part_of: Callable[[Dim], Dim],
 ) -> list[Shares]:
-    """The shares of an op's results, tensors all. Raises Reject."""
+    """The shares of an op's results, tensors all. Raises Reject. `part_of`: the size of a microbatch's part."""
     if any(isinstance(s, tuple) for s in shares):
         raise _cannot(op, "it takes a tuple of parts of the batch")
     of_parts = any(
         isinstance(s, Share) and types.device_of(type_of(v)) == HOST for v, s in zip(args, shares, strict=True)
     )
     if all(types.device_of(type_of(w)) == HOST for w in answers) and not (of_parts and _keeps_devices(definition)):
-        return [Whole(sized=True)] * len(answers)
+        of_sums = reads_sizes(definition) and not any(isinstance(s, Share) and s.axis is not None for s in shares)
+        return [Whole(sized=not of_sums)] * len(answers)
     given = [s for s in shares if isinstance(s, Share)]
     if any(s.axis is None for s in given):
         return [_sum_rule(definition, op, args, shares)] * len(answers)
-    return _part_rule(definition, op, args, shares, answers)
+    return _part_rule(definition, op, args, shares, answers, part_of)
+
+
+def reads_sizes(definition: Op) -> bool:
+    """Whether an op reads the sizes of its operands alone, as `Shape` and `Size` do; a sum has those of its terms."""
+    patterns = [operand.pattern for signature in definition.signatures for operand in signature.operands]
+    return not _keeps_devices(definition) and any(pattern.device != "host" for pattern in patterns)
 
 
 def _keeps_devices(definition: Op) -> bool:
@@ -283,7 +324,12 @@ def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence
 
 
 def _part_rule(
-    definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
+    definition: Op,
+    op: Apply,
+    args: Sequence[Value],
+    shares: Sequence[Shares],
+    answers: Sequence[Value],
+    part_of: Callable[[Dim], Dim],
 ) -> list[Shares]:
     """Parts along an axis: its letter determines the axis of the results."""
     found = layout(definition, list(map(_numbered, args)), [type_of(_numbered(w)) for w in answers], op.attrs)
@@ -304,6 +350,10 @@ def _part_rule(
     blocks += [_letter(found.results, place) for place in found.result_blocks]
     if letter in blocks:
         raise _cannot(op, "it takes the batch apart, or joins several")
+    grain = found.grains.get(letter)
+    parts = [part_of(dim) for dim in _sizes_along(letter, found.operands, args)] if grain else []
+    if grain and not any(dims.is_multiple(dim, grain) for dim in parts):
+        raise _cannot(op, f"microbatches of {parts[0]} places cut blocks of {grain}, each of which has one scale")
     if letter in found.parted or any(letter not in found.results[j] for j in found.greatest):
         raise _cannot(op, "what it gives depends on all examples of the batch", found.instead)
     if letter in found.located:
@@ -320,8 +370,20 @@ def _part_rule(
     return results
 
 
+def _sizes_along(letter: str, operands: Sequence[Letters], args: Sequence[Value]) -> list[Dim]:
+    """The sizes of the operands' dimensions with a letter."""
+    kinds = [None if arg is None else type_of(arg) for arg in args]
+    shapes = [kind.shape or () if isinstance(kind, TensorType) else () for kind in kinds]
+    return [
+        shape[axis]
+        for own, shape in zip(operands, shapes, strict=True)
+        for axis, found in enumerate(own)
+        if found == letter and axis < len(shape)
+    ]
+
+
 def _numbered(value: Value) -> Value:
-    """A type with numbers for named dimensions, so that divisibility is known."""
+    """A type with numbers for named dimensions, so that the op's dimensions divide as it needs; blocks may not."""
     if not isinstance(value, (TensorType, TupleType)):
         return value
     return types.substitute(value, dict.fromkeys(types.dim_names(value), SOME_SIZE))

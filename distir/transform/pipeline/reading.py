@@ -36,8 +36,9 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.builder import FunctionBuilder
 from distir.ir.per_thread import kept_per_thread
-from distir.ops import Reject, Value, type_of
+from distir.ops import OPS, Reject, Value, type_of
 from distir.transform.as_sums import written_as_sums
 from distir.transform.checking import checked
 from distir.transform.inline import inline
@@ -55,8 +56,10 @@ from distir.transform.pipeline.microbatches import (
     is_sum,
     is_whole,
     leaf_shares,
+    reads_sizes,
     whole_like,
 )
+from distir.transform.pipeline.named_sizes import write_sizes
 from distir.transform.pipeline.written_sizes import sizes_from_values
 
 Work = Apply | Call
@@ -226,8 +229,8 @@ class _Reader:
         self.places = places
         """By statement: its number in the original program."""
         self.full = full
-        self.domain = Microbatches(module, analysis.domain, parts)
         self.found = Reading(module, entry, analysis.domain, count, device, {}, [], dict(batch), set())
+        self.domain = Microbatches(module, analysis.domain, parts, self.found.symbols)
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
         self.mixed: dict[str, ProgramError] = {}
@@ -300,7 +303,7 @@ class _Reader:
         operands = [self.rho[name] for name in names(statement.args)]
         mentioned = set(names(statement.args))
         plain = _unclaimed(statement)
-        sums = any(holds_sum(v.shares) for v in operands)
+        sums = any(holds_sum(v.shares) for v in operands) and not _reads_sizes(plain)
         cast = isinstance(plain, Apply) and plain.op == CAST_TERMS
         if mentioned & self.after or (sums and not cast and not self._takes_terms(plain, operands)):
             self._at_the_end(index, statement)
@@ -317,6 +320,10 @@ class _Reader:
             parts = self._parts(plain)  # ambiguous: a microbatch's part of a host value, or the whole value
             for kept in (parts | self._stated_shape(plain), parts, ()):
                 again = replace(plain, args=self._with_whole_sizes(plain.args, kept))
+                with suppress(Reject):
+                    held = self._held(again)
+                    break
+                again = self._with_parts_of_host_values(again)
                 with suppress(Reject):
                     held = self._held(again)
                     break
@@ -350,6 +357,28 @@ class _Reader:
                 self.found.batch[name] = share.axis
         self.found.statements.append((statement, Phase.BEFORE))
         return True
+
+    def _with_parts_of_host_values(self, statement: Work) -> Work:
+        """A statement that takes a microbatch's part of host values of all examples, such as their indices.
+
+        These are computed for the whole batch, and split as inputs are.
+        """
+        if not isinstance(statement, Apply):
+            return statement
+        args = list(statement.args)
+        for i, axis in self.domain.along_batch(statement, self.rho(statement.args)).items():
+            arg = args[i]
+            (held,) = self.rho((arg,))
+            whole = type_of(held.full)
+            try:
+                micro, share = part(whole, axis, self.domain.count, Site(self.entry.name, None))
+            except ProgramError:
+                continue
+            args[i] = name = self._fresh(f"{arg}_split" if isinstance(arg, str) else "split")
+            self.rho[name] = Held(whole, micro, share)
+            self.found.batch[name] = axis
+            self.found.statements.append((Apply((name,), "Identity", (arg,)), Phase.HOST))
+        return replace(statement, args=tuple(args))
 
     def _takes_terms(self, statement: Work, operands: Sequence[Held]) -> bool:
         """Whether a statement uses parts of the batch together with terms of sums over it."""
@@ -389,7 +418,7 @@ class _Reader:
 
     def _is_plain_host(self, name: str) -> bool:
         held = self.rho[name]
-        return is_plain(held.shares) and types.device_of(type_of(held.full)) == HOST
+        return is_plain(held.shares) and types.device_of(type_of(held.full)) == HOST and name not in self.alike
 
     def _parts(self, statement: Work) -> set[str]:
         """The operands of a statement that are parts of the batch."""
@@ -521,11 +550,28 @@ class _Reader:
         return scale
 
     def _add_sizes(self, statement: Work) -> None:
-        """Add host values computed from the size of a microbatch once more for the size of the batch, as constants."""
+        """Add sizes that a microbatch has, and others computed from them, once more for the size of the batch."""
         for name in statement.results:
-            value = self.full[name]
-            if name != DISCARD and isinstance(value, Dense) and not value.symbolic:
+            value = None if name == DISCARD else self.full[name]
+            if isinstance(value, Dense) and not value.symbolic:
                 self.of_batch[name] = Literal(value)
+            elif isinstance(value, Dense) and name not in self.of_batch:
+                self._add_named_sizes(name, value)
+
+    def _add_named_sizes(self, name: str, value: Dense) -> None:
+        """Add sizes of the batch that have names, computed from those of the parameters that have them."""
+        f = FunctionBuilder(self.entry.name)
+        f.take([*self.full, *self.rho])
+        whole = write_sizes(f, self.entry, value, f"{name}_of_batch")
+        if whole is None:
+            return
+        self.of_batch[name] = whole
+        for made in f.body:
+            assert isinstance(made, Apply)
+            given = tuple(held.full for held in self.rho(made.args))
+            for result, known in zip(made.results, self.found.checker.answer(made, given), strict=True):
+                self.rho[result] = Held(known, known, whole_like(type_of(known)))
+            self.found.statements.append((made, Phase.HOST))
 
     def _fresh(self, hint: str) -> str:
         name = hint
@@ -543,6 +589,10 @@ class _Reader:
         own = reject.code is codes.NOT_IN_MICROBATCHES
         message = reject.message if own else f"a microbatch does not fit: {reject.message}"
         return ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, site, message, (), reject.help)])
+
+
+def _reads_sizes(statement: Work) -> bool:
+    return isinstance(statement, Apply) and reads_sizes(OPS[statement.op])
 
 
 def _is_part(shares: Shares) -> bool:

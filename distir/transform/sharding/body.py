@@ -54,6 +54,8 @@ class Callee:
     given: tuple[State, ...]
     single: tuple[bool, ...]
     """Which results are host values."""
+    concrete: bool
+    """Whether it holds for the sizes of these arguments alone, and so its callers do."""
 
 
 Form = tuple[object, tuple[bool, ...], tuple[Value, ...], tuple[int, ...]]
@@ -121,7 +123,7 @@ class ShardedBody(PartialSums):
         if args != statement.args:
             statement = replace(statement, args=args)
         if isinstance(statement, Apply) and statement.op == "Sum":
-            statement = self.partial_scalars_first(statement)
+            statement = self.partial_terms_first(statement)
         form = self._form(statement)
         known = self._forms.get(form)
         if known is None:
@@ -312,6 +314,7 @@ class ShardedBody(PartialSums):
         states = tuple(map(self.state, args))
         ws = self.domain.instance(statement.function, vs).state.returned
         found = yield self.callees.callee(statement.function, vs, states)
+        self.concrete |= found.concrete
         if not found.joint:
             own = replace(statement, function=found.name, args=args, claims=self.claims(statement, found.given))
             self.items.append(Each(own))

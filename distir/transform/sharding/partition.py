@@ -203,9 +203,9 @@ class Partition:
             statements = (*own, Return(function.returned))
             result_types = None if body.concrete else self._result_types(function, given, kept)
             written = self._named(name, lambda n: Function(n, params, statements, result_types, function.kernel))
-            return Callee(written, False, given, single)
+            return Callee(written, False, given, single, body.concrete)
         written = self._named(name, lambda n: self._expanded(n, params, body, returned)[0])
-        return Callee(written, True, given, single)
+        return Callee(written, True, given, single, body.concrete)
 
     def _result_types(
         self, function: Function, given: Sequence[State], kept: frozenset[str]

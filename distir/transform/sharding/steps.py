@@ -10,10 +10,11 @@ from distir.analysis import Analysis, analysed, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Constant, Function, Module, Site
+from distir.ir import Constant, Function, Module, Site, dims
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import OPS
+from distir.ops.host import MOST_ENTRIES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -243,8 +244,9 @@ def split(
     """
     analysis = analysis or checked(module)
     entry = module.entry()
-    if size < 1 or entry is None:
-        message = "the module has no function" if entry is None else f"expected 1 device or more, found {size}"
+    most = dims.LARGEST if representative else MOST_ENTRIES
+    if entry is None or not 1 <= size <= most:
+        message = "the module has no function" if entry is None else f"expected 1 to {most} devices, found {size}"
         raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name) if entry else None, message)])
     if size == 1:
         return module

@@ -95,17 +95,12 @@ class PartialSums(Rewriting):
         sizes = [sum(_elements(type_of(v)) for v in self.instance.state(names)) for names in made]
         return _elements(type_of(self.value(name))) <= sum(sizes)
 
-    def partial_scalars_first(self, statement: Apply) -> Apply:
-        """Add partial sums among scalar operands of a `Sum` first, for one collective instead of one each.
-
-        For larger values the extra addition takes longer than it saves.
-        """
+    def partial_terms_first(self, statement: Apply) -> Apply:
+        """Add partial sums among the operands of a `Sum` first, for one collective instead of one each."""
         own = [arg for arg in statement.args if self.state(arg) is PARTIAL]
-        w = self.instance.state[statement.results[0]] if statement.results[0] != DISCARD else None
-        scalar = isinstance(w, TensorType) and w.shape == ()
-        if not scalar or len(own) < 2 or len(own) == len(statement.args):
+        if statement.results[0] == DISCARD or not 1 < len(own) < len(statement.args):
             return statement
-        name = self.fresh(f"{statement.results[0]}_part")
+        name, w = self.fresh(f"{statement.results[0]}_part"), self.instance.state[statement.results[0]]
         self.write(Apply((name,), "Sum", tuple(own), stream=statement.stream), [w], (PARTIAL,))
         return replace(statement, args=(name, *(arg for arg in statement.args if arg not in own)))
 

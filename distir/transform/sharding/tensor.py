@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import cast
 
-from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
@@ -113,10 +113,11 @@ def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] 
         raise ProgramError([_indivisible(entry, indivisible[0], indivisible + chosen, size)])
     if not chosen:
         message = f"no dimension of a parameter of `@{entry.name}` can be split over {size} devices"
-        hint = "state a split by hand, as in `shard=w1:1,w2:0`"
+        hint = f"state a split by hand, as in `shard={_divisible(entry, size)}`"
         if not any("param" in p.roles for p in entry.params):
             hint = "mark the parameters, as in `%w: Tensor[Float32, (768, 768), 1] {param}`"
-        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
+        notes = _what_each_meets(entry, Reasons(settled, reached, frozenset(), size, False))
+        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, notes, hint)])
     split = {place[:2] for candidate in chosen for place in candidate.places}
     matrices = {p.name for p in entry.params if "param" in p.roles and _rank(p.type) > 1}
     for candidate in later:
@@ -127,6 +128,31 @@ def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] 
             chosen.append(candidate)
             split |= own
     return chosen
+
+
+def _divisible(entry: Function, size: int) -> str:
+    """A parameter and a dimension that the number of devices divides, as the option `shard` takes them."""
+    for param in entry.params:
+        shape = param.type.shape or () if isinstance(param.type, TensorType) and "param" in param.roles else ()
+        for axis, dim in enumerate(shape):
+            if isinstance(dim, int) and dim % size == 0 and len(shape) > 1:
+                return f"{param.name}:{axis}"
+    return "w1:1,w2:0"
+
+
+def _what_each_meets(entry: Function, why: Reasons) -> tuple[Note, ...]:
+    """A note for each reason why parameters cannot be split, on the first of them."""
+    found: dict[str, list[int]] = {}
+    for index, param in enumerate(entry.params):
+        if "param" in param.roles and _rank(param.type):
+            found.setdefault(why.of(param.name, param.type), []).append(index)
+    return tuple(
+        Note(
+            f"`%{entry.params[first].name}`{f' and {len(rest)} more' if rest else ''}: {reason}",
+            Site(entry.name, None, Part("param_type", first)),
+        )
+        for reason, (first, *rest) in found.items()
+    )
 
 
 class _Conflicts:
