@@ -1,0 +1,202 @@
+"""What each value that a distributed program returns must be: a copy, or a part, of which result on one device.
+
+`@main.gather` takes one copy of what several devices hold. The others are no less results: each is what the next step
+begins with on its device. So for all of them there is a claim, which proofs and verification check alike:
+
+- new weights and state: what `@main.scatter` gives, of the sequential program's new values, for the parameter that they
+  replace;
+- any other value that gather leaves out: the same as the one that gather takes in its place.
+
+Which result a value is of, the data flow of gather says, and of those that it leaves out their names there (`%loss_2`
+beside `%loss_1`), else what they update. What the distributed entry function computes has no say in it, where it can be
+avoided: it may be wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distir.analysis.updates import Updates, mentioned
+from distir.ir import Function, Module, Type, types
+
+_NUMBERS = re.compile(r"(?:[_.]\d+)+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A value that the distributed entry function returns, and what it must be."""
+
+    returned: int
+    """Which of the values returned it is."""
+    of: int
+    """Which result of the sequential program it is a copy or a part of."""
+    replaces: int | None = None
+    """The parameter that it replaces in the next step: it must be placed as `.scatter` places that one."""
+    like: tuple[int, ...] = ()
+    """Where it replaces none: the values returned, taken by gather, one of which it must equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The claims of all values that a distributed program returns, beside what gather makes of those that it takes."""
+
+    claims: tuple[Copy, ...] = ()
+    unclaimed: tuple[str, ...] = ()
+    """What is not claimed: values returned that nothing relates, and copies of which no new value is returned."""
+    updated: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By parameter of the sequential program: the result that is its new value."""
+
+
+def copies(distributed: Module, sequential: Module) -> Copies:
+    """The claims of a distributed program. Both programs must check, and belong together."""
+    main, entry = distributed.entry(), sequential.entry()
+    gather = None if main is None else distributed.functions.get(f"{main.name}.gather")
+    if main is None or entry is None or gather is None:
+        return Copies()  # it returns the results themselves
+    scatter = distributed.functions.get(f"{main.name}.scatter")
+    return _Claims(distributed, main, scatter, gather, Updates(sequential).replaced(entry)).found()
+
+
+@dataclass
+class _Claims:
+    """`updated`: by number of a sequential parameter, the result that is its new value."""
+
+    module: Module
+    main: Function
+    scatter: Function | None
+    gather: Function
+    updated: Mapping[int, int]
+    of: dict[int, int] = field(default_factory=dict[int, int])
+    """By value returned: which result of the sequential program it is of."""
+    taken: set[int] = field(default_factory=set[int])
+    """The values that gather takes."""
+    replaces: dict[int, int] = field(default_factory=dict[int, int])
+
+    def found(self) -> Copies:
+        self._taken_by_gather()
+        self._left_out()
+        lacking = [*self._replaced()]
+        unclaimed = [self._name(i) for i in range(len(self.gather.params)) if i not in self.of and i not in self.taken]
+        claims = [Copy(i, self.of[i], p) for i, p in self.replaces.items()]
+        claims += [claim for k in sorted({*self.of.values()}) for claim in self._repeated(k)]
+        return Copies(tuple(sorted(claims, key=lambda c: c.returned)), (*unclaimed, *lacking), self.updated)
+
+    def _taken_by_gather(self) -> None:
+        numbers = {p.name: i for i, p in enumerate(self.gather.params)}
+        several = set[int]()
+        for k, depends in enumerate(mentioned(self.gather)):
+            for i in (numbers[name] for name in depends):
+                self.taken.add(i)
+                if self.of.setdefault(i, k) != k:
+                    several.add(i)
+        for i in several:
+            del self.of[i]
+
+    def _left_out(self) -> None:
+        """Values that gather leaves out belong to what is called so and on another device, else to what they update."""
+        params = self.gather.params
+        stems: dict[str, list[int]] = {}
+        for i in self.of:
+            stems.setdefault(_stem(params[i].name), []).append(i)
+        updates: Updates | None = None
+        for i, param in enumerate(params):
+            if i in self.taken:
+                continue
+            like = [j for j in sorted(stems.get(_stem(param.name), ())) if _are_alike(param.type, params[j].type)]
+            if like:
+                self.of[i] = self.of[_nearest(i, like, [p.name for p in params])]
+                continue
+            updates = updates or Updates(self.module)
+            self._updating(i, {name for name, _ in updates.consists(self.main, self.main.returned[i])})
+
+    def _updating(self, i: int, consists: set[str]) -> None:
+        """A value that consists of one parameter, or of its update."""
+        own = [p for p, param in enumerate(self.main.params) if param.name in consists]
+        source = self._sources()[own[0]] if len(own) == 1 else None
+        if source is not None and source in self.updated:
+            self.of[i], self.replaces[i] = self.updated[source], own[0]
+
+    def _sources(self) -> list[int | None]:
+        """By parameter of the entry function: the sequential one that scatter makes it of."""
+        if self.scatter is None:
+            return [*range(len(self.main.params))]
+        numbers = {p.name: i for i, p in enumerate(self.scatter.params)}
+        return [numbers[of[0]] if len(of) == 1 else None for of in mentioned(self.scatter)]
+
+    def _replaced(self) -> Iterator[str]:
+        """Find which parameters new weights and state replace, each one of its type. Yields what nothing replaces."""
+        sources: dict[int, list[int]] = {}
+        for p, source in enumerate(self._sources()):
+            if source is not None:
+                sources.setdefault(source, []).append(p)
+        values: dict[int, list[int]] = {}
+        for i, k in sorted(self.of.items()):
+            values.setdefault(k, []).append(i)
+        for source, k in self.updated.items():
+            free = [p for p in sources.get(source, ()) if p not in self.replaces.values()]
+            for i in values.get(k, ()):
+                own = next((p for p in free if self.main.params[p].type == self.gather.params[i].type), None)
+                if own is not None and i not in self.replaces:
+                    self.replaces[i] = own
+                    free.remove(own)
+            yield from (f"the next %{self.main.params[p].name}" for p in free)
+
+    def _repeated(self, k: int) -> Iterator[Copy]:
+        """Of a result that is no new weight or state: what gather leaves out."""
+        own = [i for i in sorted(self.of) if self.of[i] == k]
+        taken = [n for n, i in enumerate(own) if i in self.taken]
+        repeats = repeated(taken, len(own))
+        for n, i in enumerate(own):
+            if i in self.taken or i in self.replaces:
+                continue
+            like = [repeats[n]] if repeats is not None else taken
+            params = self.gather.params
+            equal = [own[j] for j in like if _are_alike(params[own[j]].type, params[i].type)]
+            yield Copy(i, k, like=tuple(equal or [own[j] for j in taken]))
+
+    def _name(self, i: int) -> str:
+        arg = self.main.returned[i]
+        return f"%{arg}" if isinstance(arg, str) else f"%{self.gather.params[i].name}"
+
+
+def repeated(taken: list[int], count: int) -> list[int] | None:
+    """By place: which of those `taken` it repeats, where places number the devices of a mesh.
+
+    Along some of its axes those taken are all parts of a value, along the others they are the first of equal ones. None
+    where they are not so.
+    """
+    if count == 1 or taken[:1] != [0]:
+        return [0] if taken == [0] else None
+    block = next((n for n, i in enumerate(taken) if n != i), len(taken))
+    step = block if block > 1 else taken[1] if len(taken) > 1 else count  # the size of the innermost axis
+    outer = [i // step for i in taken[::block]]
+    if count % step or taken != [o * step + n for o in outer for n in range(block)]:
+        return None
+    found = repeated(outer, count // step)
+    return None if found is None else [o * step + (n if block > 1 else 0) for o in found for n in range(step)]
+
+
+def _stem(name: str) -> str:
+    """A name without the numbers behind it, as of devices."""
+    return _NUMBERS.sub("", name)
+
+
+def _nearest(i: int, among: Iterable[int], named: Sequence[str]) -> int:
+    """The value whose name begins most as this one's; of several, the one before it."""
+    return max(among, key=lambda j: (_in_common(named[i], named[j]), j < i, -abs(j - i)))
+
+
+def _in_common(a: str, b: str) -> int:
+    """How many characters two names begin with alike."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _are_alike(a: Type, b: Type) -> bool:
+    """Whether two types differ in their devices alone."""
+    return types.device_of(a) != types.device_of(b) and _nowhere(a) == _nowhere(b)
+
+
+def _nowhere(type: Type) -> Type:
+    return types.on_device(type, None)
