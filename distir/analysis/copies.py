@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from distir.analysis.updates import Updates, mentioned
 from distir.ir import Function, Module, Type, types
 
-_NUMBERS = re.compile(r"(?:[_.]\d+)+$")
+_NUMBERS = re.compile(r"(?:[_.](?:\d+|part))+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def repeated(taken: list[int], count: int) -> list[int] | None:
 
 
 def _stem(name: str) -> str:
-    """A name without the numbers behind it, as of devices."""
+    """A name without the numbers behind it, as of devices, and of their parts (`%w_new_2_part`)."""
     return _NUMBERS.sub("", name)
 
 
