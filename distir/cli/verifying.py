@@ -52,6 +52,16 @@ def tell(verdicts: Sequence[Verdict], agree: str, differ: str) -> None:
     output.complain("error", "\n".join([f"{differ}: {len(wrong)} of {len(verdicts)}", *lines]))
 
 
+def tell_copies(count: int, unclaimed: Sequence[str]) -> None:
+    """Say how many values of devices were compared besides what is gathered, and which were not."""
+    if count:
+        output.tell(f"with {count} {'copies or parts' if count > 1 else 'copy or part'} that devices return")
+    if unclaimed:
+        listed = ", ".join(f"`{name}`" for name in unclaimed[:SHOWN])
+        more = f" and {len(unclaimed) - SHOWN} more" if len(unclaimed) > SHOWN else ""
+        output.complain("warning", f"not compared, as nothing relates them to a result: {listed}{more}")
+
+
 def verified(
     original: Module, result: Module, words: Sequence[str], seed: int, sizes: Mapping[str, int], most: int | None
 ) -> int:
@@ -73,6 +83,7 @@ def verified(
         raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
     found_out = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
     tell(found_out, "both programs give the same results", "the programs give different results")
+    tell_copies(found.copies if found.equal else 0, found.unclaimed)
     if found.not_widened is not None:
         output.complain("warning", f"not compared in Float64, so rounding may hide a difference: {found.not_widened}")
     return 0 if found.equal else 1
