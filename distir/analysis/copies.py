@@ -73,15 +73,19 @@ class _Claims:
     taken: set[int] = field(default_factory=set[int])
     """The values that gather takes."""
     replaces: dict[int, int] = field(default_factory=dict[int, int])
+    """By value returned: the parameter that it replaces in the next step."""
 
     def found(self) -> Copies:
         self._taken_by_gather()
         self._left_out()
-        lacking = [*self._replaced()]
-        unclaimed = [self._name(i) for i in range(len(self.gather.params)) if i not in self.of and i not in self.taken]
+        values: dict[int, list[int]] = {}
+        for i, k in sorted(self.of.items()):
+            values.setdefault(k, []).append(i)
+        lacking = [f"the next %{self.main.params[p].name}" for p in self._replaced(values)]
+        unrelated = [self._name(i) for i in range(len(self.gather.params)) if i not in self.of and i not in self.taken]
         claims = [Copy(i, self.of[i], p) for i, p in self.replaces.items()]
-        claims += [claim for k in sorted({*self.of.values()}) for claim in self._repeated(k)]
-        return Copies(tuple(sorted(claims, key=lambda c: c.returned)), (*unclaimed, *lacking), self.updated)
+        claims += [claim for own in values.values() for claim in self._repeated(own)]
+        return Copies(tuple(sorted(claims, key=lambda c: c.returned)), (*unrelated, *lacking), self.updated)
 
     def _taken_by_gather(self) -> None:
         numbers = {p.name: i for i, p in enumerate(self.gather.params)}
@@ -97,16 +101,17 @@ class _Claims:
     def _left_out(self) -> None:
         """Values that gather leaves out belong to what is called so and on another device, else to what they update."""
         params = self.gather.params
+        named = [p.name for p in params]
         stems: dict[str, list[int]] = {}
         for i in self.of:
-            stems.setdefault(_stem(params[i].name), []).append(i)
+            stems.setdefault(_stem(named[i]), []).append(i)
         updates: Updates | None = None
         for i, param in enumerate(params):
             if i in self.taken:
                 continue
-            like = [j for j in sorted(stems.get(_stem(param.name), ())) if _are_alike(param.type, params[j].type)]
+            like = [j for j in sorted(stems.get(_stem(named[i]), ())) if _are_alike(param.type, params[j].type)]
             if like:
-                self.of[i] = self.of[_nearest(i, like, [p.name for p in params])]
+                self.of[i] = self.of[_nearest(i, like, named)]
                 continue
             updates = updates or Updates(self.module)
             self._updating(i, {name for name, _ in updates.consists(self.main, self.main.returned[i])})
@@ -125,36 +130,33 @@ class _Claims:
         numbers = {p.name: i for i, p in enumerate(self.scatter.params)}
         return [numbers[of[0]] if len(of) == 1 else None for of in mentioned(self.scatter)]
 
-    def _replaced(self) -> Iterator[str]:
+    def _replaced(self, values: Mapping[int, list[int]]) -> Iterator[int]:
         """Find which parameters new weights and state replace, each one of its type. Yields what nothing replaces."""
         sources: dict[int, list[int]] = {}
         for p, source in enumerate(self._sources()):
             if source is not None:
                 sources.setdefault(source, []).append(p)
-        values: dict[int, list[int]] = {}
-        for i, k in sorted(self.of.items()):
-            values.setdefault(k, []).append(i)
+        replaced = {*self.replaces.values()}
         for source, k in self.updated.items():
-            free = [p for p in sources.get(source, ()) if p not in self.replaces.values()]
+            free = [p for p in sources.get(source, ()) if p not in replaced]
             for i in values.get(k, ()):
                 own = next((p for p in free if self.main.params[p].type == self.gather.params[i].type), None)
                 if own is not None and i not in self.replaces:
                     self.replaces[i] = own
                     free.remove(own)
-            yield from (f"the next %{self.main.params[p].name}" for p in free)
+            yield from free
 
-    def _repeated(self, k: int) -> Iterator[Copy]:
-        """Of a result that is no new weight or state: what gather leaves out."""
-        own = [i for i in sorted(self.of) if self.of[i] == k]
+    def _repeated(self, own: Sequence[int]) -> Iterator[Copy]:
+        """Of the values of a result: those that are no new weight or state, and that gather leaves out."""
+        params = self.gather.params
         taken = [n for n, i in enumerate(own) if i in self.taken]
         repeats = repeated(taken, len(own))
         for n, i in enumerate(own):
             if i in self.taken or i in self.replaces:
                 continue
-            like = [repeats[n]] if repeats is not None else taken
-            params = self.gather.params
+            like = taken if repeats is None else [repeats[n]]
             equal = [own[j] for j in like if _are_alike(params[own[j]].type, params[i].type)]
-            yield Copy(i, k, like=tuple(equal or [own[j] for j in taken]))
+            yield Copy(i, self.of[i], like=tuple(equal or [own[j] for j in taken]))
 
     def _name(self, i: int) -> str:
         arg = self.main.returned[i]
