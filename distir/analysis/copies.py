@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from distir.analysis.updates import Updates, mentioned
 from distir.ir import Function, Module, Type, types
@@ -111,7 +112,8 @@ class _Claims:
                 continue
             like = [j for j in sorted(stems.get(_stem(named[i]), ())) if _are_alike(param.type, params[j].type)]
             if like:
-                self.of[i] = self.of[_nearest(i, like, named)]
+                alone = len({self.of[j] for j in like}) == 1
+                self.of[i] = self.of[like[0] if alone else _nearest(i, like, named)]
                 continue
             updates = updates or Updates(self.module)
             self._updating(i, {name for name, _ in updates.consists(self.main, self.main.returned[i])})
@@ -119,10 +121,11 @@ class _Claims:
     def _updating(self, i: int, consists: set[str]) -> None:
         """A value that consists of one parameter, or of its update."""
         own = [p for p, param in enumerate(self.main.params) if param.name in consists]
-        source = self._sources()[own[0]] if len(own) == 1 else None
+        source = self._sources[own[0]] if len(own) == 1 else None
         if source is not None and source in self.updated:
             self.of[i], self.replaces[i] = self.updated[source], own[0]
 
+    @cached_property
     def _sources(self) -> list[int | None]:
         """By parameter of the entry function: the sequential one that scatter makes it of."""
         if self.scatter is None:
@@ -133,7 +136,7 @@ class _Claims:
     def _replaced(self, values: Mapping[int, list[int]]) -> Iterator[int]:
         """Find which parameters new weights and state replace, each one of its type. Yields what nothing replaces."""
         sources: dict[int, list[int]] = {}
-        for p, source in enumerate(self._sources()):
+        for p, source in enumerate(self._sources):
             if source is not None:
                 sources.setdefault(source, []).append(p)
         replaced = {*self.replaces.values()}
@@ -200,5 +203,6 @@ def _are_alike(a: Type, b: Type) -> bool:
     return types.device_of(a) != types.device_of(b) and _nowhere(a) == _nowhere(b)
 
 
+@lru_cache(maxsize=1 << 12)  # equal weights have equal types
 def _nowhere(type: Type) -> Type:
     return types.on_device(type, None)

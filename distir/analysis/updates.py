@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, names
 from distir.ir.deep import Deep, finish
+from distir.ir.roles import is_held
 from distir.ops import OPS
 
 Consists = frozenset[tuple[str, bool]]
@@ -44,11 +45,11 @@ class Updates:
         return _of(finish(self._table(function)), arg)
 
     def replaced(self, function: Function) -> dict[int, int]:
-        """By the number of a parameter: the first value returned that is its update, and of no other's."""
-        numbers = {p.name: i for i, p in enumerate(function.params)}
+        """By the number of a weight or state: the first value returned that is its update, and of no other's."""
+        numbers = {p.name: i for i, p in enumerate(function.params) if is_held(p)}
         found: dict[int, int] = {}
         for k, arg in enumerate(function.returned):
-            updated = [numbers[name] for name in self.of(function, arg)]
+            updated = [numbers[name] for name in self.of(function, arg) if name in numbers]
             if len(updated) == 1:
                 found.setdefault(updated[0], k)
         return found

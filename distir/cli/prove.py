@@ -10,7 +10,7 @@ from distir.cli import options, output, simulating
 from distir.cli.endings import Refused, Wrong
 from distir.cli.files import shown
 from distir.cli.programs import fold_on_one_core, settings, sound_program
-from distir.cli.verifying import tell_copies
+from distir.cli.verifying import warn_of, with_copies
 from distir.diagnostics import Report
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ def _stated(path: str) -> Stated:
 def tell(found: Proof) -> None:
     """Say that all results are proved, on which devices, and by which laws."""
     count = len(found.results)
-    output.tell(f"proved: {count} result{'s' * (count != 1)}, for all values, at these sizes")
-    tell_copies(found.copies, found.unclaimed)
+    output.tell(
+        f"proved: {count} result{'s' * (count != 1)}, for all values, at these sizes{with_copies(found.copies)}"
+    )
+    warn_of(found.unclaimed)
     if found.laws:
         output.tell("up to rounding, as these laws of real numbers were used: " + "; ".join(found.laws))
