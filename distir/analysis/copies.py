@@ -19,14 +19,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from distir.analysis.updates import Updates, mentioned
+from distir.analysis.updates import ParameterUpdates, mentioned
 from distir.ir import Function, Module, Type, types
 
 _NUMBERS = re.compile(r"(?:[_.](?:\d+|part))+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyClaim:
     """A value that the distributed entry function returns, and what it must be."""
 
     returned: int
@@ -40,28 +40,28 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class CopyClaims:
     """The claims of all values that a distributed program returns, beside what gather makes of those that it takes."""
 
-    claims: tuple[Copy, ...] = ()
+    claims: tuple[CopyClaim, ...] = ()
     unclaimed: tuple[str, ...] = ()
     """What is not claimed: values returned that nothing relates, and copies of which no new value is returned."""
     updated: Mapping[int, int] = field(default_factory=dict[int, int])
     """By parameter of the sequential program: the result that is its new value."""
 
 
-def copies(distributed: Module, sequential: Module) -> Copies:
+def copies(distributed: Module, sequential: Module) -> CopyClaims:
     """The claims of a distributed program. Both programs must check, and belong together."""
     main, entry = distributed.entry(), sequential.entry()
     gather = None if main is None else distributed.functions.get(f"{main.name}.gather")
     if main is None or entry is None or gather is None:
-        return Copies()  # it returns the results themselves
+        return CopyClaims()  # it returns the results themselves
     scatter = distributed.functions.get(f"{main.name}.scatter")
-    return _Claims(distributed, main, scatter, gather, Updates(sequential).replaced(entry)).found()
+    return _Relating(distributed, main, scatter, gather, ParameterUpdates(sequential).replaced(entry)).found()
 
 
 @dataclass
-class _Claims:
+class _Relating:
     """`updated`: by number of a sequential parameter, the result that is its new value."""
 
     module: Module
@@ -76,7 +76,7 @@ class _Claims:
     replaces: dict[int, int] = field(default_factory=dict[int, int])
     """By value returned: the parameter that it replaces in the next step."""
 
-    def found(self) -> Copies:
+    def found(self) -> CopyClaims:
         self._taken_by_gather()
         self._left_out()
         values: dict[int, list[int]] = {}
@@ -84,9 +84,9 @@ class _Claims:
             values.setdefault(k, []).append(i)
         lacking = [f"the next %{self.main.params[p].name}" for p in self._replaced(values)]
         unrelated = [self._name(i) for i in range(len(self.gather.params)) if i not in self.of and i not in self.taken]
-        claims = [Copy(i, self.of[i], p) for i, p in self.replaces.items()]
+        claims = [CopyClaim(i, self.of[i], p) for i, p in self.replaces.items()]
         claims += [claim for own in values.values() for claim in self._repeated(own)]
-        return Copies(tuple(sorted(claims, key=lambda c: c.returned)), (*unrelated, *lacking), self.updated)
+        return CopyClaims(tuple(sorted(claims, key=lambda c: c.returned)), (*unrelated, *lacking), self.updated)
 
     def _taken_by_gather(self) -> None:
         numbers = {p.name: i for i, p in enumerate(self.gather.params)}
@@ -106,7 +106,7 @@ class _Claims:
         stems: dict[str, list[int]] = {}
         for i in self.of:
             stems.setdefault(_stem(named[i]), []).append(i)
-        updates: Updates | None = None
+        updates: ParameterUpdates | None = None
         for i, param in enumerate(params):
             if i in self.taken:
                 continue
@@ -115,7 +115,7 @@ class _Claims:
                 alone = len({self.of[j] for j in like}) == 1
                 self.of[i] = self.of[like[0] if alone else _nearest(i, like, named)]
                 continue
-            updates = updates or Updates(self.module)
+            updates = updates or ParameterUpdates(self.module)
             self._updating(i, {name for name, _ in updates.consists(self.main, self.main.returned[i])})
 
     def _updating(self, i: int, consists: set[str]) -> None:
@@ -149,7 +149,7 @@ class _Claims:
                     free.remove(own)
             yield from free
 
-    def _repeated(self, own: Sequence[int]) -> Iterator[Copy]:
+    def _repeated(self, own: Sequence[int]) -> Iterator[CopyClaim]:
         """Of the values of a result: those that are no new weight or state, and that gather leaves out."""
         params = self.gather.params
         taken = [n for n, i in enumerate(own) if i in self.taken]
@@ -159,7 +159,7 @@ class _Claims:
                 continue
             like = taken if repeats is None else [repeats[n]]
             equal = [own[j] for j in like if _are_alike(params[own[j]].type, params[i].type)]
-            yield Copy(i, self.of[i], like=tuple(equal or [own[j] for j in taken]))
+            yield CopyClaim(i, self.of[i], like=tuple(equal or [own[j] for j in taken]))
 
     def _name(self, i: int) -> str:
         arg = self.main.returned[i]

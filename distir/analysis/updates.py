@@ -30,7 +30,7 @@ REARRANGING = frozenset(
 
 
 @dataclass
-class Updates:
+class ParameterUpdates:
     """What the values of a module's functions consist of."""
 
     module: Module

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis, Instance, check, index_bounds
 from distir.analysis import result_names as named_results
-from distir.analysis.updates import Updates, mentioned
+from distir.analysis.updates import ParameterUpdates, mentioned
 from distir.ir import Apply, Call, Function, Module, Return, Type, names, types
 from distir.ir.roles import is_held
 from distir.lower import templates
@@ -176,7 +176,7 @@ def _donations(
     sequential: Mapping[str, str],
 ) -> dict[str, str]:
     """Result -> the state parameter donated to it: one each, of the same type and device."""
-    updates = Updates(module)
+    updates = ParameterUpdates(module)
     found: dict[str, str] = {}
     free = dict(state)
     for name, arg, w in zip(result_names, instance.function.returned, instance.state.returned, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from distir.analysis.copies import Copies, copies
+from distir.analysis.copies import CopyClaims, copies
 from distir.analysis.interpreter import State, interpret
 from distir.analysis.parameters import parameters
 from distir.ir import HOST, Apply, Function, Module, TensorType, TupleType, Type, types
@@ -168,7 +168,7 @@ def _with_copies(proof: Proof, against: Reference, domain: Relations, states: Ma
     return replace(proof, failures=(*proof.failures, *failures.values()), copies=len(found.claims), unclaimed=unclaimed)
 
 
-def _placed(against: Reference, domain: Relations, main: Function, found: Copies) -> tuple[Related, ...]:
+def _placed(against: Reference, domain: Relations, main: Function, found: CopyClaims) -> tuple[Related, ...]:
     """The parameters of the next step: what scatter makes of the sequential program's new weights and state."""
     if not any(claim.replaces is not None for claim in found.claims):
         return ()

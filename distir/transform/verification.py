@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Union, cast
 
 from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
-from distir.analysis.copies import Copies, Copy, copies
+from distir.analysis.copies import CopyClaim, CopyClaims, copies
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, DType, Function, Module, TensorType, Type, types
 from distir.ir.roles import is_trained
@@ -214,12 +214,12 @@ class _Runs:
 
     def _drifting(
         self,
-        held: Copies,
+        held: CopyClaims,
         inputs: Sequence[Any],
         returned: Sequence[Output],
         found: Sequence[Output],
         relative: Sequence[float],
-    ) -> Iterator[tuple[Copy, float, str]]:
+    ) -> Iterator[tuple[CopyClaim, float, str]]:
         """Copies and parts that are not what is gathered: by how much, and what to say of them."""
         placed: Sequence[Any] = ()
         if any(claim.replaces is not None for claim in held.claims):
