@@ -67,6 +67,9 @@ CASES = [(name, words) for name, strategies in STRATEGIES.items() for words in s
 COUNT, SOME = (2000, len(CASES)) if ALL else (40, 5)
 """How many programs of which a device returns something else, made of how many right ones."""
 
+SEED = 3
+"""Of the inputs: some tokens do not occur in others, and then nothing shows what a device does with them."""
+
 EQUAL = 1e-10
 """What two sums in different order may differ by, in Float64, as a part of the greatest element."""
 
@@ -84,7 +87,7 @@ def distributed(name, words):
 
 @cache
 def inputs(name):
-    return [array_in_float64(value) for value in random_inputs(sequential(name), 3, {}).values()]
+    return [array_in_float64(value) for value in random_inputs(sequential(name), SEED, {}).values()]
 
 
 def run(module, function, values):
@@ -169,7 +172,7 @@ def test_no_program_is_right_of_which_a_device_returns_something_wrong():
         if is_proved(mutant, name, words):
             slipped.append(("proved", name, words, kind))
         try:
-            if verify(sequential(name), mutant).equal:
+            if verify(sequential(name), mutant, SEED).equal:
                 slipped.append(("verified", name, words, kind))
         except Exception:  # as above: it does not run
             refused += 1
