@@ -10,6 +10,7 @@ from distir.cli import options, output, simulating
 from distir.cli.endings import Refused, Wrong
 from distir.cli.files import shown
 from distir.cli.programs import fold_on_one_core, settings, sound_program
+from distir.cli.verifying import warn_of, with_copies
 from distir.diagnostics import Report
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def prove(
 
     For all values, at the programs' real sizes: nothing is run. Parameters are related by `@main.scatter`, results by
     `@main.gather`; a program without them is compared by the placements that a file states. Each value is followed
-    through the program: it is all of a value of the sequential program, some rows of it, or a partial sum.
+    through the program: it is all of a value of the sequential program, some rows of it, or a partial sum. All that the
+    program returns must be right, on each device: copies of results, and the weights and state of the next step.
 
     Exit code 1 says that it is not proved, with the first statement of which nothing is known, or something else than
     is due. Such a program may still be right: some ops have no rule. `transform --verify` runs both programs.
@@ -117,8 +119,11 @@ def _stated(path: str) -> Stated:
 
 
 def tell(found: Proof) -> None:
-    """Say that all results are proved, and by which laws."""
+    """Say that all results are proved, on which devices, and by which laws."""
     count = len(found.results)
-    output.tell(f"proved: {count} result{'s' * (count != 1)}, for all values, at these sizes")
+    output.tell(
+        f"proved: {count} result{'s' * (count != 1)}, for all values, at these sizes{with_copies(found.copies)}"
+    )
+    warn_of(found.unclaimed)
     if found.laws:
         output.tell("up to rounding, as these laws of real numbers were used: " + "; ".join(found.laws))

@@ -37,19 +37,32 @@ class Verdict:
     difference: str | None = None
 
 
-def tell(verdicts: Sequence[Verdict], agree: str, differ: str) -> None:
-    """Say in a line that results agree, or else which do not, where and by how much; the worst first."""
+def tell(verdicts: Sequence[Verdict], agree: str, differ: str, more: str = "") -> None:
+    """Say in a line that results agree, and `more`, or else which do not, where and by how much; the worst first."""
     wrong = sorted((v for v in verdicts if not v.same), key=lambda v: -v.error)
     if not wrong:
         worst = max(verdicts, key=lambda v: v.error, default=None)
         most = f"largest difference {worst.error:.1e} in %{worst.name}" if worst and worst.error else "no difference"
         if worst and worst.rounding is not None:
             most += f", where rounding may make {worst.rounding:.1e}"
-        output.tell(f"verified: {agree} ({len(verdicts)}, {most})")
+        output.tell(f"verified: {agree} ({len(verdicts)}, {most}){more}")
         return
     lines = [f"  %{v.name}: {v.difference}" for v in wrong[:SHOWN]]
     lines += [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
     output.complain("error", "\n".join([f"{differ}: {len(wrong)} of {len(verdicts)}", *lines]))
+
+
+def with_copies(count: int) -> str:
+    """What to add of values that devices return besides those that are gathered."""
+    return f", with {count} {'copies and parts' if count > 1 else 'copy'} that devices return" if count else ""
+
+
+def warn_of(unclaimed: Sequence[str]) -> None:
+    """Say which values of the distributed program are compared with nothing."""
+    if unclaimed:
+        listed = ", ".join(f"`{name}`" for name in unclaimed[:SHOWN])
+        more = f" and {len(unclaimed) - SHOWN} more" if len(unclaimed) > SHOWN else ""
+        output.complain("warning", f"not compared, as nothing relates them to a result: {listed}{more}")
 
 
 def verified(
@@ -72,7 +85,9 @@ def verified(
         first = error.diagnostics[0]
         raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
     found_out = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
-    tell(found_out, "both programs give the same results", "the programs give different results")
+    agree, differ = "both programs give the same results", "the programs give different results"
+    tell(found_out, agree, differ, with_copies(found.copies))
+    warn_of(found.unclaimed)
     if found.not_widened is not None:
         output.complain("warning", f"not compared in Float64, so rounding may hide a difference: {found.not_widened}")
     return 0 if found.equal else 1

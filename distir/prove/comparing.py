@@ -42,6 +42,8 @@ class Failure:
     """The call that leads to that statement and is to blame, if it is not the statement itself."""
     returned: int | None = None
     """Which of the values that the distributed program returns it is, where none of its statements is to blame."""
+    is_copy: bool = False
+    """Whether that counts what the entry function returns, not what is gathered of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,14 @@ class Proof:
     failures: tuple[Failure, ...]
     laws: tuple[str, ...]
     """Laws of real numbers that were used, which floating-point numbers obey up to rounding."""
+    copies: int = 0
+    """How many values that devices hold were compared besides: copies of results, and parts."""
+    unclaimed: tuple[str, ...] = ()
+    """Values of the distributed program that nothing relates to a result, so nothing is claimed of them."""
 
     @property
     def proved(self) -> bool:
-        """Whether all results are those of the sequential program."""
+        """Whether all results are those of the sequential program, on each device."""
         return not self.failures
 
     def diagnostics(self, distributed: Module) -> list[Diagnostic]:
@@ -100,7 +106,7 @@ def _site(module: Module, failure: Failure) -> Site:
     if place is None:
         entry = module.entry()
         assert entry is not None
-        last = module.functions.get(f"{entry.name}.gather", entry)
+        last = entry if failure.is_copy else module.functions.get(f"{entry.name}.gather", entry)
         index = len(last.body) - 1 if last.body and isinstance(last.body[-1], Return) else None
         part = None if failure.returned is None or index is None else Part("operand", failure.returned)
         return Site(last.name, index, part)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
+from distir.analysis.copies import CopyClaims, copies
 from distir.analysis.interpreter import State, interpret
 from distir.analysis.parameters import parameters
 from distir.ir import HOST, Apply, Function, Module, TensorType, TupleType, Type, types
@@ -15,7 +16,7 @@ from distir.ops.group import represented
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.batches import batches
-from distir.prove.comparing import Proof, ProveError, Reference, failure, is_same, leaves
+from distir.prove.comparing import Failure, Proof, ProveError, Reference, failure, is_same, leaves
 from distir.prove.domain import Related, Relations, value_of, valued
 from distir.prove.groups import axes_of_atom
 from distir.prove.pieces import TermPiece, shape_of
@@ -45,6 +46,7 @@ def prove(
 ) -> Proof:
     """Whether `gather(main(scatter(x))) = sequential(x)`, for all values, at the programs' own sizes.
 
+    And whether what gather leaves out is equal to it: every copy that a device returns (`analysis/copies.py`).
     `sizes` are those of named dimensions. Both programs must check. A program without `@main.scatter` takes the
     parameters of the sequential one, and without `@main.gather` gives its results; or `stated` says what parameters and
     results are. What is not proved is not necessarily wrong. `pause` is called at each statement, and may raise to give
@@ -126,7 +128,10 @@ def follow(
                 against.batches = batches(main, found)
             states[name] = _run(domain, function, found)
             found = states[name].returned
-    proof = stated.proof(against, main, found) if stated is not None else _proof(against, main, found)
+    if stated is not None:
+        proof = stated.proof(against, main, found)
+    else:
+        proof = _with_copies(_proof(against, main, found), against, domain, states)
     return FollowedProgram(distributed, against, domain, states, proof)
 
 
@@ -138,10 +143,45 @@ def _proof(against: Reference, main: Function, found: Sequence[Related]) -> Proo
     failures = [
         failure(against, name, number, wanted, piece)
         for number, (name, a, b) in enumerate(zip(against.results, against.expected, found, strict=True))
-        for wanted, piece in leaves(a, b)
-        if not is_same(wanted, piece)
+        for wanted, piece in _differing(a, b)
     ]
     return Proof(against.results, tuple(failures), tuple(against.algebra.laws))
+
+
+def _with_copies(proof: Proof, against: Reference, domain: Relations, states: Mapping[str, State]) -> Proof:
+    """The same, of all copies and parts that devices hold; a result that is not proved is not looked at again."""
+    main = domain.module.entry()
+    assert main is not None
+    found = copies(domain.module, against.domains[0].module)
+    returned = states[main.name].returned
+    placed = _placed(against, domain, main, found)
+    failures: dict[int, Failure] = {}
+    for claim in found.claims:
+        due = [returned[k] for k in claim.like] if claim.replaces is None else [placed[claim.replaces]]
+        wrong = [_differing(wanted, returned[claim.returned]) for wanted in due]
+        if all(wrong) and against.results[claim.of] not in {f.result for f in proof.failures}:
+            wanted, piece = wrong[0][0]
+            name = against.results[claim.of]
+            failed = failure(against, name, claim.returned, wanted, piece)
+            failures.setdefault(claim.of, replace(failed, is_copy=True))
+    unclaimed = found.unclaimed
+    return replace(proof, failures=(*proof.failures, *failures.values()), copies=len(found.claims), unclaimed=unclaimed)
+
+
+def _placed(against: Reference, domain: Relations, main: Function, found: CopyClaims) -> tuple[Related, ...]:
+    """The parameters of the next step: what scatter makes of the sequential program's new weights and state."""
+    if not any(claim.replaces is not None for claim in found.claims):
+        return ()
+    scatter = domain.module.functions.get(f"{main.name}.scatter")
+    first = main if scatter is None else scatter
+    given = [against.expected[found.updated[i]] if i in found.updated else v for i, v in enumerate(against.given)]
+    on_devices = tuple([_on_device(piece, p.type) for piece, p in zip(given, first.params, strict=True)])
+    return on_devices if scatter is None else _run(domain, scatter, on_devices).returned
+
+
+def _differing(wanted: Related, found: Related) -> list[tuple[TermPiece, TermPiece | None]]:
+    """The parts of a value that are not what is due."""
+    return [(due, piece) for due, piece in leaves(wanted, found) if not is_same(due, piece)]
 
 
 def _mesh(module: Module, main: Function) -> tuple[MeshAxis, ...]:

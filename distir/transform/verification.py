@@ -1,7 +1,8 @@
 """Whether a transformed program gives the results of the original, on random inputs, by the reference executor.
 
 `gather(main(scatter(x))) = sequential(x)`: a distributed program tells by `@main.scatter` and `@main.gather` how its
-parameters and results belong to the sequential ones.
+parameters and results belong to the sequential ones. Gather takes one copy of what several devices have; the others,
+and the parts of new weights and state, must equal what is gathered (`analysis/copies.py`).
 
 Programs in Float32 run in Float64, where a small gradient is not lost beside a large weight. A result may be off by a
 part of its own greatest element. Where it is further off, the original runs again on inputs perturbed in their last
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Union, cast
 
 from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
+from distir.analysis.copies import CopyClaim, CopyClaims, copies
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, DType, Function, Module, TensorType, Type, types
 from distir.ir.roles import is_trained
@@ -100,6 +102,10 @@ class Verification:
     """What comparing two programs found."""
 
     results: tuple[Compared, ...]
+    copies: int = 0
+    """How many values that devices hold were compared besides: copies of results, and parts."""
+    unclaimed: tuple[str, ...] = ()
+    """Values of the transformed program that nothing relates to a result, so they were not compared."""
     not_widened: str | None = None
     """Why the programs could not be compared in Float64, where rounding hides nothing; None if they were."""
 
@@ -177,7 +183,8 @@ class _Runs:
         """What comparing their results finds. Raises VerifyError, ProgramError and InputError."""
         entry = entry_of(self.original)
         expected = self.expected(self.inputs)
-        found = distributed(self.transformed, list(self.inputs.values()), entry, self.load, self.max_bytes)
+        inputs = list(self.inputs.values())
+        returned, found = _executed(self.transformed, inputs, entry, self.load, self.max_bytes)
         if len(found) != len(expected):
             message = f"expected {len(expected)} results, as `@{entry.name}` had, found {len(found)}"
             raise VerifyError(f"{message}; is `@{entry.name}.gather` missing?")
@@ -198,7 +205,34 @@ class _Runs:
         for i, row in enumerate(differing):
             if not row.equal and rows[i].equal:
                 rows[i] = replace(row, difference=f"in Float64, {row.difference}")
-        return Verification(tuple(rows), exact if isinstance(exact, str) else None)
+        held = copies(self.transformed, self.original)
+        for claim, error, difference in self._drifting(held, inputs, returned, found, relative):
+            if rows[claim.of].equal:
+                rows[claim.of] = replace(rows[claim.of], max_abs_error=error, difference=difference)
+        why = exact if isinstance(exact, str) else None
+        return Verification(tuple(rows), len(held.claims), held.unclaimed, why)
+
+    def _drifting(
+        self,
+        held: CopyClaims,
+        inputs: Sequence[Any],
+        returned: Sequence[Output],
+        found: Sequence[Output],
+        relative: Sequence[float],
+    ) -> Iterator[tuple[CopyClaim, float, str]]:
+        """Copies and parts that are not what is gathered: by how much, and what to say of them."""
+        placed: Sequence[Any] = ()
+        if any(claim.replaces is not None for claim in held.claims):
+            placed = [found[held.updated[i]].value if i in held.updated else v for i, v in enumerate(inputs)]
+            placed = _scattered(self.transformed, placed, entry_of(self.original), self.load, self.max_bytes)
+        for claim in held.claims:
+            values = placed if claim.replaces is not None else [output.value for output in returned]
+            due = [values[i] for i in ((claim.replaces,) if claim.replaces is not None else claim.like)]
+            copy, whole, tolerance = returned[claim.returned], found[claim.of].value, relative[claim.of]
+            compared = [_compared(copy.name, value, copy.value, tolerance, whole=whole) for value in due]
+            if not any(row.equal for row in compared):
+                row = compared[0]
+                yield claim, row.max_abs_error, f"its copy or part `%{copy.name}`: {row.difference}"
 
     def exact(self) -> _Exact | str | None:
         """What both programs compute without rounding, or why it is not computed; None where it is nothing else."""
@@ -246,24 +280,39 @@ def distributed(
 
     Raises VerifyError where the module does not take them, and what `execute` raises.
     """
+    return _executed(module, inputs, original, load, max_bytes)[1]
+
+
+def _executed(
+    module: Module, inputs: Sequence[Any], original: Function, load: Load | None, max_bytes: int | None
+) -> tuple[tuple[Output, ...], tuple[Output, ...]]:
+    """What the entry function returns on all devices, and what is gathered of it. Raises as `distributed`."""
     entry = module.entry(original.name) or entry_of(module)
-    scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
+    gather = f"{entry.name}.gather"
     collective = next(
         (s.op for f in module for s in f.body if isinstance(s, Apply) and represented(s.op, s.attrs)), None
     )
     if collective is not None:
         message = f"one device represents others (`{collective}`), whose parts of parameters and results are not there"
         raise VerifyError(f"{message}; verify what the same steps give without `representative=true`")
-    values = list(inputs)
-    if scatter in module.functions:
-        values = [output.value for output in execute(module, values, scatter, load, max_bytes)]
+    values = _scattered(module, inputs, original, load, max_bytes)
     if len(values) != len(entry.params):
         message = f"`@{entry.name}` expected {len(entry.params)} parameters, found {len(values)} values for them"
-        raise VerifyError(f"{message}; is `@{scatter}` missing?")
+        raise VerifyError(f"{message}; is `@{entry.name}.scatter` missing?")
     outputs = execute(module, values, entry.name, load, max_bytes)
-    if gather in module.functions:
-        outputs = execute(module, [output.value for output in outputs], gather, load, max_bytes)
-    return outputs
+    if gather not in module.functions:
+        return outputs, outputs
+    return outputs, execute(module, [output.value for output in outputs], gather, load, max_bytes)
+
+
+def _scattered(
+    module: Module, inputs: Sequence[Any], original: Function, load: Load | None, max_bytes: int | None
+) -> list[Any]:
+    """The parameters of the entry function, for those of the program that it was made from."""
+    scatter = f"{(module.entry(original.name) or entry_of(module)).name}.scatter"
+    if scatter not in module.functions:
+        return list(inputs)
+    return [output.value for output in execute(module, list(inputs), scatter, load, max_bytes)]
 
 
 def reference(original: Module, words: Sequence[str], keywords: Mapping[str, Any] | None = None) -> Module:
@@ -474,15 +523,27 @@ def _dtypes(leaves: Iterable[Type]) -> list[str]:
 
 
 def _compared(
-    name: str, expected: Any, found: Any, relative: float, others: Sequence[Any] = (), exact: Any = None
+    name: str,
+    expected: Any,
+    found: Any,
+    relative: float,
+    others: Sequence[Any] = (),
+    exact: Any = None,
+    whole: Any = None,
 ) -> Compared:
-    """One result. `others`: what the original gives of perturbed inputs; `exact`: what it gives in Float64."""
+    """One result. `others`: what the original gives of perturbed inputs; `exact`: what it gives in Float64.
+
+    `whole`: of a part, the value whose greatest element the tolerance is a part of.
+    """
     error, most = 0.0, 0.0
     said: list[str] = []
     moved = [[part for _, part, _ in _parts(other, other)] for other in others]
     unrounded = None if exact is None else [part for _, part, _ in _parts(exact, exact)]
+    wholes = None if whole is None else [part for _, part, _ in _parts(whole, whole)]
     for number, (path, a, b) in enumerate(_parts(expected, found)):
         largest, difference = _difference(a, b)
+        if wholes is not None and a is not None:
+            largest, _ = _difference(wholes[number], wholes[number])
         allowed: Any = relative * largest
         known = [parts[number] for parts in moved]
         if moved and difference > relative * largest:

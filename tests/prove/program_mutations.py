@@ -232,6 +232,118 @@ KINDS = (
 )
 
 
+def _collective(function, random, keep=lambda s: True):
+    """A collective of several devices, and the number of one of its operands."""
+    index = _pick(function, random, lambda s: _is_of_several(s) and keep(s))
+    return None if index is None else (index, random.randrange(len(function.body[index].args)))
+
+
+def _is_of_several(s):
+    return isinstance(s, Apply) and s.op in COLLECTIVES and len(s.args) > 1 and len(s.args) == len(s.results)
+
+
+def _own(old, k, own, new):
+    """A collective of which the device `k` does not take the result, but what other statements give."""
+    results = (*old.results[:k], f"{old.results[k]}.unused", *old.results[k + 1 :])
+    return [replace(old, results=results, claims=()), *own, Apply((old.results[k],), *new)]
+
+
+def _spliced(function, index, statements):
+    return replace(function, body=(*function.body[:index], *statements, *function.body[index + 1 :]))
+
+
+def bypassed_by_one(function, random, module):
+    """One device goes on with what it had, as large as what the collective would have given."""
+    found = _collective(function, random)
+    if found is None:
+        return None
+    index, k = found
+    old = function.body[index]
+    if old.results[k] in ("", "_") or not isinstance(old.args[k], str):
+        return None
+    axis, count = Attributes({"axis": old.attrs.get("axis", 0)}), len(old.args)
+    if old.op == "MPIAllgather":
+        new = "Concat", (old.args[k],) * count, axis
+    elif old.op == "MPIReduceScatter":
+        parts = tuple(f"{old.results[k]}.{j}" for j in range(count))
+        cut = Apply(parts, "Split", (old.args[k],), Attributes({**axis, "num_outputs": count}))
+        return _spliced(function, index, _own(old, k, [cut], ("Identity", (parts[k],))))
+    else:
+        new = "Identity", (old.args[k],)
+    return _spliced(function, index, _own(old, k, [], new))
+
+
+def doubled_by_one(function, random, module):
+    """One device counts its own addend twice."""
+    found = _collective(function, random, lambda s: s.op == "MPIAllreduce")
+    if found is None:
+        return None
+    index, k = found
+    old = function.body[index]
+    if old.results[k] in ("", "_"):
+        return None
+    return _spliced(function, index, _own(old, k, [], ("Add", (f"{old.results[k]}.unused", old.args[k]))))
+
+
+def another_group(function, random, module):
+    """Two collectives exchange what one device gives to each: it takes part in another sum, or another axis."""
+    first = _collective(function, random)
+    second = first and _collective(function, random, lambda s: s.op == function.body[first[0]].op)
+    if not second or first[0] == second[0]:
+        return None
+    (low, k), (high, _) = sorted((first, second))
+    a, b = function.body[low], function.body[high]
+    if k >= len(b.args):
+        return None
+    known = _defined(function, low)
+    if b.args[k] not in known:
+        return None
+    return _with(function, low, replace(a, args=(*a.args[:k], b.args[k], *a.args[k + 1 :])))
+
+
+def own_gradient(function, random, module):
+    """One device's update takes what it computed itself, not what all computed together."""
+    reduced = [s for s in function.body if isinstance(s, Apply) and s.op.endswith("Allreduce")]
+    sums = {r: a for s in reduced for r, a in zip(s.results, s.args, strict=True)}
+    index = _pick(function, random, lambda s: any(a in sums for a in s.args if isinstance(a, str)), (Apply,))
+    if index is None:
+        return None
+    old = function.body[index]
+    i = random.choice([i for i, a in enumerate(old.args) if isinstance(a, str) and a in sums])
+    return _with(function, index, replace(old, args=(*old.args[:i], sums[old.args[i]], *old.args[i + 1 :])))
+
+
+def stale_state(function, random, module):
+    """The entry function returns what one of its parameters was."""
+    last = function.body[-1]
+    if function != module.entry() or not isinstance(last, Return) or not last.args:
+        return None
+    i = random.randrange(len(last.args))
+    stem = str(last.args[i]).split("_new")[0]
+    near = [p.name for p in function.params if p.name.startswith(stem)]
+    if not near:
+        return None
+    return _with(function, len(function.body) - 1, Return((*last.args[:i], random.choice(near), *last.args[i + 1 :])))
+
+
+OF_ONE_DEVICE = (
+    bypassed_by_one,
+    bypassed_by_one,
+    doubled_by_one,
+    another_group,
+    own_gradient,
+    own_gradient,
+    stale_state,
+    operand_replaced,
+    returned_replaced,
+    returned_swapped,
+    number_changed,
+    attribute_changed,
+    op_dropped,
+)
+"""Mistakes of one device: the others compute what they should, and what gather takes is often theirs."""
+
+
 def _represents(statement):
     return isinstance(statement, Apply) and represented(statement.op, statement.attrs) is not None
 

@@ -227,14 +227,14 @@ def _cut_along(f: FunctionBuilder, hint: str, arg: Arg, state: Nested, mesh: Mes
 def _join_along(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, state: Nested, mesh: Mesh) -> str:
     """Write the value of which the devices hold parts, on the first of them."""
     found: list[Arg] = [*parts]
-    if not mesh.representative:
-        every = f.apply("MPIGather", *parts, results=(f"{hint}_every",), root=root, axis=0)[0]
-        found = [*f.apply("Split", every, results=(f"{hint}_own",) * mesh.size, axis=0, num_outputs=mesh.size)]
+    if not mesh.representative:  # of copies, the first
+        found = [parts[rank] for rank in _firsts(state)]
+        every = f.apply("MPIGather", *found, results=(f"{hint}_every",), root=root, axis=0)[0]
+        found = [*f.apply("Split", every, results=(f"{hint}_own",) * len(found), axis=0, num_outputs=len(found))]
     for k, (own, size) in reversed([*enumerate(state.parts)]):
-        runs = [found[n : n + size] for n in range(0, len(found), size)] if not mesh.representative else [found]
         if not isinstance(own, Split):
-            found = [run[0] for run in runs]
             continue
+        runs = [found[n : n + size] for n in range(0, len(found), size)] if not mesh.representative else [found]
         joined: list[Arg] = []
         for run in runs:
             columns = [_blocks(f, hint, part, own, size) if own.blocks else (part,) for part in run]
@@ -252,6 +252,14 @@ def _join_along(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, 
             )
         found = joined
     return str(found[0])
+
+
+def _firsts(state: Nested) -> list[int]:
+    """The ranks that have the parts of a value, without those that have copies of these."""
+    found = [0]
+    for own, size in state.parts:
+        found = [rank * size + k for rank in found for k in range(size if isinstance(own, Split) else 1)]
+    return found
 
 
 def _ordered(f: FunctionBuilder, hint: str, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:
