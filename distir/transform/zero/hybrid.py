@@ -29,7 +29,8 @@ class Hybrid:
 def in_groups(module: Module, entry: Function, size: int, kind: str) -> tuple[Module, Hybrid]:
     """The module with each gradient summed within groups of `size` replicas only; sums over the groups follow later.
 
-    `entry` is its entry function, or an equivalent one; `kind` the step's `partition`. Raises ProgramError if `size` does not divide the replicas.
+    `entry` is its entry function, or an equivalent one; `kind` the step's `partition`. Raises ProgramError if `size`
+    does not divide the replicas.
     """
     body = list[Statement](entry.body)
     whole: dict[str, WeightGroup] = {}

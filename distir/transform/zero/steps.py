@@ -147,7 +147,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
 
 
 def _tell_of_whole_state(entry: Function, groups: Sequence[WeightGroup]) -> None:
-    """Say which state is not partitioned: of vectors without equal parts, and where its update is what `tp` made of it."""
+    """Say which state is not partitioned: of vectors without equal parts, or with an update that is no op any more."""
     held = {name for group in groups for kept in group.kept for name in kept.params}
     whole = [p for p in entry.params if "state" in p.roles and p.name not in held]
     vectors = [p.name for p in whole if isinstance(p.type, TensorType) and len(p.type.shape or ()) == 1]
