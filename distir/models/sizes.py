@@ -24,17 +24,22 @@ LARGEST: Final = 2**31 - 1
 """No dimension of a model is larger: sizes beyond it are typos."""
 
 
+MOST_LAYERS: Final = 4096
+"""No model has more layers: a program has statements for each."""
+
+
 class ModelError(ValueError):
     """Invalid sizes of a model, or an unknown model; the text says what was expected."""
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raises ModelError for the first size that is not from 1 to LARGEST."""
+    """Raises ModelError for the first size that is less than 1 or larger than any model's."""
     for name, size in sizes.items():
+        most = MOST_LAYERS if name == "layers" else LARGEST
         if size < 1:
             raise ModelError(f"expected `{name}` to be 1 or more, found {size}")
-        if size > LARGEST:
-            raise ModelError(f"expected `{name}` to be {LARGEST} at most, found {size}")
+        if size > most:
+            raise ModelError(f"expected `{name}` to be {most} at most, found {size}")
 
 
 def check_model_sizes(model: Any, **others: int) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from distir import cost
 from distir.models.decoder import Decoder
+from distir.models.sizes import MOST_LAYERS
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.unfusing import decomposed
@@ -52,7 +53,6 @@ from distir.validate.words import (
     sharding_words,
 )
 
-MOST_LAYERS: Final = 4096
 MOST_MICROBATCHES: Final = 1 << 14
 """What is simulated in minutes; rows with more have another figure in the column, such as tokens for sequences."""
 
