@@ -183,8 +183,8 @@ class _Writer:
         self._unpacked: dict[str, tuple[str, ...]] = {}
         self._later: dict[str, str] = {}
         """By gradient: its name after earlier sums are complete."""
-        self._under_way: dict[Hashable, tuple[int, list[Bucket]]] = {}
-        """By devices: the last buckets issued, and where."""
+        self._under_way: dict[int, tuple[int, list[Bucket]]] = {}
+        """By device: the last buckets issued, and where."""
 
     def write(self, bucket: Bucket) -> None:
         """Write a bucket: the tuple on each device, the sum over devices, and its items."""
@@ -206,24 +206,27 @@ class _Writer:
 
         Not for sums in place of their gradients.
         """
-        group = tuple(sorted(self._device(name) for term in bucket.sums[0].terms for name, _ in term[:1]))
-        place, before = self._under_way.get(group, (bucket.place, []))
-        made: list[str] = []
-        if place == bucket.place:
-            self._under_way[group] = place, [*before, bucket]
-        else:
-            self._under_way[group] = bucket.place, [bucket]
-            made += [name for each in before for one in each.sums for name in one.statement.results if name]
         for term in bucket.sums[0].terms:
             (name, item), *_ = term
+            device = self._device(name)
+            made = self._issued_before(bucket, device)
             if item is not None or name in self._later:
                 continue
             earlier = [sums for sums, made_at in self._before.items() if made_at < bucket.place]
-            events = [event for event in (*earlier, *made) if self._device(event) == self._device(name)]
+            events = [event for event in (*earlier, *made) if self._device(event) == device]
             for event in events:
                 self._before.pop(event, None)
             if events:
                 (self._later[name],) = self.builder.apply("After", name, *events, results=(f"{name}_next",))
+
+    def _issued_before(self, bucket: Bucket, device: int) -> list[str]:
+        """The results of the buckets that a device has issued at an earlier place, which now is this bucket's."""
+        place, before = self._under_way.get(device, (bucket.place, []))
+        if place == bucket.place:
+            self._under_way[device] = place, [*before, bucket]
+            return []
+        self._under_way[device] = bucket.place, [bucket]
+        return [name for each in before for one in each.sums for name in one.statement.results if name]
 
     def _device(self, name: str) -> int:
         device = types.device_of(type_of(self._values[name]))
