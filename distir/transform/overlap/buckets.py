@@ -68,8 +68,9 @@ class Bucket:
 class _Sums:
     """Sums of gradients of an entry function."""
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], units: bool) -> None:
+    def __init__(self, entry: Function, values: Mapping[str, Value], units: bool, ends: Sequence[int]) -> None:
         self._entry, self._values, self._tuples, self._units = entry, values, Tuples(entry), units
+        self._ends = ends
         self._used: dict[str, int] = {}
         for index in range(len(entry.body) - 1, -1, -1):
             self._used.update(dict.fromkeys(names(operands(entry.body[index])), index))
@@ -89,7 +90,7 @@ class _Sums:
             index,
             statement,
             terms,
-            place,
+            self._ends[place] if place >= 0 else place,
             min(used, default=len(self._entry.body)),
             nbytes if isinstance(nbytes, int) else 0,
             (
@@ -115,16 +116,23 @@ class _Sums:
 
 
 def buckets_of(
-    entry: Function, values: Mapping[str, Value], sums: Sequence[int], nbytes: int, first: int, units: bool = False
+    entry: Function,
+    values: Mapping[str, Value],
+    sums: Sequence[int],
+    nbytes: int,
+    first: int,
+    units: bool = False,
+    ends: Sequence[int] = (),
 ) -> list[Bucket]:
     """Buckets of `nbytes`, the first one of each key of `first`, in the order in which they fill.
 
     `values`: those of the entry function; `sums`: the statements that sum gradients; `units`: a bucket is what one call
-    computes, of any size.
+    computes, of any size. `ends`: by statement, the last one of those that devices have side by side.
     """
+    ends = ends or range(len(entry.body))
     found: list[Bucket] = []
     under_way: dict[Hashable, Bucket] = {}
-    for each in sorted(map(_Sums(entry, values, units).found, sums), key=lambda each: each.place):
+    for each in sorted(map(_Sums(entry, values, units, ends).found, sums), key=lambda each: each.place):
         bucket = under_way.get(each.key)
         if bucket is None or not OPS[each.statement.op].leafwise or not bucket.takes(each):
             bucket = Bucket(nbytes if bucket is not None else min(first, nbytes))

@@ -14,6 +14,11 @@ from distir.ops import Value, type_of
 
 def lined_up(values: Mapping[str, Value], body: Sequence[Statement]) -> list[Statement]:
     """The statements, each device's in their order. `values`: by name."""
+    return [statement for row in rows(values, body) for statement in row]
+
+
+def rows(values: Mapping[str, Value], body: Sequence[Statement]) -> list[list[Statement]]:
+    """The statements by their place in the order of each of their devices. `values`: by name."""
     reached: dict[Device, int] = {}
     made: dict[str, int] = {}
     places: list[int] = []
@@ -26,7 +31,10 @@ def lined_up(values: Mapping[str, Value], body: Sequence[Statement]) -> list[Sta
         made.update(dict.fromkeys(defined, place))
         reached.update(dict.fromkeys(on, place + 1))
         places.append(len(body) if isinstance(statement, Return) else place)
-    return [body[index] for index in sorted(range(len(body)), key=places.__getitem__)]
+    found: dict[int, list[Statement]] = {}
+    for place, statement in zip(places, body, strict=True):
+        found.setdefault(place, []).append(statement)
+    return [found[place] for place in sorted(found)]
 
 
 def side_by_side(values: Mapping[str, Value], body: Sequence[Statement], stream: str) -> Iterator[list[Statement]]:
