@@ -451,12 +451,13 @@ def issued_early(values: Mapping[str, Value], function: Function, stream: str) -
     """The function with its collectives on the stream as early as their operands allow, before what hides them.
 
     Independent statements run between a collective and its first use. Collectives that several devices have at one
-    place are issued together: so each device has the same order as it would alone.
+    place are issued together: so each device has the same order as it would alone. So are adjacent ones with one op, as
+    keys and values are sent.
     """
     body: list[Statement] = []
     waiting: list[Statement] = []
     in_flight: set[str] = set()
-    for together in side_by_side(values, lined_up(values, function.body), stream):
+    for together in side_by_side(values, lined_up(values, function.body), stream, apart=False):
         if not (isinstance(together[0], Apply) and together[0].stream == stream):
             waiting += together
             continue

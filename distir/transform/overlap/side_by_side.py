@@ -37,8 +37,10 @@ def rows(values: Mapping[str, Value], body: Sequence[Statement]) -> list[list[St
     return [found[place] for place in sorted(found)]
 
 
-def side_by_side(values: Mapping[str, Value], body: Sequence[Statement], stream: str) -> Iterator[list[Statement]]:
-    """The statements; adjacent ones on the stream with one op, on different devices, are together."""
+def side_by_side(
+    values: Mapping[str, Value], body: Sequence[Statement], stream: str, *, apart: bool
+) -> Iterator[list[Statement]]:
+    """The statements; adjacent ones on the stream with one op are together; if `apart`, those on different devices."""
     together: list[Apply] = []
     taken: set[Device] = set()
     for statement in body:
@@ -50,7 +52,7 @@ def side_by_side(values: Mapping[str, Value], body: Sequence[Statement], stream:
             continue
         on = {device for name in names(statement.args) for device in _devices(values[name])}
         alike = together and (together[0].op, together[0].attrs) == (statement.op, statement.attrs)
-        if together and not (alike and taken.isdisjoint(on)):
+        if together and not (alike and (not apart or taken.isdisjoint(on))):
             yield [*together]
             together, taken = [], set()
         together.append(statement)

@@ -254,7 +254,7 @@ class _Layer:
     def of(cls, function: Function, values: Mapping[str, Value], stream: str) -> _Layer:
         """A turn ends after statements on the stream that its devices issue side by side. `values`: by name."""
         turns: list[list[Statement]] = [[]]
-        for together in side_by_side(values, function.body[:-1], stream):
+        for together in side_by_side(values, function.body[:-1], stream, apart=True):
             turns[-1] += together
             if isinstance(together[0], Apply) and together[0].stream == stream:
                 turns.append([])
