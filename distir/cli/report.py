@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from distir.analysis.program import Program
 
 
+MOST_DEVICES = 4
+"""Of so many devices it is said one by one that they have too little memory."""
+
 MOST_OF_LONG = 1_000
 """How many ops at the end of the critical path are listed for programs too long to follow all of it."""
 
@@ -86,6 +89,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "bubble": simulation.bubble,
         "exposed_communication": simulation.exposed_communication,
         "host_bound": simulation.host_bound,
+        "out_of_memory": [finding.message for finding in simulation.findings()],
         "cost": as_cost(simulation.cost),
         "devices": {
             str(device): {
@@ -168,7 +172,7 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
         latency += "".join(f", {_percent(share, 1)} {name}" for share, name in shares)
     if simulation.host_bound:
         latency += f", {_percent(simulation.host_bound, 1)} of the step waits for the host"
-    parts: list[Any] = [Text(head), Text(latency, style="bold")]
+    parts: list[Any] = [Text(head), Text(latency, style="bold"), *_out_of_memory(simulation)]
     if simulation.published_band is not None and simulation.latency_s:
         low, high = map(show_seconds, simulation.published_band)
         parts.append(Text(f"{low} to {high} in {PUBLISHED_SHARE:.0%} of published runs"))
@@ -188,6 +192,17 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
         said = f"for more than {MOST_FOLLOWED:,} ops, only the end of the critical path is listed, and no waits"
         parts += ["", Text(said)]
     return parts
+
+
+def _out_of_memory(simulation: Simulation) -> list[Any]:
+    """A line for each device that has too little memory, the first ones, and how many more there are."""
+    from rich.text import Text
+
+    found = simulation.findings()
+    said = [f"out of memory: {finding.message}" for finding in found[:MOST_DEVICES]]
+    if len(found) > MOST_DEVICES:
+        said.append(f"out of memory: {len(found) - MOST_DEVICES} more devices")
+    return [Text(line, style="bold red") for line in said]
 
 
 def _band(simulation: Simulation) -> str:

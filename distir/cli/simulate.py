@@ -100,8 +100,6 @@ def simulate(
     if limits.given and found:
         terminal.write([Report(program.source, found)], sys.stderr)
         return WRONG
-    for diagnostic in found:
-        output.complain("warning", f"out of memory: {diagnostic.message}")
     for diagnostic in simulating.notices(program, simulation):
         output.complain("warning", f"{diagnostic.message} ({diagnostic.code.number})")
     return 0

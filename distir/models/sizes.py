@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from distir.diagnostics.spelling import nearest
+from distir.files import limits
 from distir.ir import DTYPES, Dim, DType, Module, TensorType, dims, types
 from distir.ir.builder import FunctionBuilder
 
@@ -26,12 +27,13 @@ class ModelError(ValueError):
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raises ModelError for the first size that is not from 1 to `dims.LARGEST`."""
+    """Raises ModelError for the first size that is less than 1 or larger than any model's."""
     for name, size in sizes.items():
+        most = limits.LAYERS if name == "layers" else dims.LARGEST
         if size < 1:
             raise ModelError(f"expected `{name}` to be 1 or more, found {size}")
-        if size > dims.LARGEST:
-            raise ModelError(f"expected `{name}` to be {dims.LARGEST} at most, found {size}")
+        if size > most:
+            raise ModelError(f"expected `{name}` to be {most} at most, found {size}")
 
 
 def check_model_sizes(model: Any, **others: int) -> None:

@@ -352,7 +352,7 @@ GROUPED: Final[dict[str, Op]] = {
 
 REPRESENTATIVE_OPS: Final = frozenset(
     (*(op.name for op in GROUPED.values()), GroupConstant.name, GroupFirst.name)
-    + (GroupPart.name, "GroupPartView", GroupParts.name)
+    + (GroupPart.name, "GroupPartView", GroupParts.name, "GroupPartsView")
 )
 """The names of the ops on representative devices."""
 
@@ -371,7 +371,7 @@ def represented(op: str, attrs: Attributes) -> tuple[int, int] | None:
     return (size, stride) if isinstance(size, int) else None
 
 
-BY_DEVICE: Final = {GroupConstant.name: "values", GroupParts.name: "parts"}
+BY_DEVICE: Final = {GroupConstant.name: "values", GroupParts.name: "parts", "GroupPartsView": "parts"}
 """Ops with an attribute that has something for each device of the group."""
 
 CUTS: Final = frozenset(("Split", "SplitView"))

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from distir.ops.core import OPS, Op
-from distir.ops.group import GroupPart
+from distir.ops.group import GroupPart, GroupParts
 from distir.ops.select import Slice, Split
 from distir.ops.shape import Expand, Transpose
 
@@ -80,6 +80,14 @@ def GroupPartView() -> None:
     """
 
 
-COPIES = ("Transpose", "Expand", "Split", "Slice", "GroupPart")
+@view_of(GroupParts, family="group")
+def GroupPartsView() -> None:
+    """`GroupParts` as views of its operand.
+
+    %a, %b = GroupPartsView[parts = [[0, 3], [1, 2]], axis = 1](%x: Tensor[Float32, (2, 8), 1])
+    """
+
+
+COPIES = ("Transpose", "Expand", "Split", "Slice", "GroupPart", "GroupParts")
 VIEWS = {copy: f"{copy}View" for copy in COPIES}
 """By the op that copies: the view."""

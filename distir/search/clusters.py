@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -70,7 +71,8 @@ def dask(backend: str, work: Work, shared: object, items: Callable[[int], Iterab
     """`work(shared, item)` of all items on a Dask cluster, as they come; closing the generator cancels what is left.
 
     `items`: given the number of workers' threads. What a worker that ended was at is done by another one, which Dask
-    tries a few times. Raises SpaceError if the cluster cannot be reached, or has had no workers for some seconds.
+    tries a few times. Raises SpaceError if the cluster cannot be reached, its scheduler ends, or it has had no workers
+    for some seconds.
     """
     with _client(backend) as client:
         distributed: Any = import_module("distributed")
@@ -80,7 +82,7 @@ def dask(backend: str, work: Work, shared: object, items: Callable[[int], Iterab
         try:
             while waiting:
                 done: set[Any] = set()
-                with suppress(TimeoutError):
+                with _reached(backend), suppress(TimeoutError):
                     done = distributed.wait(waiting, timeout=CHECKED_S, return_when="FIRST_COMPLETED").done
                 for future in done:
                     with suppress(TimeoutError):  # its worker may end before the result is fetched: it is done again
@@ -88,7 +90,8 @@ def dask(backend: str, work: Work, shared: object, items: Callable[[int], Iterab
                         waiting.discard(future)
                         yield rows
                 now = time.monotonic()
-                heard = now if client.nthreads() else heard
+                with _reached(backend):
+                    heard = now if client.nthreads() else heard
                 if now - heard >= ALONE_S:
                     raise SpaceError(
                         f"`{backend}` has no workers left: perhaps they ran out of memory; start others, with"
@@ -100,12 +103,33 @@ def dask(backend: str, work: Work, shared: object, items: Callable[[int], Iterab
 
 
 def _result(backend: str, distributed: Any, future: Any) -> Any:
-    """What a task gave. Raises TimeoutError, and SpaceError if workers end whenever they are at it."""
+    """What a task gave. Raises TimeoutError, or SpaceError if workers end at it, or the scheduler ends."""
+    if future.status in ("cancelled", "lost"):  # as all are once the scheduler has ended
+        raise _gone(backend)
     try:
         return future.result(timeout=CHECKED_S)
+    except CancelledError:
+        raise _gone(backend) from None
     except distributed.scheduler.KilledWorker as error:
         ended = f"{error.allowed_failures + 1} workers of `{backend}` ended at the same plan"
         raise SpaceError(f"{ended}: perhaps they ran out of memory; see their logs") from None
+
+
+@contextmanager
+def _reached(backend: str) -> Generator[None]:
+    """Report that a scheduler does not answer any more as SpaceError."""
+    try:
+        yield
+    except (CancelledError, OSError) as error:
+        if isinstance(error, TimeoutError):
+            raise
+        raise _gone(backend) from None
+
+
+def _gone(backend: str) -> SpaceError:
+    return SpaceError(
+        f"`{backend}` has ended, or cannot be reached any more; start it again and continue with `--resume`"
+    )
 
 
 def ray(backend: str, work: Work, shared: object, items: Iterable[object]) -> Generator[Any]:

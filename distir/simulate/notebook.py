@@ -17,13 +17,20 @@ from distir.simulate.phases import Phases
 from distir.simulate.picture import COMPUTE, IDLE, KINDS, Drawable, DrawnTimeline, as_svg, drawn
 from distir.simulate.trace import Placing
 
+MOST_NAMED = 8
+"""So many devices with too little memory are named."""
+
 
 def summary(simulation: Drawable) -> str:
-    """One line: what ran where, and how long."""
+    """One line: what ran where, how long, and which devices have too little memory."""
+    lacking = [str(device) for device, use in simulation.devices.items() if not use.fits]
+    short = f"; out of memory: device{'s' * (len(lacking) > 1)} {', '.join(lacking[:MOST_NAMED])}" if lacking else ""
+    if len(lacking) > MOST_NAMED:
+        short += f" and {len(lacking) - MOST_NAMED} more"
     return (
         f"@{simulation.function.name} on {simulation.hardware.name}: {show_seconds(simulation.latency_s)}, "
         f"{simulation.ops:,} ops, {simulation.bubble:.1%} bubble, "
-        f"{simulation.exposed_communication:.1%} exposed communication"
+        f"{simulation.exposed_communication:.1%} exposed communication{short}"
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from distir.analysis import Analysis, Instance
+from distir.analysis import Analysis, Instance, State
 from distir.ir import Call, Function
 
 
@@ -18,3 +18,11 @@ def first_instances(analysis: Analysis, entry: Function) -> Iterator[Instance]:
             if isinstance(statement, Call) and statement.function not in seen:
                 seen.add(statement.function)
                 waiting.append(analysis.domain.instance(statement.function, instance.state(statement.args)))
+
+
+def states_of_calls(analysis: Analysis, entry: Function) -> Mapping[str, State]:
+    """By function: its values for the arguments of its first call, which say on which devices they are.
+
+    Those for its parameters' own types where it is never called.
+    """
+    return {**analysis.states, **{i.function.name: i.state for i in first_instances(analysis, entry)}}

@@ -56,7 +56,6 @@ from distir.validate.words import (
     sharding_words,
 )
 
-MOST_LAYERS: Final = limits.LAYERS
 MOST_MICROBATCHES: Final = 1 << 14
 """What is simulated in minutes; rows with more have another figure in the column, such as tokens for sequences."""
 
@@ -261,8 +260,8 @@ def _microbatches(run: MeasuredRun, chosen: Framework) -> tuple[int, int]:
 
 
 def _require_stages(run: MeasuredRun) -> None:
-    if run.layers > MOST_LAYERS:
-        raise UnsupportedError(f"{run.layers} layers, which are more than {MOST_LAYERS}")
+    if run.layers > limits.LAYERS:
+        raise UnsupportedError(f"{run.layers} layers, which are more than {limits.LAYERS}")
     stages = run.pp * (run.virtual or 1)  # the embedding and the output layer may have their own
     if run.pp > run.layers or stages > run.layers + 2:
         each = f" with {run.virtual} stages each" if stages != run.pp else ""

@@ -129,12 +129,19 @@ def test_settings_name_function_and_sizes(distir, file):
     assert "@main on" in distir("simulate", path, "--function", "@main").out
 
 
-def test_without_budget_memory_that_overflows_is_a_warning(distir, file):
+def test_without_budget_memory_that_overflows_is_in_the_report(distir, file):
+    """It was behind the report, on stderr, where a pipe or a notebook loses it."""
     huge = file("a.dir", SMALL.replace("(2, 3)", "(2, 300000)").replace("(3, 2)", "(300000, 2)"))
     ended = distir("simulate", huge, "--hardware", MACHINE)
     assert ended.code == 0
-    assert "warning: out of memory: device 1" in ended.err
-    assert "latency" in ended.out
+    assert "out of memory" not in ended.err
+    said = ended.out.split("\n")
+    assert "latency" in said[1]
+    assert said[2].startswith("out of memory: device 1 has ")
+    found = json.loads(distir("simulate", huge, "--hardware", MACHINE, "--json").out)
+    assert [each[:12] for each in found["out_of_memory"]] == ["device 1 has"]
+    assert found["devices"]["1"]["fits"] is False
+    assert "out of memory: device 1" in api.simulate(api.parse(huge.read_text()), load(MACHINE))._repr_html_()
     ended = distir("simulate", huge, "--hardware", MACHINE, "--max-latency", "1h")
     assert ended.code == 1
     assert "DIR505" in ended.err

@@ -1,6 +1,7 @@
 """Searches on a cluster of which workers end."""
 
 import logging
+import time
 
 import pytest
 
@@ -11,6 +12,11 @@ distributed = pytest.importorskip("distributed")
 
 
 def added(shared, item):
+    return shared + item
+
+
+def added_later(shared, item):
+    time.sleep(0.2)
     return shared + item
 
 
@@ -27,6 +33,17 @@ def test_a_cluster_whose_workers_are_gone_is_said(cluster, monkeypatch):
     backend = cluster.scheduler_address.replace("tcp", "dask")
     with pytest.raises(SpaceError, match="has no workers left"):
         list(clusters.dask(backend, added, 10, lambda threads: range(3)))
+
+
+def test_a_scheduler_that_ends_is_said(cluster, monkeypatch):
+    """It was "this is a bug in DistIR: FuturesCancelledError"."""
+    monkeypatch.setattr(clusters, "CHECKED_S", 0.1)
+    cluster.scale(1)
+    rows = clusters.dask(cluster.scheduler_address.replace("tcp", "dask"), added_later, 10, lambda threads: range(40))
+    next(rows)
+    cluster.sync(cluster.scheduler.close)
+    with pytest.raises(SpaceError, match="cannot be reached any more; start it again and continue with `--resume`"):
+        list(rows)
 
 
 def test_a_cluster_gives_what_each_item_is(cluster):

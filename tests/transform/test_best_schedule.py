@@ -2,7 +2,8 @@
 
 import random
 import sys
-from itertools import islice, product
+import time
+from itertools import count, islice, product
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from distir.transform import StepError, transform, verify
 from distir.transform.pipeline import pipeline_of
 from distir.transform.pipeline.best import OrderProblem, best_order, placements
 from distir.transform.pipeline.best.bound import lower_bound
-from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.periodic import repeated
 from distir.transform.pipeline.order import Message, makespan, merge
 from distir.transform.pipeline.passes import Pass, Task, in_flight, needs, stage_devices, with_weights
@@ -226,7 +226,7 @@ def test_where_little_more_than_one_microbatch_has_room_the_bound_and_the_order_
 def test_an_order_that_repeats_is_one(problem):
     pytest.importorskip("ortools.sat.python.cp_model")
     greedy = best_order(problem, named(problem), seconds=0).span
-    found = repeated(problem, greedy, 1.0, Deadline(10))
+    found = repeated(problem, greedy, 1.0)
     if found is not None:
         validate("best", found, problem.devices, problem.stages, problem.count, splits=True)
         assert problem.fits(found)
@@ -239,7 +239,7 @@ def test_passes_that_repeat_need_half_the_memory():
     homes = (0, 1, 2, 3, 3, 2, 1, 0)
     problem = OrderProblem(homes, {(s, kind): 60 + 5 * (s % 3) for s in range(8) for kind in Pass}, 40, 6)
     greedy = best_order(problem, named(problem), seconds=0)
-    found = repeated(problem, greedy.span, 5.0, Deadline(60))
+    found = repeated(problem, greedy.span, 5.0)
     assert problem.span(found) < 1.04 * greedy.bound < greedy.span
 
 
@@ -251,45 +251,33 @@ def test_unequal_stages_with_little_memory_are_close_to_the_bound():
     assert problem.fits(found.order)
 
 
-class Ticking:
-    """A clock on which a second passes with each look."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        self.now += 1.0
-        return self.now
-
-
-def test_nothing_is_tried_after_the_deadline(monkeypatch):
-    """Neither rules nor the solver, which need not be there; what is found until then is given."""
+@pytest.mark.parametrize("homes", [(0, 1, 2, 3), (0, 1, 1, 0)])
+def test_the_order_is_the_same_on_every_machine_at_any_load(homes, monkeypatch):
+    """It was what was found within seconds, by as many threads as there are cores."""
     lengths = {(s, kind): 100 + 17 * s * (-1) ** s for s in range(4) for kind in Pass}
-    problem = OrderProblem((0, 1, 2, 3), lengths, 10, 4)
-    one_by_one = tuple(tuple(Task(s, k, kind) for k in range(10) for kind in Pass) for s in range(4))
-    tried = []
-    monkeypatch.setattr("distir.transform.pipeline.best.found.played", lambda *_: tried.append(1))
-    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    found = best_order(problem, [one_by_one], 5, Deadline(0, Ticking()))
-    assert problem.fits(found.order)
-    assert found.gap > 0.002
-    assert not tried
+    problem = OrderProblem(homes, lengths, 10, 3)
+    found = best_order(problem, named(problem), 0.1)
+    passing = count(0, 1000)
+    for clock in ("monotonic", "perf_counter", "time"):
+        monkeypatch.setattr(time, clock, lambda: float(next(passing)))
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    assert best_order(problem, named(problem), 0.1) == found
 
 
-def test_the_solver_has_the_time_that_is_left(monkeypatch):
-    """It had a minute whatever the limit was, so that on a busy machine a search took 22 s."""
+def test_the_solver_counts_work_and_no_time(monkeypatch):
     cp_model = pytest.importorskip("ortools.sat.python.cp_model")
     given, solve = [], cp_model.CpSolver.solve
     monkeypatch.setattr(
-        cp_model.CpSolver,
-        "solve",
-        lambda self, model: given.append(self.parameters.max_time_in_seconds) or solve(self, model),
+        cp_model.CpSolver, "solve", lambda self, model: given.append(self.parameters) or solve(self, model)
     )
     lengths = {(s, kind): 100 + 17 * s * (-1) ** s for s in range(4) for kind in Pass}
-    problem = OrderProblem((0, 1, 2, 3), lengths, 10, 2)
-    deadline = Deadline(30, Ticking())
-    best_order(problem, named(problem), 0.1, deadline)
-    assert 0 < given[-1] < 30 - deadline.clock.now + 3
+    for homes in ((0, 1, 2, 3), (0, 1, 1, 0)):
+        problem = OrderProblem(homes, lengths, 10, 2)
+        best_order(problem, named(problem), 0.1)
+    assert len(given) > 1
+    unlimited = cp_model.CpSolver().parameters.max_time_in_seconds
+    assert {(each.num_workers, each.max_time_in_seconds) for each in given} == {(1, unlimited)}
+    assert max(each.max_deterministic_time for each in given) <= 0.1
 
 
 def test_a_pipeline_that_is_right_and_no_slower_than_zb_h1():

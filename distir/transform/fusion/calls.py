@@ -11,6 +11,7 @@ A function into which ops move becomes a second function, written once, beside t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -332,9 +333,15 @@ class _Ends(_Variants):
                 yield _End(members, tuple(taken), tuple(given))
 
     def _is_useful(self, name: str, end: _End) -> bool:
-        """Whether for most calls one kernel would compute the end together with the first use of its results."""
-        found = [self._is_read_there(name, end, *at) for at in self.calls[name]]
-        return found.count(True) > found.count(False)
+        """Whether for most callers one kernel would compute the end together with the first use of its results.
+
+        Of a caller that calls it several times, most calls count: with all replicas there are as many times more.
+        """
+        votes = Counter[str]()
+        for caller, index in self.calls[name]:
+            found = self._is_read_there(name, end, caller, index)
+            votes[caller.name] += 0 if found is None else 1 if found else -1
+        return sum((votes[caller] > 0) - (votes[caller] < 0) for caller in votes) > 0
 
     def _is_read_there(self, name: str, end: _End, caller: Function, index: int) -> bool | None:
         """The same for one call; None if nothing uses the results."""

@@ -68,8 +68,9 @@ class Bucket:
 class _Sums:
     """Sums of gradients of an entry function."""
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], units: bool) -> None:
+    def __init__(self, entry: Function, values: Mapping[str, Value], units: bool, ends: Sequence[int]) -> None:
         self._entry, self._values, self._tuples, self._units = entry, values, Tuples(entry), units
+        self._ends = ends
         self._used: dict[str, int] = {}
         for index in range(len(entry.body) - 1, -1, -1):
             self._used.update(dict.fromkeys(names(operands(entry.body[index])), index))
@@ -89,7 +90,7 @@ class _Sums:
             index,
             statement,
             terms,
-            place,
+            self._ends[place] if place >= 0 else place,
             min(used, default=len(self._entry.body)),
             nbytes if isinstance(nbytes, int) else 0,
             (
@@ -115,16 +116,23 @@ class _Sums:
 
 
 def buckets_of(
-    entry: Function, values: Mapping[str, Value], sums: Sequence[int], nbytes: int, first: int, units: bool = False
+    entry: Function,
+    values: Mapping[str, Value],
+    sums: Sequence[int],
+    nbytes: int,
+    first: int,
+    units: bool = False,
+    ends: Sequence[int] = (),
 ) -> list[Bucket]:
     """Buckets of `nbytes`, the first one of each key of `first`, in the order in which they fill.
 
     `values`: those of the entry function; `sums`: the statements that sum gradients; `units`: a bucket is what one call
-    computes, of any size.
+    computes, of any size. `ends`: by statement, the last one of those that devices have side by side.
     """
+    ends = ends or range(len(entry.body))
     found: list[Bucket] = []
     under_way: dict[Hashable, Bucket] = {}
-    for each in sorted(map(_Sums(entry, values, units).found, sums), key=lambda each: each.place):
+    for each in sorted(map(_Sums(entry, values, units, ends).found, sums), key=lambda each: each.place):
         bucket = under_way.get(each.key)
         if bucket is None or not OPS[each.statement.op].leafwise or not bucket.takes(each):
             bucket = Bucket(nbytes if bucket is not None else min(first, nbytes))
@@ -183,8 +191,8 @@ class _Writer:
         self._unpacked: dict[str, tuple[str, ...]] = {}
         self._later: dict[str, str] = {}
         """By gradient: its name after earlier sums are complete."""
-        self._under_way: dict[Hashable, tuple[int, list[Bucket]]] = {}
-        """By devices: the last buckets issued, and where."""
+        self._under_way: dict[int, tuple[int, list[Bucket]]] = {}
+        """By device: the last buckets issued, and where."""
 
     def write(self, bucket: Bucket) -> None:
         """Write a bucket: the tuple on each device, the sum over devices, and its items."""
@@ -206,24 +214,27 @@ class _Writer:
 
         Not for sums in place of their gradients.
         """
-        group = tuple(sorted(self._device(name) for term in bucket.sums[0].terms for name, _ in term[:1]))
-        place, before = self._under_way.get(group, (bucket.place, []))
-        made: list[str] = []
-        if place == bucket.place:
-            self._under_way[group] = place, [*before, bucket]
-        else:
-            self._under_way[group] = bucket.place, [bucket]
-            made += [name for each in before for one in each.sums for name in one.statement.results if name]
         for term in bucket.sums[0].terms:
             (name, item), *_ = term
+            device = self._device(name)
+            made = self._issued_before(bucket, device)
             if item is not None or name in self._later:
                 continue
             earlier = [sums for sums, made_at in self._before.items() if made_at < bucket.place]
-            events = [event for event in (*earlier, *made) if self._device(event) == self._device(name)]
+            events = [event for event in (*earlier, *made) if self._device(event) == device]
             for event in events:
                 self._before.pop(event, None)
             if events:
                 (self._later[name],) = self.builder.apply("After", name, *events, results=(f"{name}_next",))
+
+    def _issued_before(self, bucket: Bucket, device: int) -> list[str]:
+        """The results of the buckets that a device has issued at an earlier place, which now is this bucket's."""
+        place, before = self._under_way.get(device, (bucket.place, []))
+        if place == bucket.place:
+            self._under_way[device] = place, [*before, bucket]
+            return []
+        self._under_way[device] = bucket.place, [bucket]
+        return [name for each in before for one in each.sums for name in one.statement.results if name]
 
     def _device(self, name: str) -> int:
         device = types.device_of(type_of(self._values[name]))

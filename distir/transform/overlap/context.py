@@ -9,6 +9,8 @@ from distir.ir import Apply, Function, Module
 from distir.ops import Value
 from distir.ops.group import GROUPED
 from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.cutting import issued_early
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 
@@ -26,7 +28,7 @@ def context(module: Module) -> Overlapped:
     count = sum(_travels(s) for f in module for s in f.body)
     if not count:
         raise Inapplicable("no keys travel around a ring; apply `cp` with `cp_kind=ring` first")
-    states = checked(module).states
+    states = states_of_calls(checked(module), entry_of(module))
     made = Module(_on_stream(f, states[f.name]) if any(map(_travels, f.body)) else f for f in module)
     return Overlapped(made, f"{count} steps of keys around a ring on `{STREAM}`")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, State
-from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Shape, Statement, TensorType, types
+from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Shape, Statement, TensorType
 from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
@@ -24,6 +24,7 @@ from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
 from distir.ops.splitting import layout
+from distir.transform.overlap.side_by_side import lined_up, side_by_side
 from distir.transform.sharding.decide import Decision, NoRule, decide
 from distir.transform.sharding.items import Each
 from distir.transform.sharding.rewrite import Rewriting, rewritten
@@ -449,13 +450,14 @@ def written(domain: Checker, rho: State, function: Function, cut: Cut, stream: s
 def issued_early(values: Mapping[str, Value], function: Function, stream: str) -> Function:
     """The function with its collectives on the stream as early as their operands allow, before what hides them.
 
-    Independent statements run between a collective and its first use. Adjacent collectives of several replicas are
-    issued together: so each replica has the same order as it would alone.
+    Independent statements run between a collective and its first use. Collectives that several devices have at one
+    place are issued together: so each device has the same order as it would alone. So are adjacent ones with one op, as
+    keys and values are sent.
     """
     body: list[Statement] = []
     waiting: list[Statement] = []
     in_flight: set[str] = set()
-    for together in _side_by_side(values, function, stream):
+    for together in side_by_side(values, lined_up(values, function.body), stream, apart=False):
         if not (isinstance(together[0], Apply) and together[0].stream == stream):
             waiting += together
             continue
@@ -471,29 +473,6 @@ def issued_early(values: Mapping[str, Value], function: Function, stream: str) -
         waiting = later
     ready, blocked = _divided(waiting[:-1], in_flight)
     return replace(function, body=(*body, *ready, *blocked, *waiting[-1:]))
-
-
-def _side_by_side(values: Mapping[str, Value], function: Function, stream: str) -> Iterator[list[Statement]]:
-    """The statements of a function; adjacent ones on the stream with one op, on different devices, are grouped."""
-    together: list[Apply] = []
-    taken: set[int] = set()
-    for statement in function.body:
-        if not isinstance(statement, Apply) or statement.stream != stream:
-            if together:
-                yield [*together]
-            together, taken = [], set()
-            yield [statement]
-            continue
-        given = [values[name] for name in names_of(statement.args)]
-        devices = frozenset[int]().union(*(types.devices(type_of(v)) for v in given))
-        alike = together and (together[0].op, together[0].attrs) == (statement.op, statement.attrs)
-        if together and not (alike and taken.isdisjoint(devices)):
-            yield [*together]
-            together, taken = [], set()
-        together.append(statement)
-        taken |= devices
-    if together:
-        yield [*together]
 
 
 def _needed(statements: Sequence[Statement], before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:

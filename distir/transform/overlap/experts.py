@@ -15,6 +15,8 @@ from distir.ops import Value
 from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
 from distir.ops.group import GROUPED
 from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.cutting import issued_early
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.turns import taking_turns
@@ -33,13 +35,13 @@ def experts(module: Module, machine: Machine) -> Overlapped:
     `hardware`: a forward pass with a backward pass, else with another one of its direction. Then the activations of one
     more microbatch are in memory.
     """
-    states = checked(module).states
+    states = states_of_calls(checked(module), entry_of(module))
     layers = {f.name: _on_stream(states[f.name], f) for f in module if _has_experts(f)}
     if not layers:
         raise Inapplicable("no tokens go to experts on other devices; apply `ep` first")
     count = sum(s.op in EXCHANGES for f in layers.values() for s in f.body if isinstance(s, Apply))
     done = f"{count} all-to-all{'s' * (count != 1)} on `{STREAM}`"
-    return taking_turns(module, machine, layers, {STREAM}, done, "those")
+    return taking_turns(module, machine, layers, STREAM, done, "those")
 
 
 def _has_experts(function: Function) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
 from distir.ir.calls import callees_first
@@ -16,6 +17,7 @@ from distir.transform.overlap.buckets import buckets_of, written
 from distir.transform.overlap.cutting import is_product
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.overlap.opening import opened
+from distir.transform.overlap.side_by_side import rows
 from distir.transform.overlap.weights import gathers_weights
 from distir.transform.steps import Bytes, StepError
 from distir.transform.zero.plain import without_buckets
@@ -55,9 +57,12 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
         hint = "apply `dp` or `dtp` to a training step first"
         raise Inapplicable(f"no gradient is summed over devices for an update; {hint}")
     entry = opened(module, entry, [name for index in sums for name in names(operands(entry.body[index]))])
+    lines = rows(checked(_with(module, entry)).states[entry.name], entry.body)
+    entry = replace(entry, body=tuple(s for line in lines for s in line))
+    ends = [end - 1 for line, end in zip(lines, accumulate(map(len, lines)), strict=True) for _ in line]
     values = checked(_with(module, entry)).states[entry.name]
     units = bucket_bytes > 0 and gathers_weights(module, entry_of(module))
-    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units)
+    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units, ends)
     body = written(entry, values, buckets, STREAM)
     several = any(len(bucket.sums) > 1 for bucket in buckets)
     inside = len(first) + sum(len(places) for places in made.values())

@@ -20,7 +20,8 @@ from distir.ops import Value
 from distir.ops.group import GROUPED
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
-from distir.transform.entry import entry_names
+from distir.transform.entry import entry_names, entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.cutting import issued_early
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.turns import taking_turns
@@ -39,13 +40,13 @@ def passes(module: Module, machine: Machine) -> Overlapped:
     with a backward pass, else with another one of its direction. Then the activations of one more microbatch are in
     memory, so that this kind is applied where it is named.
     """
-    found = checked(module)
-    layers = {f.name: _on_stream(found.states[f.name], f) for f in _layers(module)}
+    states = states_of_calls(checked(module), entry_of(module))
+    layers = {f.name: _on_stream(states[f.name], f) for f in _layers(module)}
     if not layers:
         raise Inapplicable("no function of layers communicates; apply `tp`, `cp` or `ep` first")
     count = sum(_is_free(s) for name in layers for s in module.functions[name].body)
     done = f"{count} collective{'s' * (count != 1)} of layers on `{STREAM}`"
-    made = taking_turns(module, machine, layers, {STREAM}, done, "those")
+    made = taking_turns(module, machine, layers, STREAM, done, "those")
     with suppress(ProgramError, BindError):  # what is not known is said where the step tells its gain
         before, after = (simulate(m, machine.hardware, bind=machine.bind).latency_s for m in (module, made.module))
         if after > before:

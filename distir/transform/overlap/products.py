@@ -24,6 +24,7 @@ from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.cutting import GATHERS, Cut, cut_at, group_size, issued_early, sites, written
 from distir.transform.overlap.gradients import gradient_sums
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
@@ -71,7 +72,7 @@ def in_bulk(module: Module) -> Module:
     the statements of all.
     """
     entry = entry_of(module)
-    found, states = _Overlapping(module, entry), checked(module).states
+    found, states = _Overlapping(module, entry), states_of_calls(checked(module), entry)
     functions: list[Function] = []
     for function in module:
         places = {*found.sites(function)} if function is not entry else set[int]()

@@ -8,9 +8,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, zip_longest
 
-from distir.analysis import Instance
+from distir.analysis import Instance, State
 from distir.cost import show_seconds
 from distir.diagnostics import ProgramError
 from distir.ir import (
@@ -32,13 +32,15 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ops import OPS, type_of
+from distir.ops import OPS, Value, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
+from distir.transform.instances import states_of_calls
 from distir.transform.orphans import without_orphans
 from distir.transform.overlap.kinds import Machine, Overlapped
+from distir.transform.overlap.side_by_side import side_by_side
 
 BEFORE_LAYERS = (None, "allgather", "allreduce", "reducescatter")
 """The ops on which a call that moves earlier may depend: no messages, whose time another device determines."""
@@ -48,15 +50,15 @@ FARTHEST = 64
 
 
 def taking_turns(
-    module: Module, machine: Machine, layers: Mapping[str, Function], streams: Collection[str], done: str, of: str
+    module: Module, machine: Machine, layers: Mapping[str, Function], stream: str, done: str, of: str
 ) -> Overlapped:
     """The module with calls of `layers` of two microbatches joined, where the simulation is faster.
 
-    A layer's turn ends after it issues a statement on one of the `streams`. `done` and `of` are words of the report:
-    what is on the streams already, and what alternates.
+    A layer's turn ends after each of its devices issues a statement on the `stream`. `done` and `of` are words of the
+    report: what is on the stream already, and what alternates.
     """
     plain = Module(layers.get(f.name, f) for f in module)
-    turns = [_Turns(plain, layers, streams, alike) for alike in (False, True)]
+    turns = [_Turns(plain, layers, stream, alike) for alike in (False, True)]
     found = [made for each in turns if (made := each.written()) and each.count]
     if not found:
         return Overlapped(
@@ -78,20 +80,21 @@ def taking_turns(
 class _Turns:
     """Joins calls with later, independent ones on the same devices.
 
-    `layers` communicate on the `streams`; the functions that call them are joined for those inside.
+    `layers` communicate on the `stream`; the functions that call them are joined for those inside.
     """
 
     module: Module
     layers: Mapping[str, Function]
-    streams: Collection[str]
+    stream: str
     alike: bool = False
     """Whether a pass is joined with another one of the same direction, not with the opposite one."""
     count: int = 0
+    states: Mapping[str, State] = field(default_factory=dict[str, State])
     joined: dict[tuple[str, str], Function] = field(default_factory=dict[tuple[str, str], Function])
 
     def __post_init__(self) -> None:
         self.backward: dict[str, bool] = {}
-        """By function that communicates on these streams, directly or in callees: whether it is of a backward pass."""
+        """By function that communicates on this stream, directly or in callees: whether it is of a backward pass."""
         for function in callees_first(self.module):
             called = [s.function for s in function.body if isinstance(s, Call) and s.function in self.backward]
             if function.name in self.layers or called:
@@ -106,7 +109,8 @@ class _Turns:
         inlined, so that a pass can be joined with one of the next round.
         """
         entry = entry_of(self.module)
-        domain = checked(self.module).domain
+        analysis = checked(self.module)
+        domain, self.states = analysis.domain, states_of_calls(analysis, entry)
         changed: dict[str, Function] = {}
         rounds: list[str] = []
         seen: set[str] = set()
@@ -176,8 +180,8 @@ class _Turns:
             name = f"{one}.{other}"
             while name in self.module.functions:
                 name += "_1"
-            first, second = (self.layers.get(each, self.module.functions[each]) for each in key)
-            made = in_turns(name, first, second, self.streams)
+            first, second = (_Layer.of(self.module.functions[each], self.states[each], self.stream) for each in key)
+            made = in_turns(name, first, second)
             if not (one in self.layers and other in self.layers):
                 made = replace(made, body=tuple(self._body(made.body, None)))
             else:
@@ -239,36 +243,44 @@ class _Waiting:
         return found
 
 
-def in_turns(name: str, one: Function, other: Function, streams: Collection[str]) -> Function:
-    """A function that alternates two functions: each runs until it issues a statement on one of the `streams`."""
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A function, and its body without the `return` in turns."""
+
+    function: Function
+    turns: Sequence[Sequence[Statement]]
+
+    @classmethod
+    def of(cls, function: Function, values: Mapping[str, Value], stream: str) -> _Layer:
+        """A turn ends after statements on the stream that its devices issue side by side. `values`: by name."""
+        turns: list[list[Statement]] = [[]]
+        for together in side_by_side(values, function.body[:-1], stream, apart=True):
+            turns[-1] += together
+            if isinstance(together[0], Apply) and together[0].stream == stream:
+                turns.append([])
+        return cls(function, turns)
+
+
+def in_turns(name: str, one: _Layer, other: _Layer) -> Function:
+    """A function that alternates two functions."""
     taken = FunctionBuilder(name)
     params: list[Param] = []
     turns: list[list[list[Statement]]] = []
     returned: list[Arg] = []
-    for function in (one, _apart(other, one)):
-        names = {DISCARD: DISCARD}
+    for layer in (one, _apart(other, one.function)):
+        function, names = layer.function, {DISCARD: DISCARD}
         names.update((p.name, taken.fresh(p.name)) for p in function.params)
         names.update((n, taken.fresh(n)) for s in function.body for n in results(s) if n != DISCARD)
         params += [replace(p, name=names[p.name]) for p in function.params]
-        parts: list[list[Statement]] = [[]]
-        for statement in function.body:
-            if isinstance(statement, Return):
-                returned += [_renamed(arg, names) for arg in statement.args]
-            elif isinstance(statement, (Apply, Call)):
-                args = tuple(_renamed(arg, names) for arg in statement.args)
-                parts[-1].append(replace(statement, results=tuple(names[n] for n in statement.results), args=args))
-                if isinstance(statement, Apply) and statement.stream in streams:
-                    parts.append([])
-        turns.append(parts)
-    body: list[Statement] = []
-    first, second = turns
-    for k in range(max(len(first), len(second))):
-        body += [*(first[k] if k < len(first) else ()), *(second[k] if k < len(second) else ())]
+        returned += [_renamed(arg, names) for arg in function.returned]
+        turns.append([[_with_names(s, names) for s in turn] for turn in layer.turns])
+    body = [s for each in zip_longest(*turns, fillvalue=()) for turn in each for s in turn]
     return Function(name, tuple(params), (*body, Return(tuple(returned))))
 
 
-def _apart(function: Function, other: Function) -> Function:
-    """The function with dimensions renamed that another function also names."""
+def _apart(layer: _Layer, other: Function) -> _Layer:
+    """The layer with dimensions renamed that another function also names."""
+    function = layer.function
     names = [frozenset[str]().union(*(types.dim_names(p.type) for p in f.params)) for f in (function, other)]
     taken, found = names[0] | names[1], dict[str, Dim]()
     for name in sorted(names[0] & names[1]):
@@ -278,15 +290,23 @@ def _apart(function: Function, other: Function) -> Function:
         taken |= {free}
         found[name] = dims.named(free)
     if not found:
-        return function
+        return layer
     params = tuple(replace(p, type=types.substitute(p.type, found)) for p in function.params)
-    body = tuple(
-        replace(s, claims=tuple(c and types.substitute(c, found) for c in s.claims))
-        if isinstance(s, (Apply, Call)) and s.claims
-        else s
-        for s in function.body
-    )
-    return replace(function, params=params, body=body)
+    turns = [[_claiming(s, found) for s in turn] for turn in layer.turns]
+    return _Layer(replace(function, params=params), turns)
+
+
+def _claiming(statement: Statement, sizes: Mapping[str, Dim]) -> Statement:
+    """The statement with sizes in what it claims of its results' types."""
+    if not isinstance(statement, (Apply, Call)) or not statement.claims:
+        return statement
+    return replace(statement, claims=tuple(c and types.substitute(c, sizes) for c in statement.claims))
+
+
+def _with_names(statement: Statement, names: Mapping[str, str]) -> Statement:
+    assert isinstance(statement, (Apply, Call))
+    args = tuple(_renamed(arg, names) for arg in statement.args)
+    return replace(statement, results=tuple(names[n] for n in statement.results), args=args)
 
 
 def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:

@@ -47,8 +47,8 @@ from distir.transform.steps import StepError, always, bound_sizes, doubling, is_
 
 Made = TypeVar("Made")
 
-SECONDS = 5.0
-"""The time limit of the solver that finds an order for the lengths of passes."""
+SECONDS = 2.0
+"""For how long the solver seeks an order for the lengths of passes, by a clock that counts its work."""
 
 BALANCES = ("uniform", "cost", "memory")
 """The words for `balance`."""

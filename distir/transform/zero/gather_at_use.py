@@ -1,9 +1,9 @@
 """ZeRO-3 within functions: those that take weights in tuples take parts instead, and gather them before each use.
 
 A pipeline's functions for stages and rounds of microbatches only pass weights on to layers. So a weight is gathered for
-each layer's call, and freed after it; calls that follow each other share what is gathered, as a layer's recomputation
-and its backward pass do: PyTorch's FSDP recomputes within the unit that it has gathered. A weight that is cast to a
-narrower type is cast before it is gathered, and sent in that type.
+each layer's call, and freed after it; calls that follow each other on a device share what is gathered, as a layer's
+recomputation and its backward pass do: PyTorch's FSDP recomputes within the unit that it has gathered. A weight that is
+cast to a narrower type is cast before it is gathered, and sent in that type.
 """
 
 from __future__ import annotations
@@ -12,23 +12,28 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from distir.analysis import State
 from distir.ir import (
     DISCARD,
     Apply,
     Arg,
     Attributes,
     Call,
+    Device,
     DType,
     Function,
     Module,
     Return,
     Statement,
     TensorType,
+    Type,
     names,
     operands,
+    results,
+    types,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ops import OPS
+from distir.ops import OPS, type_of
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import WeightGroup, needed_whole
 from distir.transform.zero.partition import Owner, Partition
@@ -49,6 +54,8 @@ class GatherAtUse:
 
     module: Module
     partitioned: Partitioned
+    states: Mapping[str, State]
+    """The values of each function, by name."""
     made: dict[tuple[str, Hashable], Function] = field(default_factory=dict[tuple[str, Hashable], Function])
     """The rewritten functions, by original function and the weights in its arguments."""
     taken: set[str] = field(default_factory=set[str])
@@ -201,20 +208,32 @@ class _Body:
                 first.append(fetching(group, partition, sources, fetched))
 
     def _shared(self, weight: int, rank: int) -> list[list[_Use]]:
-        """The uses of a weight: calls between which nothing is computed are together."""
+        """The uses of a weight: calls between which its device computes nothing are together."""
         found: list[list[_Use]] = []
         for use in self.uses.get((weight, rank), ()):
             before = found[-1][-1] if found else None
-            if before is not None and before.name == use.name and self._follows(before.place, use.place):
+            if before is not None and before.name == use.name and self._follows(before, use):
                 found[-1].append(use)
             else:
                 found.append([use])
         return found
 
-    def _follows(self, place: int, later: int) -> bool:
-        one, *between, other = self.function.body[place : later + 1]
-        views = all(isinstance(s, Apply) and s.op in OPS and OPS[s.op].view for s in between)
-        return isinstance(one, Call) and isinstance(other, Call) and views
+    def _follows(self, use: _Use, later: _Use) -> bool:
+        """Whether the device calls a function for a use and then, next, for a later one; other devices may do more."""
+        body, device = self.function.body, types.device_of(self._type(use.name))
+        if not isinstance(body[use.place], Call) or not isinstance(body[later.place], Call):
+            return False
+        return all(self._is_passed_over(body[place], device) for place in range(use.place + 1, later.place))
+
+    def _is_passed_over(self, statement: Statement, device: Device) -> bool:
+        """Whether a statement computes nothing on a device."""
+        if isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].view:
+            return True
+        used = (self._type(name) for name in (*names(operands(statement)), *results(statement)) if name != DISCARD)
+        return device is not None and all(device not in types.devices(each) for each in used)
+
+    def _type(self, name: str) -> Type:
+        return type_of(self.owner.states[self.function.name][name])
 
     def _parts(self, weight: int, users: Mapping[int, _Use], before: list[Statement]) -> list[str]:
         """By rank: the part of a weight, cast if its users cast it; absent if another replica owns the weight."""

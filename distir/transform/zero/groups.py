@@ -125,11 +125,13 @@ def uses_of(entry: Function) -> Uses:
     return Uses(entry, uses(entry), definitions(entry), Counter(names(entry.returned)))
 
 
-def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
-    """The weights that data-parallel devices replicate, in the order of the parameters.
+def groups_of(module: Module, entry: Function, kind: str, shard: int = 0) -> list[WeightGroup]:
+    """The weights that data-parallel devices replicate and that are to be partitioned, in the order of the parameters.
 
     `entry` is the module's entry function, or an equivalent one. If one device represents all replicas, its weights
-    represent theirs. Raises ProgramError if there are none, or if every device needs a whole gradient.
+    represent theirs. `kind` and `shard` are the step's `partition` and `shard`: with `split`, vectors without equal
+    parts stay whole on each replica, being small, unless there is nothing else. Raises ProgramError if there are none,
+    or if every device needs a whole gradient.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")
     if any("replicas" in p.roles for p in entry.params):
@@ -147,20 +149,21 @@ def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
     for index, statement in enumerate(entry.body):
         if isinstance(statement, Apply) and statement.op in SUMS:
             group = _group(uses, origins, weights, index, statement)
-            found += [] if group is None or _is_indivisible_vector(group) else [group]
+            found += [] if group is None else [group]
     if not found:
         raise _no_updates(entry) if weights else _no_groups(entry)
+    if kind == "split":
+        found = [group for group in found if not _is_indivisible_vector(group, shard)] or found
     order = {param.name: place for place, param in enumerate(entry.params)}
     return sorted(found, key=lambda group: order[group.weights[0]])
 
 
-def _is_indivisible_vector(group: WeightGroup) -> bool:
-    """Whether one replica represents all and a vector has no equal parts for them: all keep it whole, being small."""
+def _is_indivisible_vector(group: WeightGroup, shard: int) -> bool:
     shape = group.type.shape if isinstance(group.type, TensorType) else None
-    if group.replicas.stride is None or shape is None or len(shape) != 1:
+    if shape is None or len(shape) != 1:
         return False
     (size,) = shape
-    return not isinstance(size, int) or size % group.replicas.size != 0
+    return not isinstance(size, int) or size % (shard or group.replicas.size) != 0
 
 
 def _group(

@@ -26,15 +26,16 @@ class Hybrid:
     whole: Mapping[str, WeightGroup]
 
 
-def in_groups(module: Module, entry: Function, size: int) -> tuple[Module, Hybrid]:
+def in_groups(module: Module, entry: Function, size: int, kind: str) -> tuple[Module, Hybrid]:
     """The module with each gradient summed within groups of `size` replicas only; sums over the groups follow later.
 
-    `entry` is its entry function, or an equivalent one. Raises ProgramError if `size` does not divide the replicas.
+    `entry` is its entry function, or an equivalent one; `kind` the step's `partition`. Raises ProgramError if `size`
+    does not divide the replicas.
     """
     body = list[Statement](entry.body)
     whole: dict[str, WeightGroup] = {}
     written: dict[int, list[Statement]] = {}
-    for group in groups_of(module, entry):
+    for group in groups_of(module, entry, kind, size):
         count = group.replicas.size
         if count % size:
             message = f"{count} replicas hold `%{group.weights[0]}`, which do not divide into groups of {size}"

@@ -22,6 +22,7 @@ from distir.ir.builder import namer
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.interleaving import interleaved_calls
 from distir.transform.orphans import without_orphans
 from distir.transform.steps import StepError, always, step, tell
@@ -57,7 +58,8 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     as are their copies in 8-bit floats (`fp8`), which are made of what is gathered.
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
-    is sharded over all devices, along a divisible dimension (parameters without one have owners).
+    is sharded over all devices, along a divisible dimension. Of parameters without one, vectors, which are small, stay
+    whole on each device, and others have owners.
 
     With `shard=N` state is partitioned within groups of N neighbouring replicas, and each group holds all of it: FSDP's
     hybrid sharding (HSDP). Gradients are reduced within the groups first, and the parts summed over the groups. By
@@ -68,7 +70,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     16-bit gradients. It goes with stage 1 and `partition=split`.
 
     After `dtp` with `representative=true` one replica represents all, if `partition=split` gives each as much as the
-    others. It has all of vectors that do not divide.
+    others.
 
     Raises ProgramError if no data-parallel devices replicate weights, or if one is needed whole, or if parts that one
     replica is to represent are not equal.
@@ -93,14 +95,14 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     given = module
     hybrid = None
     if shard:
-        module, hybrid = in_groups(module, _plain(module), shard)
+        module, hybrid = in_groups(module, _plain(module), shard, partition)
     is_pipeline = sends(module, entry_of(module))
     if value == 3 or (value == 2 and not is_pipeline):
         module = _with_layers_in_sight(module, partition)
     if value == 3:
-        module = _with_copies_where_used(module)
+        module = _with_copies_where_used(module, partition)
     entry = _plain(module)
-    groups = groups_of(module, entry)
+    groups = groups_of(module, entry, partition)
     chosen = partitions(entry, groups, partition)
     _tell_of_whole_state(entry, groups)
     inside: list[Function] = []
@@ -108,13 +110,14 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     types = {name: type_of(v) for name, v in checked(module).states[entry.name].items()}
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
-        weights = GatherAtUse(module, Partitioned(groups, chosen))
+        plain = Module(entry if f.name == entry.name else f for f in module)
+        weights = GatherAtUse(module, Partitioned(groups, chosen), states_of_calls(checked(plain), entry))
         entry = weights.entry(entry)
         shapes |= {made.name: shapes[name] for (name, _), made in weights.made.items() if name in shapes}
         inside = [*weights.made.values()]
         variants = {made.name: name for (name, _), made in weights.made.items()}
         module = Module([*module, *inside])
-        groups = groups_of(module, entry)
+        groups = groups_of(module, entry, partition)
     body = rewritten(entry, groups, chosen, value, types, _narrow(module) if sums == "float32" else None)
     summed = groups
     if hybrid is not None:
@@ -144,9 +147,13 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
 
 
 def _tell_of_whole_state(entry: Function, groups: Sequence[WeightGroup]) -> None:
-    """Say which state is not partitioned because its update is no op any more, but what `tp` made of it."""
+    """Say which state is not partitioned: of vectors without equal parts, or with an update that is no op any more."""
     held = {name for group in groups for kept in group.kept for name in kept.params}
-    state = {p.name for p in entry.params if "state" in p.roles} - held
+    whole = [p for p in entry.params if "state" in p.roles and p.name not in held]
+    vectors = [p.name for p in whole if isinstance(p.type, TensorType) and len(p.type.shape or ()) == 1]
+    if vectors:
+        tell(f"each replica holds all of the state of vectors that do not divide, as of `%{vectors[0]}`")
+    state = {p.name for p in whole}
     left = [s.args[0] for s in entry.body if isinstance(s, Apply) and s.op == ASSIGN and s.args[0] in state]
     if left:
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
@@ -183,14 +190,14 @@ def _with_layers_in_sight(module: Module, partition: str) -> Module:
     Also if one replica represents all, so that both programs are treated alike.
     """
     entry = _plain(module)
-    groups = groups_of(module, entry)
+    groups = groups_of(module, entry, partition)
     passes = handing_on(module, entry, Partitioned(groups, partitions(entry, groups, partition)))
     return _with_passes_written_out(module, passes) if passes else module
 
 
-def _with_copies_where_used(module: Module) -> Module:
+def _with_copies_where_used(module: Module, partition: str) -> Module:
     """The module in which each use quantises the partitioned weights that it gathers."""
-    groups = groups_of(module, _plain(module))
+    groups = groups_of(module, _plain(module), partition)
     weights = {name for group in groups for name in group.weights}
     return without_orphans(module, *quantised_at_use(module, entry_of(module), weights))
 

@@ -6,42 +6,37 @@ somewhere, each may do from there on what the other one did.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from distir.transform.pipeline.best.bound import held_at_most
-from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
 
 if TYPE_CHECKING:
-    from ortools.sat.python.cp_model import CpModel, IntervalVar, IntVar
+    from ortools.sat.python.cp_model import CpModel, CpSolver, IntervalVar, IntVar
 
 
-LEAST_S = 0.2
-"""The solver is not asked for less."""
+LARGEST = 6_000
+"""The solver is not asked for an order of more passes: it gets nowhere before its work is done."""
 
 
 class NoSolverError(Exception):
     """OR-tools is not installed."""
 
 
-def solved(
-    problem: OrderProblem, first: Order, bound: int, seconds: float, close: float, deadline: Deadline
-) -> tuple[Order, int]:
+def solved(problem: OrderProblem, first: Order, bound: int, seconds: float, close: float) -> tuple[Order, int]:
     """An order no longer than `first`, and a lower bound: the best that are found, or `close` by a part of the bound.
 
-    `seconds` are of a clock that counts work and not time, so that a result is always the same unless the deadline
-    comes first. Raises NoSolverError.
+    `seconds` are of a clock that counts work and not time. Raises NoSolverError.
     """
-    if deadline.left < LEAST_S:
-        return first, bound
     try:
         from ortools.sat.python import cp_model
     except ImportError:
         raise NoSolverError from None
+    if 3 * problem.stages * problem.count > LARGEST:
+        return first, bound
     model = cp_model.CpModel()
     hint = problem.starts(first)
     longest = problem.span(first)
@@ -71,13 +66,7 @@ def solved(
         model.add_hint(start[task], at)
     model.add_hint(span, longest)
     model.minimize(span)
-    if deadline.left < LEAST_S:
-        return first, bound
-    solver = cp_model.CpSolver()
-    solver.parameters.interleave_search = True
-    solver.parameters.num_workers = os.cpu_count() or 1
-    solver.parameters.max_deterministic_time = seconds
-    solver.parameters.max_time_in_seconds = deadline.left
+    solver = counting_work(seconds)
     solver.parameters.relative_gap_limit = close
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -85,6 +74,17 @@ def solved(
     found = tuple(tuple(sorted(tasks, key=lambda t: (solver.value(start[t]), _turn(t)))) for tasks in first)
     order = found if problem.fits(found) and problem.span(found) <= longest else first
     return order, max(bound, int(solver.best_objective_bound))
+
+
+def counting_work(seconds: float) -> CpSolver:
+    """A solver that stops after so many seconds of its own clock, which counts work, and does the same everywhere."""
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    solver.parameters.max_deterministic_time = seconds
+    return solver
 
 
 def _turn(task: Task) -> tuple[int, int, int]:

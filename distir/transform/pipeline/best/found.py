@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from distir.transform.pipeline.best.bound import lower_bound
 from distir.transform.pipeline.best.constraints import solved
-from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.periodic import repeated
 from distir.transform.pipeline.best.playing import improved, played, rules
 from distir.transform.pipeline.best.problem import OrderProblem
@@ -35,38 +34,37 @@ CLOSE = 0.002
 """The part of the bound by which an order may be too long and still be as good as the best."""
 
 
-LIMIT_S = 8.0
-"""Of wall time, for all of a search: where a machine is slow, or busy with other things, results may differ by it."""
+SIMPLE = 400_000
+"""How many passes simple rules order together, once there is an order."""
 
 
-def best_order(
-    problem: OrderProblem, named: Iterable[Order], seconds: float, deadline: Deadline | None = None
-) -> BestOrder:
+def best_order(problem: OrderProblem, named: Iterable[Order], seconds: float) -> BestOrder:
     """The shortest order that is found, no longer than any of `named` that fits the problem.
 
     `named` split their backward passes. The solver is asked for `seconds` of a clock that counts its work; with none it
-    is not. Nothing is tried after the `deadline`, by default in `LIMIT_S`, once there is an order. Raises NoSolverError
+    is not. All limits are of work, so that the order is the same on every machine, at any load. Raises NoSolverError
     without the solver, and ValueError where no order fits: a device has less room than it has stages.
     """
-    deadline = deadline or Deadline(LIMIT_S)
+    most = max(1, SIMPLE // (3 * problem.stages * problem.count))
     bound, fitting = lower_bound(problem), tuple(filter(problem.fits, named))
     best = min(((problem.span(order), order) for order in fitting), key=lambda found: found[0], default=None)
-    for order in _simple(problem, fitting) if best is None or best[0] > bound * (1 + CLOSE) else ():
+    tried = _simple(problem, fitting) if best is None or best[0] > bound * (1 + CLOSE) else ()
+    for number, order in enumerate(tried, 1):
         span = problem.span(order)
         if best is None or span < best[0]:
             best = span, order
-        if span <= bound * (1 + CLOSE) or not deadline.left:
+        if span <= bound * (1 + CLOSE) or number >= most:
             break
     if best is None:
         raise ValueError("no order fits into the room that devices have")
     if best[0] > bound * (1 + CLOSE) and seconds and problem.stages > problem.devices:  # of one stage none is found
-        found = repeated(problem, best[0], seconds, deadline)
+        found = repeated(problem, best[0], seconds)
         best = best if found is None else (problem.span(found), found)
     if best[0] > bound * (1 + CLOSE) and seconds:
-        best = improved(problem, best, int(bound * (1 + CLOSE)), deadline)
+        best = improved(problem, best, int(bound * (1 + CLOSE)))
     span, order = best
     if span > bound * (1 + CLOSE) and seconds:
-        order, bound = solved(problem, order, bound, seconds, CLOSE, deadline)
+        order, bound = solved(problem, order, bound, seconds, CLOSE)
         span = problem.span(order)
     return BestOrder(order, span, bound, fitting)
 

@@ -8,10 +8,9 @@ holds for up to n periods takes n places there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
-from distir.transform.pipeline.best.deadline import Deadline
+from distir.transform.pipeline.best.constraints import counting_work
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
 
@@ -22,20 +21,18 @@ Places = Mapping[tuple[int, Pass], int]
 """By pass: when it starts for the first microbatch."""
 
 
-def repeated(problem: OrderProblem, span: int, seconds: float, deadline: Deadline) -> Order | None:
+def repeated(problem: OrderProblem, span: int, seconds: float) -> Order | None:
     """An order that repeats, with as short a period as is found, if it is shorter than `span`; None without the solver.
 
-    `seconds` are of a clock that counts work, in all; no more than half of the time that is left.
+    `seconds` are of a clock that counts work, in all.
     """
-    until = deadline.left / 2
     least = max(problem.work(stages, *Pass) for stages in problem.own)
     most, best = span // problem.count, None
     for _ in range(TRIES):
         period = (least + most) // 2
-        left = deadline.left - until
-        if left <= 0 or period >= most:
+        if period >= most:
             break
-        places = _placed(problem, period, seconds / TRIES, left)
+        places = _placed(problem, period, seconds / TRIES)
         if places is None:
             least = period + 1
             continue
@@ -56,7 +53,7 @@ def _unrolled(problem: OrderProblem, places: Places, period: int) -> Order:
     return tuple(tuple(sorted(tasks, key=start)) for tasks in order)
 
 
-def _placed(problem: OrderProblem, period: int, seconds: float, left: float) -> Places | None:
+def _placed(problem: OrderProblem, period: int, seconds: float) -> Places | None:
     """The passes of one microbatch, for a period; None where there is no place for them, or none is found."""
     try:
         from ortools.sat.python import cp_model
@@ -85,11 +82,7 @@ def _placed(problem: OrderProblem, period: int, seconds: float, left: float) -> 
         for need in needs(task, problem.stages):
             ready = problem.ready(task, need, problem.length(need))
             model.add(start[of] >= start[need.stage, need.kind] + ready)
-    solver = cp_model.CpSolver()
-    solver.parameters.interleave_search = True
-    solver.parameters.num_workers = os.cpu_count() or 1
-    solver.parameters.max_deterministic_time = seconds
-    solver.parameters.max_time_in_seconds = left
+    solver = counting_work(seconds)
     solver.parameters.stop_after_first_solution = True
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None

@@ -10,13 +10,12 @@ from operator import itemgetter
 from random import Random
 from typing import Literal
 
-from distir.transform.pipeline.best.deadline import Deadline
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
 
 FORWARD, BACKWARD, WEIGHT = Pass
 
-STEPS, PASSES = 400, 200_000
+STEPS, PASSES = 400, 100_000
 """How many rules are tried one after the other at most, and how many passes they order together."""
 
 
@@ -85,20 +84,22 @@ def rules(problem: OrderProblem) -> Iterator[Greedy]:
         yield from (replace(rule, reserved=kind) for rule in chosen[:4] for kind in ("own", "before"))
 
 
-def improved(problem: OrderProblem, best: tuple[int, Order], close: float, deadline: Deadline) -> tuple[int, Order]:
+def improved(problem: OrderProblem, best: tuple[int, Order], close: float) -> tuple[int, Order]:
     """The shortest order, with its span, of rules that become better step by step; no longer than `best`.
 
-    Steps are drawn with a fixed seed. There are fewer for more passes, and none after half of the time that is left, or
-    once an order is no longer than `close`.
+    Steps are drawn with a fixed seed. There are fewer for more passes, and none once an order is no longer than
+    `close`.
     """
     draw, passes = Random(0), 3 * problem.stages * problem.count
-    until, longest = deadline.left / 2, max(map(problem.length, problem.tasks()))
+    steps, longest = min(STEPS, PASSES // passes), max(map(problem.length, problem.tasks()))
+    if not steps:
+        return best
     found = [(problem.span(order), rule) for rule in rules(problem) if (order := _fitting(problem, rule)) is not None]
     if not found:
         return best
     here, rule = min(found, key=itemgetter(0))
-    for _ in range(min(STEPS, PASSES // passes)):
-        if best[0] <= close or deadline.left <= until:
+    for _ in range(steps):
+        if best[0] <= close:
             break
         other = rule.neighbour(draw, problem.room, longest)
         order = _fitting(problem, other)
