@@ -30,6 +30,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS, type_of
 from distir.transform.entry import entry_of
+from distir.transform.order import DIFFERENTIATED
 from distir.transform.steps import StepError, step, tell
 
 if TYPE_CHECKING:  # decompositions are loaded only where something is written out
@@ -38,26 +39,19 @@ if TYPE_CHECKING:  # decompositions are loaded only where something is written o
 FORMS = ("written",)
 
 
-@step(choices={"form": FORMS})
+@step(before=(DIFFERENTIATED,), choices={"form": FORMS})
 def attention(module: Module, form: str) -> Module:
     """Attention written out (`attention=written`): each `Attention` becomes products, masks and a softmax.
 
-    The scores are in memory then, in the gradient too, as where no flash kernel is used. Comes before `grad`.
+    The scores are in memory then, in the gradient too, as where no flash kernel is used.
     """
     if form not in FORMS:
         message = f"`attention` expected `written`, found `{form}`; without this step, `Attention` is one kernel"
         raise StepError(message)
-    for function in module:
-        for index, statement in enumerate(function.body):
-            if isinstance(statement, Apply) and statement.op == "AttentionGrad":
-                site = Site(function.name, index, Part("callee"))
-                message = "`AttentionGrad` is not written out: it is the gradient of attention as one kernel"
-                hint = "write attention out before its gradient is taken: `attention=written grad`"
-                raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, message, (), hint)])
     return decomposed(module, "Attention")
 
 
-@step
+@step(examples={"value": ("SoftmaxCrossEntropyLoss", "Attention")})
 def decompose(module: Module, value: tuple[str, ...]) -> Module:
     """Ops written out as others (`decompose=SoftmaxCrossEntropyLoss`): what runs where there is no kernel for them.
 
