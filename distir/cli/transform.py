@@ -189,6 +189,7 @@ def _listed() -> str:
 
 _PLACEHOLDERS = {
     "int": "N",
+    "Count": "N",
     "Bytes": "SIZE",
     "float": "X",
     "float | str": "X|WORD",

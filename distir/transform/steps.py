@@ -455,6 +455,16 @@ def _bytes(text: str) -> int:
         return parse_bytes(text)
 
 
+Count: TypeAlias = int
+"""The annotation of an option that is a number of devices, or of other things of which there is one at least."""
+
+
+def _count(text: str) -> int:
+    if (found := int(text)) < 1:
+        raise ValueError
+    return found
+
+
 def _number_or_word(text: str) -> float | str:
     try:
         return float(text)
@@ -468,6 +478,7 @@ def _flag(text: str) -> bool:
 
 KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("an integer", int),
+    "Count": ("a number from 1", _count),
     "Bytes": ("a number of bytes, such as `25MiB`", _bytes),
     "float": ("a number", float),
     "float | str": ("a number or a word", _number_or_word),

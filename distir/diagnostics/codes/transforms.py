@@ -236,7 +236,7 @@ NOT_A_PIPELINE = code(
 The entry function cannot be pipelined.
 
 It must run on one device, and have a parameter that declares its batch dimension: `%x: Tensor[Float32, (64, 768), 1]
-{batch = 0}`. Apply `pp` before transforms that add devices.
+{batch = 0}`. No statement may belong to two stages, as a function with the weights of two layers can.
 """,
 )
 

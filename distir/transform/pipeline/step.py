@@ -43,7 +43,7 @@ from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, StageLimits, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
-from distir.transform.steps import StepError, always, bound_sizes, doubling, is_heard, step, tell
+from distir.transform.steps import Count, StepError, always, bound_sizes, doubling, is_heard, step, tell
 
 Made = TypeVar("Made")
 
@@ -73,7 +73,7 @@ SUMS = ("layer", "stage")
 )
 def pp(
     module: Module,
-    value: int,
+    value: Count,
     *,
     microbatches: int = 1,
     micro_batch: int = 0,

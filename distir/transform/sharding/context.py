@@ -33,7 +33,7 @@ from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_like
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, doubling, step, tell
+from distir.transform.steps import Count, StepError, doubling, step, tell
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
@@ -41,7 +41,7 @@ ATTENTION = frozenset({"Attention", "AttentionGrad"})
 @step(after=("pp", "accumulate"), makes=(DISTRIBUTED,), choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
 def cp(
     module: Module,
-    value: int,
+    value: Count,
     *,
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,

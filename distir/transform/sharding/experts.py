@@ -23,7 +23,7 @@ from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, doubling, step, tell
+from distir.transform.steps import Count, StepError, doubling, step, tell
 
 EXCHANGES = ("MPIAlltoall", GROUPED["MPIAlltoall"].name)
 
@@ -39,7 +39,7 @@ DISPATCHERS = ("alltoall", "deepep")
 )
 def ep(
     module: Module,
-    value: int,
+    value: Count,
     *,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],

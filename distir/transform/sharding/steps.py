@@ -31,7 +31,7 @@ from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons
-from distir.transform.steps import Bytes, StepError, doubling, is_heard, step, tell
+from distir.transform.steps import Bytes, Count, StepError, doubling, is_heard, step, tell
 
 Plan = Callable[[Analysis, Function], Sequence[State]]
 """Determines the placement of the entry function's parameters. Raises ProgramError if there is none."""
@@ -47,7 +47,7 @@ Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 
 
 @step(after=("pp", "accumulate", "tp", "ep"), makes=(DISTRIBUTED,), tries=doubling("dp={}"))
-def dp(module: Module, value: int, *, bucket_bytes: Bytes = 0) -> Module:
+def dp(module: Module, value: Count, *, bucket_bytes: Bytes = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
     The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone,
@@ -73,7 +73,7 @@ def _number(value: Constant | None) -> int:
 @step(after=("pp", "accumulate"), makes=(DISTRIBUTED,), examples={"whole": LOSS_OPS}, tries=doubling("tp={}"))
 def tp(
     module: Module,
-    value: int,
+    value: Count,
     *,
     shard: tuple[str, ...] = (),
     sequence: bool = False,
