@@ -6,18 +6,21 @@ A chain is words of `distir transform`, mostly in the order that steps declare, 
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-import distir
+from distir import parse, simulate
+from distir.diagnostics import ProgramError
 from distir.ir import Module
 from distir.models import mlp
 from distir.models.decoder import Decoder
 from distir.models.decoder_program import decoder
 from distir.models.encoder import Bert
 from distir.models.published import PUBLISHED, resized
-from distir.transform import STEPS, Option, Step
+from distir.syntax import print_module
+from distir.transform import STEPS, Option, Step, StepError, VerifyError, reference, transform, verify
 from distir.transform.steps import in_order
 
 BATCH, SEQUENCE = 8, 8
@@ -74,9 +77,12 @@ MODELS: dict[str, Callable[[], Module]] = {
     "gpt-oss": _published("gpt-oss-20b", EXPERTS | {"window": 4}),
     "bert": _published("bert-base", DECODER),
     "vit": _published("vit-b", {"layers": 2, "width": 16, "heads": 4, "ffn": 32, "image": 8, "patch": 4, "classes": 8}),
-    "convolutions": lambda: distir.parse(CONVOLUTIONS),
+    "convolutions": lambda: parse(CONVOLUTIONS),
 }
 """By name: a small model of each kind."""
+
+ROUNDING = 1e-5
+"""What steps may change of a result, as a part of its greatest element: tables that are folded are in Float32."""
 
 LONGEST = 7
 """Steps in a chain."""
@@ -113,6 +119,67 @@ def chains(seed: int, count: int) -> Iterator[Chain]:
     for number in range(count):
         rng = random.Random(f"{seed} {number}")
         yield Chain(rng.choice([*MODELS]), tuple(_steps(rng)))
+
+
+@dataclass
+class Outcome:
+    """What came of a chain: the program, the words that it took, the refusals, and what must not be."""
+
+    program: Module
+    taken: list[str]
+    refused: list[tuple[str, str]]
+    """Words of a step, and the code of the diagnostic; `value` for a value that does not fit."""
+    fault: str | None = None
+
+
+def outcome(chain: Chain, run: bool = False) -> Outcome:
+    """Apply the steps of a chain in turn, each without its options where it is refused with them.
+
+    Refused steps are left out, so that a chain gets on. With `run` the result is compared with the sequential program
+    by the reference executor, and simulated.
+    """
+    found = Outcome(chain.module, [], [])
+    for words in chain.steps:
+        for tried in dict.fromkeys((words, words[:1])):
+            refused = found.fault = None
+            try:
+                made = transform(found.program, *tried)
+                assert parse(print_module(made)) == made, "the result does not read back as it was printed"
+            except StepError:
+                refused = "value"
+            except ProgramError as error:
+                refused = error.diagnostics[0].code.number
+                found.fault = None if is_refusal(refused) else str(error)
+            except Exception as error:
+                found.fault = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
+            if found.fault:
+                found.fault = f"{chain.model}: {' '.join(found.taken)} | {' '.join(tried)}\n{found.fault}"
+                return found
+            if refused is None:
+                found.program = made
+                found.taken += tried
+                break
+            found.refused.append((" ".join(tried), refused))
+    if run and (fault := _run(chain, found)):
+        found.fault = f"{chain.model}: {' '.join(found.taken)}\n{fault}"
+    return found
+
+
+def is_refusal(code: str) -> bool:
+    """Whether a diagnostic says why a step does not apply: not that it is at fault, nor that its result is."""
+    return code.startswith(("DIR5", "DIR6")) and code != "DIR606"
+
+
+def _run(chain: Chain, found: Outcome) -> str | None:
+    try:
+        compared = verify(reference(chain.module, found.taken), found.program, tolerance=ROUNDING)
+        wrong = [result for result in compared.results if not result.equal]
+        simulate(found.program, "dgx-h100x64")
+    except VerifyError:  # parts of a whole program: one of each group of devices, or no `.scatter`
+        return None
+    except Exception as error:
+        return f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
+    return f"other results: {wrong}" if wrong else None
 
 
 @cache

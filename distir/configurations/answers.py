@@ -6,6 +6,7 @@ A job becomes a run of its framework (`distir.validate`), whose program is simul
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from distir.configurations.jobs import Job
@@ -122,10 +123,17 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
         kinds = ("weights", "gradients") if job.zero else ("gradients",)
         found = replace(found, step=replace(found.step, overlap=(*kinds, *found.step.overlap)))
     if job.gradients == "bf16":
-        training = tuple(word for word in found.step.training if not word.startswith("gradients="))
         memory = replace(found.memory, gradients=min(found.memory.gradients, 2))
-        found = replace(found, step=replace(found.step, training=(*training, "gradients=bf16")), memory=memory)
+        training = _with_narrow_gradients(found.step.training)
+        found = replace(found, step=replace(found.step, training=training), memory=memory)
     return found
+
+
+def _with_narrow_gradients(training: Sequence[str]) -> tuple[str, ...]:
+    """The words of a training step whose gradients are added up in BFloat16: an option of `grad`, right behind it."""
+    found = [word for word in training if not word.startswith("gradients=")]
+    found.insert(found.index("grad") + 1, "gradients=bf16")
+    return tuple(found)
 
 
 def gpu_of(hardware: str) -> str:

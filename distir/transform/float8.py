@@ -63,7 +63,7 @@ EXPERTS_PRODUCT = "RaggedMatMul"
 WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 
 
-@step(after=("cse", "seeded"), before=(DIFFERENTIATED, DISTRIBUTED), choices={"value": SCALINGS})
+@step(after=("cse", "seeded"), before=(DIFFERENTIATED, DISTRIBUTED), choices={"value": SCALINGS}, changes_results=True)
 def fp8(
     module: Module,
     value: str = "block",

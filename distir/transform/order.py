@@ -32,11 +32,17 @@ class Property:
         return None if entry is None else self.shown(module, entry)
 
 
-def _distributed(module: Module, entry: Function) -> Evidence | None:
+def _scattered(module: Module, entry: Function) -> Evidence | None:
     for role in ROLES:
         if f"{entry.name}.{role}" in module.functions:
             site = Site(f"{entry.name}.{role}", None, Part("name"))
             return site, f"`@{entry.name}` is distributed already: it has `@{entry.name}.{role}`"
+    return None
+
+
+def _distributed(module: Module, entry: Function) -> Evidence | None:
+    if found := _scattered(module, entry):
+        return found
     analysis = analysed(module)
     devices = () if analysis.errors else devices_of(analysis.states[entry.name].values())
     if len(devices) > 1:
@@ -76,7 +82,15 @@ def _statement(module: Module, chosen: Callable[[Statement], bool], words: str) 
     return None
 
 
+SCATTERED = Property("distribute a program", _scattered)
+"""The program has functions that scatter its parameters, and gather its results."""
+
 DISTRIBUTED = Property("distribute a program", _distributed)
+"""It has such functions, or values on several devices, as whoever writes one by hand may have them."""
+
+SPREAD = (SCATTERED, DISTRIBUTED)
+"""What steps make of a program that they distribute."""
+
 DIFFERENTIATED = Property("take gradients", _differentiated)
 IN_KERNELS = Property("form kernels", _in_kernels)
 STATE_ON_HOSTS = Property("keep state in the memory of hosts", _with_state_on_hosts)

@@ -45,7 +45,7 @@ ATTENTION, KEY = "Attention", 6
 """Attention, which may drop softmax weights, and the position of its operand `key`."""
 
 
-@step(before=(DIFFERENTIATED, DISTRIBUTED))
+@step(before=(DIFFERENTIATED, DISTRIBUTED), changes_results=True)
 def seeded(module: Module) -> Module:
     """Dropout from a seed: what drops in training draws its numbers from the new parameter `%seed`, a host integer.
 

@@ -15,7 +15,7 @@ A program that has one is refused, whoever gave it that; documentation and the o
 names the steps behind which it is of use, where both are applied. So do the words to which an option is limited, and
 examples where there is no end of them, for forms that ask:
 
-    @step(before=(DISTRIBUTED,), makes=(DISTRIBUTED,), after=("cse",), choices={"schedule": SCHEDULES})
+    @step(before=(DISTRIBUTED,), makes=SPREAD, after=("cse",), choices={"schedule": SCHEDULES})
 
 What depends on the step's value is given by value: `before={"activations": (DISTRIBUTED,)}`.
 
@@ -127,6 +127,8 @@ class Step:
     makes: Properties = field(default_factory=dict[str, tuple[Property, ...]])
     parts: Mapping[str, StepPart] = field(default_factory=dict[str, StepPart])
     tries: Tries = field(default=always(), repr=False)
+    changes_results: bool = False
+    """Whether it makes another program on purpose: later steps are compared with its result."""
 
     @property
     def options(self) -> Mapping[str, Option]:
@@ -239,6 +241,7 @@ def step(
     examples: Mapping[str, Collection[str]] | None = None,
     parts: Mapping[str, StepPart] | None = None,
     tries: Tries = ...,
+    changes_results: bool = False,
 ) -> Callable[[Transform], Transform]: ...
 
 
@@ -253,13 +256,14 @@ def step(
     examples: Mapping[str, Collection[str]] | None = None,
     parts: Mapping[str, StepPart] | None = None,
     tries: Tries = always(),  # noqa: B008 - a function
+    changes_results: bool = False,
 ) -> Transform | Callable[[Transform], Transform]:
     """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value.
 
     `after`: the steps behind which this one is of use; `before`: the properties of programs that it cannot be applied
     to, perhaps by its value; `makes`: those that its result has; `choices`: by parameter, the words that it is limited
     to; `examples`: words where there is no end of them; `parts`: what it consists of, perhaps a registry, whose options
-    it takes too; `tries`: what advice tries with it.
+    it takes too; `tries`: what advice tries with it; `changes_results`: whether its result is another program.
     """
     limited, shown = choices or {}, examples or {}
 
@@ -272,7 +276,8 @@ def step(
             raise TypeError(f"the words for `{transform.__name__}`: it has no parameter `{min(unknown)}`")
         name = transform.__name__
         value, places = values[0] if values else None, (_by_value(before), _by_value(makes))
-        found = Step(name, transform, value, options, tuple(after), *places, {} if parts is None else parts, tries)
+        consists = {} if parts is None else parts
+        found = Step(name, transform, value, options, tuple(after), *places, consists, tries, changes_results)
         STEPS.register(name, found, transform.__module__)
         return transform
 

@@ -125,7 +125,7 @@ def _named(
 
 
 def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapping[str, Type]]:
-    """By function: the types of its values, as far as all calls agree."""
+    """By function: the types of its values, by what its parameters state, and else as far as all calls agree."""
     entry = entry_of(analysis.module)
     found: dict[str, dict[str, Type]] = {}
     seen: set[object] = {entry.name}
@@ -143,10 +143,23 @@ def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapp
                 seen.add((statement.function, vs))
                 inner = analysis.domain.instance(statement.function, vs)
                 waiting.append((inner.function, inner.state))
-    for name in wanted:  # not called from the entry function
-        state = analysis.states[name]
-        found.setdefault(name, {n: type_of(v) for n, v in state.items() if n != DISCARD})
+    for name in wanted:
+        own = {n: type_of(v) for n, v in analysis.states[name].items() if n != DISCARD}
+        found[name] = {n: _stated(t, found.get(name, {}).get(n, t)) for n, t in own.items()}
     return {name: found[name] for name in wanted}
+
+
+def _stated(own: Type, given: Type) -> Type:
+    """The type of a value in its function alone, with what only calls know: a batch that has a name fits any size."""
+    if isinstance(own, TupleType) and isinstance(given, TupleType) and len(own.items) == len(given.items):
+        return TupleType(tuple(_stated(x, y) for x, y in zip(own.items, given.items, strict=True)))
+    if not (isinstance(own, TensorType) and isinstance(given, TensorType)):
+        return given if own == types.UNKNOWN else own
+    if own.shape is None or given.shape is None or len(own.shape) != len(given.shape):
+        shape = given.shape if own.shape is None else own.shape
+    else:
+        shape = tuple(n if m is None else m for m, n in zip(own.shape, given.shape, strict=True))
+    return TensorType(own.dtype or given.dtype, shape, given.device if own.device is None else own.device)
 
 
 def _common(a: Type, b: Type) -> Type:

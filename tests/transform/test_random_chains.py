@@ -17,11 +17,11 @@ from distir.transform import reference, transform, verify
 PROGRAMS = most_programs(30)
 
 REFUSALS = {
-    "grad": {"DIR603", "DIR605"},  # no weights; distributed already
-    "checkpoint": {"DIR680", "DIR682"},  # nothing to recompute; distributed already
+    "grad": {"DIR603", "DIR605"},  # no weights; behind a step that it comes before
+    "checkpoint": {"DIR605", "DIR680"},  # behind a step that it comes before; nothing to recompute
     "dp": {"DIR620"},  # does not divide
     "tp": {"DIR620", "DIR623"},  # does not divide; nothing to split
-    "pp": {"DIR640", "DIR642", "DIR643", "DIR644"},  # batch, layers, schedule; not on one device
+    "pp": {"DIR605", "DIR640", "DIR642", "DIR643", "DIR644"},  # order, batch, layers, schedule
     "zero": {"DIR660"},  # no data-parallel copies
     "overlap": {"DIR684"},  # nothing that communicates, or not that kind of it
 }

@@ -363,7 +363,6 @@ NOT_WRITTEN_OUT = code(
 An op cannot be written out as others.
 
 `attention=written` replaces each `Attention` by products, masks and a softmax. For this the number and the size of its
-heads must be known, and it comes before `grad`: `distir transform attention=written grad`. An `AttentionGrad` is the
-gradient of attention as one kernel.
+heads must be known.
 """,
 )

@@ -22,7 +22,7 @@ from distir.ops.layout import Blocks, Repeated
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.order import DISTRIBUTED
+from distir.transform.order import SPREAD
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.grouped import with_groups
@@ -38,7 +38,7 @@ from distir.transform.steps import Count, StepError, doubling, step, tell
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
 
-@step(after=("pp", "accumulate"), makes=(DISTRIBUTED,), choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
+@step(after=("pp", "accumulate"), makes=SPREAD, choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
 def cp(
     module: Module,
     value: Count,

@@ -16,7 +16,7 @@ from distir.ops.group import GROUPED
 from distir.ops.resources import ROUTED
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.entry import entry_of
-from distir.transform.order import DISTRIBUTED
+from distir.transform.order import SPREAD
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import mesh_of
@@ -33,7 +33,7 @@ DISPATCHERS = ("alltoall", "deepep")
 
 @step(
     after=("pp", "accumulate", "tp"),
-    makes=(DISTRIBUTED,),
+    makes=SPREAD,
     choices={"dispatcher": DISPATCHERS},
     tries=doubling("ep={}"),
 )

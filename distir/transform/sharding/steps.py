@@ -17,7 +17,7 @@ from distir.ops import OPS
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.order import DISTRIBUTED
+from distir.transform.order import SPREAD
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
@@ -46,7 +46,7 @@ Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 """A callback for the partitioned program, its entry function, the placement of its parameters, and the result."""
 
 
-@step(after=("pp", "accumulate", "tp", "ep"), makes=(DISTRIBUTED,), tries=doubling("dp={}"))
+@step(after=("pp", "accumulate", "tp", "ep"), makes=SPREAD, tries=doubling("dp={}"))
 def dp(module: Module, value: Count, *, bucket_bytes: Bytes = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
@@ -70,7 +70,7 @@ def _number(value: Constant | None) -> int:
     return value if isinstance(value, int) else 1
 
 
-@step(after=("pp", "accumulate"), makes=(DISTRIBUTED,), examples={"whole": LOSS_OPS}, tries=doubling("tp={}"))
+@step(after=("pp", "accumulate"), makes=SPREAD, examples={"whole": LOSS_OPS}, tries=doubling("tp={}"))
 def tp(
     module: Module,
     value: Count,

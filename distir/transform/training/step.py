@@ -40,7 +40,7 @@ from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.float8_histories import recorded
 from distir.transform.gradient import Differentiation
-from distir.transform.order import DIFFERENTIATED, DISTRIBUTED
+from distir.transform.order import DIFFERENTIATED, SCATTERED
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
 from distir.transform.training.hidden import hidden_matrices
@@ -97,7 +97,7 @@ CHOICES: Mapping[str, Collection[str]] = {
 }
 
 
-@step(after=("cse",), before=(DISTRIBUTED,), makes=(DIFFERENTIATED,), choices=CHOICES)
+@step(after=("cse",), before=(SCATTERED,), makes=(DIFFERENTIATED,), choices=CHOICES, changes_results=True)
 def grad(
     module: Module,
     *,
