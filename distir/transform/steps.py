@@ -201,8 +201,8 @@ class Application:
             if evidence := found.evidence(module):
                 site, shown = evidence
                 message = f"`{self}` comes before the steps that {found.words}; {shown}"
-                first = f"`{self}`, then {listed(makers(found), 'or')}"
-                hint = f"apply it to the program before that; the order is {first}"
+                later = [name for name in makers(found) if self.step.comes_before(STEPS[name.partition("=")[0]])]
+                hint = f"apply it to the program before that: the order is `{self}`, then {listed(later, 'or')}"
                 raise ProgramError([Diagnostic(codes.WRONG_ORDER, site, message, (), hint)])
 
     def __str__(self) -> str:

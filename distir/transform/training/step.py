@@ -40,7 +40,7 @@ from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.float8_histories import recorded
 from distir.transform.gradient import Differentiation
-from distir.transform.order import DIFFERENTIATED, SCATTERED
+from distir.transform.order import DIFFERENTIATED, DISTRIBUTED, SCATTERED
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
 from distir.transform.training.hidden import hidden_matrices
@@ -236,6 +236,10 @@ def grad(
     found = Differentiation(analysis)
     builder = namer(entry)
     kind = chosen_loss(loss, entry, type_of(state[scored]))
+    if (scaled or clip) and (several := DISTRIBUTED.evidence(module)):
+        option = "loss_scale" if scaled else "clip"
+        message = f"`{option}` is for gradients on one device; {several[1]}"
+        raise ProgramError([Diagnostic(codes.WRONG_ORDER, several[0], message, (), "apply `grad` before it is")])
     held = None if scaled is None else scaling.scale_state(builder, scaled, device_of(weights))
     scale = None if held is None else held.scale
     slope = written_loss(builder, entry, scored, type_of(state[scored]), kind, reduction, scale)
