@@ -201,9 +201,16 @@ class Application:
             if evidence := found.evidence(module):
                 site, shown = evidence
                 message = f"`{self}` comes before the steps that {found.words}; {shown}"
-                later = [name for name in makers(found) if self.step.comes_before(STEPS[name.partition("=")[0]])]
-                hint = f"apply it to the program before that: the order is `{self}`, then {listed(later, 'or')}"
+                order = f"`{self}`, then {listed(self._later(found), 'or')}"
+                hint = f"apply it to the program before that: the order is {order}"
                 raise ProgramError([Diagnostic(codes.WRONG_ORDER, site, message, (), hint)])
+
+    def _later(self, wanted: Property) -> list[str]:
+        """The steps that give programs a property, and can be applied behind this one."""
+        own = set(self.step.given(self.step.makes, self.value))
+        found = {name: STEPS[name.partition("=")[0]] for name in makers(wanted)}
+        values = {name: name.partition("=")[2] or None for name in found}
+        return [name for name, step in found.items() if own.isdisjoint(step.given(step.before, values[name]))]
 
     def __str__(self) -> str:
         """The step as it is written, without its options."""

@@ -88,7 +88,7 @@ def test_a_size_and_a_number_are_the_same_program():
         (
             "dp=2 accumulate=2",
             "`@main` is distributed already",
-            "the order is `accumulate=2`, then `cp`, `dp`, `ep` or `tp`",
+            "then `cp`, `dp`, `ep` or `tp`",
         ),
     ],
 )

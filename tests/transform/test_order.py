@@ -1,4 +1,4 @@
-"""Steps come before others: refused behind them with the right order, whether the program comes from a step or a file."""
+"""Steps that come before others are refused behind them, whether the program comes from a step or a file."""
 
 import pytest
 from declared_chains import MODELS
