@@ -86,7 +86,7 @@ SCATTERED = Property("distribute a program", _scattered)
 """The program has functions that scatter its parameters, and gather its results."""
 
 DISTRIBUTED = Property("distribute a program", _distributed)
-"""It has such functions, or values on several devices, as whoever writes one by hand may have them."""
+"""The program has such functions, or values on several devices."""
 
 SPREAD = (SCATTERED, DISTRIBUTED)
 """What steps make of a program that they distribute."""

@@ -11,7 +11,7 @@ that gives a program that does not check, with DIR606. What a step has to say be
 who wants to know is `listening`.
 
 Its place among others stands with it: what it makes of a program, and before which such properties it comes (`order`).
-A program that has one is refused, whoever gave it that; documentation and the order of a chain follow from it. `after`
+A program that has one is refused, also one from a file; documentation and the order of a chain follow from it. `after`
 names the steps behind which it is of use, where both are applied. So do the words to which an option is limited, and
 examples where there is no end of them, for forms that ask:
 
