@@ -66,3 +66,9 @@ def test_a_cut_may_go_through_a_recomputed_block(llama):
 def test_sinks_of_a_layer_with_a_named_batch_are_written_out():
     model = MODELS["gpt-oss"]()
     assert verify(model, transform(model, "attention=written")).equal
+
+
+def test_a_fixed_loss_scale_that_no_pass_uses_has_its_place_in_a_pipeline():
+    words = "decompose=Attention grad loss_scale=2 dtp=1,1,2".split()
+    model = MODELS["gemma2"]()
+    assert verify(reference(model, words), transform(model, *words)).equal

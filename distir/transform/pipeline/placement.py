@@ -84,7 +84,7 @@ def place(
             found.needed[name] = {found.device(stage) for stage, _ in places}
     before = [s for s, phase in reading.statements if phase is Phase.BEFORE]
     _need_operands(found, before)
-    trained = set(found.needed)
+    trained = {name for name, devices in found.needed.items() if devices}
     _place_the_end(found, trained)
     ended = {r for s, phase in reading.statements if phase is Phase.AFTER for r in s.results}
     for name in names(reading.entry.returned):
