@@ -69,6 +69,6 @@ def test_sinks_of_a_layer_with_a_named_batch_are_written_out():
 
 
 def test_a_fixed_loss_scale_that_no_pass_uses_has_its_place_in_a_pipeline():
-    words = "decompose=Attention grad loss_scale=2 dtp=1,1,2".split()
+    words = ["decompose=Attention", "grad", "loss_scale=2", "dtp=1,1,2"]
     model = MODELS["gemma2"]()
     assert verify(reference(model, words), transform(model, *words)).equal
