@@ -136,11 +136,11 @@ def _proved(program: Program, applied: Sequence[tuple[str, Module]], bind: Seque
     """Proves the result of each step against that of the last one before that changed meaning. Raises Wrong."""
     from distir.analysis.program import read
     from distir.cli.prove import proof, tell
-    from distir.transform.verification import DIFFERENT_MEANING
+    from distir.transform import STEPS
 
     found, original = None, program.module
     for step, module in applied:
-        if step in DIFFERENT_MEANING:
+        if STEPS[step].changes_results:
             original = module
             continue
         with output.progress(f"proving `{step}`"):
@@ -189,6 +189,7 @@ def _listed() -> str:
 
 _PLACEHOLDERS = {
     "int": "N",
+    "Count": "N",
     "Bytes": "SIZE",
     "float": "X",
     "float | str": "X|WORD",

@@ -33,7 +33,8 @@ from distir.ir.per_thread import kept_per_thread
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
+from distir.transform.order import DISTRIBUTED, SPREAD, STATE_ON_HOSTS
+from distir.transform.pipeline import OPTION_WORDS, SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
 from distir.transform.sharding import (
     CONTEXTS,
     DISPATCHERS,
@@ -64,7 +65,7 @@ from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.state import State, is_host
-from distir.transform.sharding.steps import LARGEST_NODE, Plan, known_ops
+from distir.transform.sharding.steps import LARGEST_NODE, LOSS_OPS, Plan, known_ops
 from distir.transform.steps import Bytes, StepError, is_heard, step, tell
 
 AXES = "dtp"
@@ -72,8 +73,11 @@ LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 
 @step(
-    after=("cse", "grad", "checkpoint"),
+    after=("cse",),
+    before=(DISTRIBUTED, STATE_ON_HOSTS),
+    makes=SPREAD,
     choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS, "cp_kind": CONTEXTS, "dispatcher": DISPATCHERS},
+    examples=OPTION_WORDS | {"value": ("2,1,1", "1,2,1", "1,1,2", "2,2,2"), "whole": LOSS_OPS},
 )
 def dtp(
     module: Module,

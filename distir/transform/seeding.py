@@ -34,6 +34,7 @@ from distir.ir.builder import namer
 from distir.ir.calls import callees_first
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.order import DIFFERENTIATED, DISTRIBUTED
 from distir.transform.sharding.batch import batch_places
 from distir.transform.steps import step
 
@@ -44,14 +45,14 @@ ATTENTION, KEY = "Attention", 6
 """Attention, which may drop softmax weights, and the position of its operand `key`."""
 
 
-@step
+@step(before=(DIFFERENTIATED, DISTRIBUTED), changes_results=True)
 def seeded(module: Module) -> Module:
     """Dropout from a seed: what drops in training draws its numbers from the new parameter `%seed`, a host integer.
 
     That is each `Dropout` in training and each `Attention` with `dropout`; every statement and every call gets a key of
     its own. Where the inputs declare a batch, what is dropped follows the examples: the distributed program drops what
     the sequential one does, also in microbatches. Masks of `Dropout` are kept for the gradient, one byte per element;
-    attention's are drawn again. What has a key keeps it. Apply it before `grad`.
+    attention's are drawn again. What has a key keeps it.
 
     Raises ProgramError if there is nothing to seed.
     """

@@ -10,9 +10,14 @@ A step is a function Module -> Module. A parameter after the module, if there is
 that gives a program that does not check, with DIR606. What a step has to say beside its result, it tells (`tell`), and
 who wants to know is `listening`.
 
-Behind which others a step comes, and to which words an option is limited, stands with it too, for forms that ask:
+Its place among others stands with it: what it makes of a program, and before which such properties it comes (`order`).
+A program that has one is refused, also one from a file; documentation and the order of a chain follow from it. `after`
+names the steps behind which it is of use, where both are applied. So do the words to which an option is limited, and
+examples where there is no end of them, for forms that ask:
 
-    @step(after=("grad", "checkpoint"), choices={"schedule": SCHEDULES})
+    @step(before=(DISTRIBUTED,), makes=SPREAD, after=("cse",), choices={"schedule": SCHEDULES})
+
+What depends on the step's value is given by value: `before={"activations": (DISTRIBUTED,)}`.
 
 So does what `distir advise` tries with it on a program, in the words of `distir transform`:
 
@@ -36,13 +41,18 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, overload
 
 from distir.cost.units import parse_bytes
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Constant, Module
 from distir.ir.collection import paused_collection
 from distir.ir.registry import DefinitionError, Registry
 from distir.transform.checking import check_result
+from distir.transform.order import Property, listed
 
 Transform = Callable[..., Module]
+
+Properties: TypeAlias = "Mapping[str, tuple[Property, ...]]"
 
 
 Tries = Callable[[int], Iterable[str]]
@@ -69,6 +79,7 @@ class Option:
     """What a step takes: its kind is the parameter's annotation as written; `required` if it has no default.
 
     `choices`: the words that it is limited to, perhaps a registry, which plugins add to; None where others will do.
+    `examples`: words where there is no end of them.
     """
 
     name: str
@@ -76,6 +87,7 @@ class Option:
     required: bool
     default: Any = None
     choices: Collection[str] | None = None
+    examples: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +111,11 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transform by name. `after`: the steps behind which it comes, where both are applied.
+    """One transform by name. `after`: the steps behind which it is of use, where both are applied.
 
-    `own`: the options that the transform itself names. `tries`: what advice tries with it; nothing where it changes
-    what a program computes.
+    `before`: the properties of programs that it cannot be applied to; `makes`: those that its result has; both by the
+    step's value, those for any under an empty word. `own`: the options that the transform itself names. `tries`: what
+    advice tries with it; nothing where it changes what a program computes.
     """
 
     name: str
@@ -110,8 +123,12 @@ class Step:
     value: Option | None
     own: Mapping[str, Option]
     after: tuple[str, ...] = ()
+    before: Properties = field(default_factory=dict[str, tuple[Property, ...]])
+    makes: Properties = field(default_factory=dict[str, tuple[Property, ...]])
     parts: Mapping[str, StepPart] = field(default_factory=dict[str, StepPart])
     tries: Tries = field(default=always(), repr=False)
+    changes_results: bool = False
+    """Whether it makes another program on purpose: later steps are compared with its result."""
 
     @property
     def options(self) -> Mapping[str, Option]:
@@ -123,7 +140,30 @@ class Step:
         """The docstring of its transform, and of each of its parts."""
         said = [inspect.getdoc(self.transform) or ""]
         said += [f"`{part.name}`: {part.documentation}" for part in self.parts.values()]
+        said += self.places
         return "\n\n".join(said)
+
+    @property
+    def places(self) -> list[str]:
+        """Sentences on its place among other steps."""
+        behind = {*self.after, *(step.name for step in STEPS.values() if step.comes_before(self))}
+        found = [f"Comes after {listed(sorted(behind))}."] if behind else []
+        for value, properties in self.before.items():
+            which = f"`{self.name}={value}` comes" if value else "Comes"
+            found += [f"{which} before the steps that {p.words}: {listed(makers(p))}." for p in properties]
+        return [" ".join(found)] if found else []
+
+    def given(self, declared: Properties, value: Any = None) -> tuple[Property, ...]:
+        """Those of its `before` or `makes` that go with a value, by default with its own."""
+        default = None if self.value is None else self.value.default
+        return (*declared.get("", ()), *declared.get(str(default if value is None else value), ()))
+
+    def comes_before(self, other: Step) -> bool:
+        """Whether it can be applied before another one, and not behind it."""
+        return self._excludes(other) and not other._excludes(self)
+
+    def _excludes(self, other: Step) -> bool:
+        return not set(self.given(self.before)).isdisjoint(other.given(other.makes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +184,7 @@ class Application:
 
     def unchecked(self, module: Module) -> Module:
         """Apply it, for callers that check the result themselves. Raises ProgramError where it cannot be applied."""
+        self._refuse_late(module)
         values = () if self.step.value is None or self.value is None else (self.value,)
         token = _behind.set(self.behind)
         try:
@@ -154,15 +195,43 @@ class Application:
             raise DefinitionError(f"the step `{self.step.name}` gives {type(made).__name__}, expected Module")
         return made
 
+    def _refuse_late(self, module: Module) -> None:
+        """Raises ProgramError, DIR605, where the program has a property that the step comes before."""
+        for found in self.step.given(self.step.before, self.value):
+            if evidence := found.evidence(module):
+                site, shown = evidence
+                message = f"`{self}` comes before the steps that {found.words}; {shown}"
+                order = f"`{self}`, then {listed(self._later(found), 'or')}"
+                hint = f"apply it to the program before that: the order is {order}"
+                raise ProgramError([Diagnostic(codes.WRONG_ORDER, site, message, (), hint)])
+
+    def _later(self, wanted: Property) -> list[str]:
+        """The steps that give programs a property, and can be applied behind this one."""
+        own = set(self.step.given(self.step.makes, self.value))
+        found = {name: STEPS[name.partition("=")[0]] for name in makers(wanted)}
+        values = {name: name.partition("=")[2] or None for name in found}
+        return [name for name, step in found.items() if own.isdisjoint(step.given(step.before, values[name]))]
+
     def __str__(self) -> str:
         """The step as it is written, without its options."""
         if self.step.value is None or self.value is None:
             return self.step.name
-        return f"{self.step.name}={str(self.value).strip('()').replace(', ', ',')}"
+        words = str(self.value).strip("()").rstrip(",").replace(", ", ",").replace("'", "")
+        return f"{self.step.name}={words}"
 
 
 STEPS: Registry[Step] = Registry()
 """Every step by its name: ours, once `all_steps` is imported, and those of plugins."""
+
+
+def makers(wanted: Property) -> list[str]:
+    """The steps that give programs a property, by name, with the value that does so."""
+    return sorted(
+        f"{step.name}={value}" if value else step.name
+        for step in STEPS.values()
+        for value, properties in step.makes.items()
+        if wanted in properties
+    )
 
 
 @overload
@@ -173,9 +242,13 @@ def step(transform: Transform, /) -> Transform: ...
 def step(
     *,
     after: Sequence[str] = (),
+    before: Properties | Sequence[Property] = (),
+    makes: Properties | Sequence[Property] = (),
     choices: Mapping[str, Collection[str]] | None = None,
+    examples: Mapping[str, Collection[str]] | None = None,
     parts: Mapping[str, StepPart] | None = None,
     tries: Tries = ...,
+    changes_results: bool = False,
 ) -> Callable[[Transform], Transform]: ...
 
 
@@ -184,57 +257,79 @@ def step(
     /,
     *,
     after: Sequence[str] = (),
+    before: Properties | Sequence[Property] = (),
+    makes: Properties | Sequence[Property] = (),
     choices: Mapping[str, Collection[str]] | None = None,
+    examples: Mapping[str, Collection[str]] | None = None,
     parts: Mapping[str, StepPart] | None = None,
     tries: Tries = always(),  # noqa: B008 - a function
+    changes_results: bool = False,
 ) -> Transform | Callable[[Transform], Transform]:
     """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value.
 
-    `after`: the steps behind which this one comes; `choices`: by parameter, the words that it is limited to; `parts`:
-    what it consists of, perhaps a registry, whose options it takes too; `tries`: what advice tries with it.
+    `after`: the steps behind which this one is of use; `before`: the properties of programs that it cannot be applied
+    to, perhaps by its value; `makes`: those that its result has; `choices`: by parameter, the words that it is limited
+    to; `examples`: words where there is no end of them; `parts`: what it consists of, perhaps a registry, whose options
+    it takes too; `tries`: what advice tries with it; `changes_results`: whether its result is another program.
     """
-    limited = choices or {}
+    limited, shown = choices or {}, examples or {}
 
     def register(transform: Transform) -> Transform:
         parameters = list(inspect.signature(transform).parameters.values())[1:]
-        options = options_of(transform, limited)
-        values = [_option(p, limited) for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
-        unknown = limited.keys() - {p.name for p in parameters}
+        options = options_of(transform, limited, shown)
+        values = [_option(p, limited, shown) for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
+        unknown = (limited.keys() | shown.keys()) - {p.name for p in parameters}
         if unknown:
-            raise TypeError(f"`choices` of `{transform.__name__}`: it has no parameter `{min(unknown)}`")
+            raise TypeError(f"the words for `{transform.__name__}`: it has no parameter `{min(unknown)}`")
         name = transform.__name__
-        found = Step(
-            name, transform, values[0] if values else None, options, tuple(after), {} if parts is None else parts, tries
-        )
+        value, places = values[0] if values else None, (_by_value(before), _by_value(makes))
+        consists = {} if parts is None else parts
+        found = Step(name, transform, value, options, tuple(after), *places, consists, tries, changes_results)
         STEPS.register(name, found, transform.__module__)
         return transform
 
     return register if transform is None else register(transform)
 
 
+def _by_value(declared: Properties | Sequence[Property]) -> Properties:
+    if isinstance(declared, Mapping):
+        return declared
+    return {"": tuple(declared)} if declared else {}
+
+
+Words: TypeAlias = Mapping[str, Collection[str]]
+NO_WORDS: Words = MappingProxyType({})
+
+
 def options_of(
-    transform: Callable[..., Any], choices: Mapping[str, Collection[str]] = MappingProxyType({})
+    transform: Callable[..., Any], choices: Words = NO_WORDS, examples: Words = NO_WORDS
 ) -> dict[str, Option]:
     """The options that a transform names: its keyword-only parameters. Raises TypeError as `step` does."""
     parameters = inspect.signature(transform).parameters.values()
-    return {p.name: _option(p, choices) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return {p.name: _option(p, choices, examples) for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
 Placed = TypeVar("Placed", "Step", StepPart)
 
 
 def in_order(steps: Iterable[Placed]) -> list[Placed]:
-    """Steps, or parts of a step, in the order in which they are applied: each behind those that it comes after.
+    """Steps, or parts of a step, in the order in which they are applied: each behind those that come before it.
 
     Else by name: modules that register them are imported in no particular order.
     """
     waiting = {found.name: found for found in sorted(steps, key=lambda found: found.name)}
     order: list[Placed] = []
     while waiting:
-        ready = (found for found in waiting.values() if waiting.keys().isdisjoint(found.after))
+        ready = (found for found in waiting.values() if not any(_is_behind(found, o) for o in waiting.values()))
         chosen = next(ready, None) or next(iter(waiting.values()))  # plugins that want each other first: by name
         order.append(waiting.pop(chosen.name))
     return order
+
+
+def _is_behind(found: Step | StepPart, other: Step | StepPart) -> bool:
+    if other.name in found.after:
+        return True
+    return isinstance(found, Step) and isinstance(other, Step) and other.comes_before(found)
 
 
 _behind: ContextVar[tuple[Application, ...]] = ContextVar("behind", default=())
@@ -341,14 +436,15 @@ def bound_sizes(words: Iterable[str]) -> dict[str, Constant]:
     return found
 
 
-def _option(parameter: inspect.Parameter, choices: Mapping[str, Collection[str]]) -> Option:
+def _option(parameter: inspect.Parameter, choices: Words, examples: Words) -> Option:
     required = parameter.default is inspect.Parameter.empty
     default = None if required else parameter.default
     kind = inspect.formatannotation(parameter.annotation).strip("'")  # in quotes where annotations are postponed
     if kind.removesuffix(" | None") not in KINDS:
         kinds = ", ".join(f"`{known}`" for known in KINDS)
         raise TypeError(f"the annotation of `{parameter.name}`: expected one of {kinds}, found `{kind}`")
-    return Option(parameter.name, kind, required, default, choices.get(parameter.name))
+    name = parameter.name
+    return Option(name, kind, required, default, choices.get(name), examples.get(name, ()))
 
 
 def _absent(chosen: Step) -> None:
@@ -371,6 +467,16 @@ def _bytes(text: str) -> int:
         return parse_bytes(text)
 
 
+Count: TypeAlias = int
+"""The annotation of an option that is a number of devices, or of other things of which there is one at least."""
+
+
+def _count(text: str) -> int:
+    if (found := int(text)) < 1:
+        raise ValueError
+    return found
+
+
 def _number_or_word(text: str) -> float | str:
     try:
         return float(text)
@@ -384,6 +490,7 @@ def _flag(text: str) -> bool:
 
 KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("an integer", int),
+    "Count": ("a number from 1", _count),
     "Bytes": ("a number of bytes, such as `25MiB`", _bytes),
     "float": ("a number", float),
     "float | str": ("a number or a word", _number_or_word),
@@ -414,18 +521,13 @@ def _unknown(name: str, before: Step | None, chain: Sequence[Step]) -> str:
 def _instead(name: str, before: Step | None, chain: Sequence[Step]) -> str:
     given = dict.fromkeys(step.name for step in chain if name in step.options)
     if given:
-        return f"it is an option of {_listed(given)}, and comes behind that step"
+        return f"it is an option of {listed(given, 'or')}, and comes behind that step"
     taking = sorted(known for known in STEPS if name in STEPS[known].options)
     if taking:
-        return f"it is an option of {_listed(taking)}"
+        return f"it is an option of {listed(taking, 'or')}"
     if near := nearest(name, [*STEPS, *(before.options if before else ())]):
         return f"did you mean `{near}`?"
     for step in chain:
         if near := nearest(name, step.options):
             return f"did you mean `{near}`, an option of `{step.name}`?"
     return f"the steps are {', '.join(sorted(STEPS))}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    *others, last = [f"`{name}`" for name in names]
-    return f"{', '.join(others)} or {last}" if others else last

@@ -30,6 +30,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS, type_of
 from distir.transform.entry import entry_of
+from distir.transform.order import DIFFERENTIATED
 from distir.transform.steps import StepError, step, tell
 
 if TYPE_CHECKING:  # decompositions are loaded only where something is written out
@@ -38,26 +39,19 @@ if TYPE_CHECKING:  # decompositions are loaded only where something is written o
 FORMS = ("written",)
 
 
-@step(choices={"form": FORMS})
+@step(before=(DIFFERENTIATED,), choices={"form": FORMS})
 def attention(module: Module, form: str) -> Module:
     """Attention written out (`attention=written`): each `Attention` becomes products, masks and a softmax.
 
-    The scores are in memory then, in the gradient too, as where no flash kernel is used. Comes before `grad`.
+    The scores are in memory then, in the gradient too, as where no flash kernel is used.
     """
     if form not in FORMS:
         message = f"`attention` expected `written`, found `{form}`; without this step, `Attention` is one kernel"
         raise StepError(message)
-    for function in module:
-        for index, statement in enumerate(function.body):
-            if isinstance(statement, Apply) and statement.op == "AttentionGrad":
-                site = Site(function.name, index, Part("callee"))
-                message = "`AttentionGrad` is not written out: it is the gradient of attention as one kernel"
-                hint = "write attention out before its gradient is taken: `attention=written grad`"
-                raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, message, (), hint)])
     return decomposed(module, "Attention")
 
 
-@step
+@step(examples={"value": ("SoftmaxCrossEntropyLoss", "Attention")})
 def decompose(module: Module, value: tuple[str, ...]) -> Module:
     """Ops written out as others (`decompose=SoftmaxCrossEntropyLoss`): what runs where there is no kernel for them.
 
@@ -131,7 +125,7 @@ def _named(
 
 
 def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapping[str, Type]]:
-    """By function: the types of its values, as far as all calls agree."""
+    """By function: the types of its values, by what its parameters state, and else as far as all calls agree."""
     entry = entry_of(analysis.module)
     found: dict[str, dict[str, Type]] = {}
     seen: set[object] = {entry.name}
@@ -149,10 +143,23 @@ def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapp
                 seen.add((statement.function, vs))
                 inner = analysis.domain.instance(statement.function, vs)
                 waiting.append((inner.function, inner.state))
-    for name in wanted:  # not called from the entry function
-        state = analysis.states[name]
-        found.setdefault(name, {n: type_of(v) for n, v in state.items() if n != DISCARD})
+    for name in wanted:
+        own = {n: type_of(v) for n, v in analysis.states[name].items() if n != DISCARD}
+        found[name] = {n: _stated(t, found.get(name, {}).get(n, t)) for n, t in own.items()}
     return {name: found[name] for name in wanted}
+
+
+def _stated(own: Type, given: Type) -> Type:
+    """The type of a value in its function alone, with what only calls know: a batch that has a name fits any size."""
+    if isinstance(own, TupleType) and isinstance(given, TupleType) and len(own.items) == len(given.items):
+        return TupleType(tuple(_stated(x, y) for x, y in zip(own.items, given.items, strict=True)))
+    if not (isinstance(own, TensorType) and isinstance(given, TensorType)):
+        return given if own == types.UNKNOWN else own
+    if own.shape is None or given.shape is None or len(own.shape) != len(given.shape):
+        shape = given.shape if own.shape is None else own.shape
+    else:
+        shape = tuple(n if m is None else m for m, n in zip(own.shape, given.shape, strict=True))
+    return TensorType(own.dtype or given.dtype, shape, given.device if own.device is None else own.device)
 
 
 def _common(a: Type, b: Type) -> Type:

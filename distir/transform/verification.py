@@ -71,9 +71,6 @@ LITTLE = 0.1
 NOISE = {"Float64": 1e-9, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
 """What counts as rounding at any rate, by element type: some results are nothing else, as of terms that cancel."""
 
-DIFFERENT_MEANING = frozenset({"grad"})
-"""Steps that make another program on purpose: what they give is what later steps are compared with."""
-
 
 class VerifyError(ValueError):
     """Two programs that cannot be compared: their parameters or results do not belong together."""
@@ -323,7 +320,7 @@ def reference(original: Module, words: Sequence[str], keywords: Mapping[str, Any
     from distir.transform.all_steps import parse_steps  # all steps are looked for only where words are read
 
     applications = parse_steps(words, keywords)
-    changing = [i for i, application in enumerate(applications) if application.step.name in DIFFERENT_MEANING]
+    changing = [i for i, application in enumerate(applications) if application.step.changes_results]
     return _applied(original, applications[: changing[-1] + 1] if changing else [])
 
 

@@ -402,3 +402,13 @@ def test_what_is_wrong_is_refused_with_its_line(name, text, message, help):
         read(name, text, "f", Supplied(gpus=8))
     assert message in error.value.message
     assert help is None or help in (error.value.help or "")
+
+
+def test_gradients_in_bf16_go_with_recomputation():
+    found = read("megatron", PARTS + " --grad-reduce-in-bf16", "train.sh", Supplied())
+    program = program_of(found.job, "megatron", "h100_80gb")
+    words = program.step.training
+    assert words[words.index("grad") + 1] == "gradients=bf16"
+    assert any(word.startswith("checkpoint") for word in words)
+    assert [word for word in words if word.startswith("gradients=")] == ["gradients=bf16"]
+    assert program.step.on_one_device.entry() is not None

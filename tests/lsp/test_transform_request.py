@@ -62,7 +62,7 @@ def test_steps_come_in_the_order_in_which_they_can_be_applied(tmp_path):
             done = await ask(client, "distir/transform", **of(uri), steps=steps)
             assert len(done["comparison"]["this"]["busy_s"]) == 8
             refused = await ask(client, "distir/transform", **of(uri), steps=["dp=2", "pp=2"])
-            assert "expected a program on one device" in refused["error"]
+            assert "`@main` is distributed already" in refused["error"]
             assert "their order is pp, dp" in refused["error"]
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))

@@ -85,7 +85,11 @@ def test_a_size_and_a_number_are_the_same_program():
         ("accumulate=3", "the batch is 16, which does not divide into 3 microbatches", "would do: 1, 2, 4, 8, 16"),
         ("pp=2 micro_batch=3", "the batch is 16, which does not divide into microbatches of 3", "1, 2, 4, 8, 16"),
         ("dtp=2,1,2 micro_batch=3", "into microbatches of 3 in each of 2 replicas", "would do: 1, 2, 4, 8"),
-        ("dp=2 accumulate=2", "expected a program on one device, found devices 1, 2", "before steps that add devices"),
+        (
+            "dp=2 accumulate=2",
+            "`@main` is distributed already",
+            "then `cp`, `dp`, `ep` or `tp`",
+        ),
     ],
 )
 def test_what_does_not_divide_is_refused(words, message, help):

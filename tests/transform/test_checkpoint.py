@@ -274,7 +274,7 @@ def test_a_target_that_cannot_be_reached_says_what_can():
 def test_a_distributed_program_is_refused(before):
     with pytest.raises(ProgramError) as raised:
         steps(mlp(4, 8, 8, "Float64", training=True), before, "checkpoint=2")
-    assert number_of(raised) == "DIR682"
+    assert number_of(raised) == "DIR605"
 
 
 def test_a_target_needs_sizes():

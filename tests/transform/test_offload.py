@@ -145,5 +145,5 @@ def test_where_there_is_nothing_to_offload(words):
 
 
 def test_optimizer_state_is_offloaded_behind_pipelines():
-    with pytest.raises(ProgramError, match="DIR685"):
+    with pytest.raises(ProgramError, match="DIR605"):
         trained("offload=optimizer", "pp=2", "microbatches=2")

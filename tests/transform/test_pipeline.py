@@ -542,7 +542,7 @@ def test_numbers_that_do_not_suit_the_schedule():
 
 def test_programs_that_are_no_pipelines():
     distributed = distir.parse((EXAMPLES / "mlp_pipeline.dir").read_text())
-    assert refused(distributed).code.number == "DIR644"
+    assert refused(distributed).code.number == "DIR605"
     no_batch = "func @main(%x: Tensor[Float32, (4, 2), 1]) {\n  %y = Relu(%x)\n  return %y\n}"
     assert refused(no_batch).code.number == "DIR644"
 
@@ -639,7 +639,7 @@ func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %x: Tensor[Float32, (4, 4), 1
 def test_composing_with_data_parallelism_before_is_refused_kindly():
     module = mlp(4, 2, 12, training=True)
     found = refused(transform(module, "dp=2"))
-    assert found.code.number == "DIR644"
+    assert found.code.number == "DIR605"
 
 
 def test_verify_finds_nothing_wrong():

@@ -1,27 +1,33 @@
 """Random models through random chains of transforms: they still check, read back as printed, and keep their results.
 
-`DISTIR_TEST_PROGRAMS` is how many; a few dozen ordinarily.
+And small models of each kind through chains drawn from what steps declare: each step gives a program or is refused for
+a reason. `DISTIR_TEST_PROGRAMS` is how many; a few dozen ordinarily. `DISTIR_TEST_SEED` draws other chains.
 """
 
+import os
+
 import numpy as np
+import pytest
 from chain_samples import SIZES, chains, models
+from declared_chains import NUMBERS, outcome
+from declared_chains import chains as declared_chains
 from hypothesis import HealthCheck, Phase, assume, event, given, note, settings
 from hypothesis import strategies as st
-from thorough import most_programs
+from thorough import ALL, most_programs
 
 import distir
 from distir.analysis import random_inputs
 from distir.diagnostics import ProgramError, Severity
-from distir.transform import reference, transform, verify
+from distir.transform import STEPS, reference, transform, verify
 
 PROGRAMS = most_programs(30)
 
 REFUSALS = {
-    "grad": {"DIR603", "DIR605"},  # no weights; distributed already
-    "checkpoint": {"DIR680", "DIR682"},  # nothing to recompute; distributed already
+    "grad": {"DIR603", "DIR605"},  # no weights; behind a step that it comes before
+    "checkpoint": {"DIR605", "DIR680"},  # behind a step that it comes before; nothing to recompute
     "dp": {"DIR620"},  # does not divide
     "tp": {"DIR620", "DIR623"},  # does not divide; nothing to split
-    "pp": {"DIR640", "DIR642", "DIR643", "DIR644"},  # batch, layers, schedule; not on one device
+    "pp": {"DIR605", "DIR640", "DIR642", "DIR643", "DIR644"},  # order, batch, layers, schedule
     "zero": {"DIR660"},  # no data-parallel copies
     "overlap": {"DIR684"},  # nothing that communicates, or not that kind of it
 }
@@ -54,6 +60,30 @@ def attempt(module, step):
         return transform(module, *step.split()), set()
     except ProgramError as error:
         return None, {d.code.number for d in error.diagnostics}
+
+
+DECLARED = int(os.environ.get("DISTIR_TEST_PROGRAMS", 500 if ALL else 50))
+SEED = int(os.environ.get("DISTIR_TEST_SEED", 0))
+PARTS = 10
+"""Into which the declared chains are divided, so that processes share them."""
+RUN = 5
+"""Of so many of them one is run and simulated."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_step_of_a_chain_gives_a_program_or_a_reason(part):
+    chosen = [(number, chain) for number, chain in enumerate(declared_chains(SEED, DECLARED)) if number % PARTS == part]
+    found = [outcome(chain, run=number // PARTS % RUN == 0) for number, chain in chosen]
+    assert not [each.fault for each in found if each.fault]
+
+
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_options_declare_words_that_can_be_drawn(name):
+    step = STEPS[name]
+    options = [*([step.value] if step.value else []), *step.options.values()]
+    of_the_program = {"bind", "functions", "shard", "hardware"}
+    silent = {o.name for o in options if not (o.examples or o.choices or o.kind.removesuffix(" | None") in NUMBERS)}
+    assert silent <= of_the_program, "give its `choices` or `examples` to `@step`"
 
 
 LAW = settings(

@@ -43,12 +43,15 @@ last dimension, with a label for each row; `loss=none` uses the first result as 
 """,
 )
 
-ALREADY_DISTRIBUTED = code(
+WRONG_ORDER = code(
     "DIR605",
-    "already-distributed",
+    "wrong-order",
     """
-The program is already distributed: its gradient would need other functions to scatter its parameters and gather its
-results. Apply `grad` before distributing: `distir transform grad dp=2`.
+A step comes before others of which the program shows a trace: it is distributed, has gradients or kernels, or keeps
+state in the memory of hosts. What the step looks for is not there any more, or its result would be another one.
+
+`distir transform --list` says which steps come before which others. Apply the step to the program that there was
+before those: `distir transform grad checkpoint=full dp=2`, not `grad dp=2 checkpoint=full`.
 """,
 )
 
@@ -233,7 +236,7 @@ NOT_A_PIPELINE = code(
 The entry function cannot be pipelined.
 
 It must run on one device, and have a parameter that declares its batch dimension: `%x: Tensor[Float32, (64, 768), 1]
-{batch = 0}`. Apply `pp` before transforms that add devices.
+{batch = 0}`. No statement may belong to two stages, as a function with the weights of two layers can.
 """,
 )
 
@@ -330,15 +333,6 @@ gradients, and the activations of one group of blocks: a smaller batch, `dp`, `t
 """,
 )
 
-CHECKPOINT_FIRST = code(
-    "DIR682",
-    "checkpoint-before-distributing",
-    """
-The program is already distributed. Activation checkpointing works on the statements of one device, and later transforms
-distribute its result: apply it first, as in `distir transform grad checkpoint=block dp=2`.
-""",
-)
-
 NOTHING_TO_OFFLOAD = code(
     "DIR683",
     "nothing-to-offload",
@@ -348,16 +342,6 @@ backward pass uses.
 
 It needs a training step on one device, with weights marked `{param}` that the backward pass uses. Blocks are calls of
 functions that use weights, or else the statements that do.
-""",
-)
-
-OFFLOADED_FIRST = code(
-    "DIR685",
-    "offloaded-before-distributing",
-    """
-A parameter of the program is in the memory of a host. A pipeline sends parameters from device to device, which takes
-them out of the devices' own memory: apply `offload=optimizer` behind it, as in `distir transform grad optimizer=adam
-pp=2 offload=optimizer`.
 """,
 )
 
@@ -379,7 +363,6 @@ NOT_WRITTEN_OUT = code(
 An op cannot be written out as others.
 
 `attention=written` replaces each `Attention` by products, masks and a softmax. For this the number and the size of its
-heads must be known, and it comes before `grad`: `distir transform attention=written grad`. An `AttentionGrad` is the
-gradient of attention as one kernel.
+heads must be known.
 """,
 )

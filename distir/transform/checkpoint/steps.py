@@ -27,16 +27,25 @@ from distir.transform.checkpoint.selective import (
     with_shallow_cores,
 )
 from distir.transform.entry import entry_of
+from distir.transform.order import DISTRIBUTED, IN_KERNELS
 from distir.transform.steps import StepError, always, is_heard, step, steps_behind, tell, unheard
 
 if TYPE_CHECKING:
     from distir.simulate import Simulation
 
+WORDS = {"value": ("full", "selective", "products", "2", "16GB"), "modules": ("layernorm", "core_attn,mlp")}
+"""Examples of what to recompute."""
+
 FULL = ("full", "block")
 """The values of the step that mean full recomputation; the second is the older name."""
 
 
-@step(after=("cse", "grad"), tries=always("checkpoint=selective", "checkpoint=products", "checkpoint=full"))
+@step(
+    after=("cse", "grad"),
+    before=(DISTRIBUTED, IN_KERNELS),
+    examples=WORDS,
+    tries=always("checkpoint=selective", "checkpoint=products", "checkpoint=full"),
+)
 def checkpoint(
     module: Module, value: str = "full", *, layers: int = 0, modules: str = "", hardware: str = "dgx-a100"
 ) -> Module:
@@ -62,12 +71,9 @@ def checkpoint(
     and groups. It says what is recomputed, and what that costs. What has to fit is each device of the program with all
     steps applied that follow in the same command, as in `checkpoint=70GB dp=8 zero=3`.
 
-    Apply it after `grad`, and before `dp`, `tp`, `pp` and `zero`, which distribute the result.
-
     Raises ProgramError if there is nothing to recompute, or the memory size cannot be reached.
     """
     choice, target = _read(value, layers, modules_of(modules))
-    _check_one_device(module, entry_of(module), checked(module))
     if choice.selective != 0 or target is not None:
         module = with_shallow_cores(module)
     entry, analysis = entry_of(module), checked(module)
@@ -145,17 +151,6 @@ def _read(value: str, layers: int, modules: tuple[str, ...]) -> tuple[Recomputed
     if layers:
         raise StepError(f"a memory size chooses the layers itself: leave out `layers={layers}`")
     return Recomputed(), target
-
-
-def _check_one_device(module: Module, entry: Function, analysis: Analysis) -> None:
-    values = (value for value in analysis.states[entry.name].values() if value is not None)
-    devices = {device for value in values for device in types.devices(type_of(value))}
-    if f"{entry.name}.scatter" in module.functions or len(devices) > 1:
-        message = f"`checkpoint` expected a program on one device, found `@{entry.name}` distributed already"
-        hint = "apply it before `dp`, `tp`, `pp` and `zero`"
-        raise ProgramError(
-            [Diagnostic(codes.CHECKPOINT_FIRST, Site(entry.name, None, Part("name")), message, (), hint)]
-        )
 
 
 @dataclass(frozen=True, slots=True)

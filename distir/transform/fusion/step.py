@@ -17,11 +17,11 @@ from distir.transform.fusion.groups import Grouping
 from distir.transform.fusion.kernels import Kernels
 from distir.transform.fusion.strides import with_transposed_products, with_views
 from distir.transform.instances import first_instances
+from distir.transform.order import IN_KERNELS
 from distir.transform.steps import StepError, always, step
 
 AFTER = (
     "grad",
-    "checkpoint",
     "dp",
     "tp",
     "dtp",
@@ -41,9 +41,18 @@ DEEPEST = 8
 
 
 KERNELS = ("compiled", "blocks", "eager")
+OPS_APART = ("SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad",)
+OPS_AROUND = ("RMSNormalization,LayerNormalization",)
+"""Examples of ops that have kernels written by hand."""
 
 
-@step(after=AFTER, choices={"kernels": KERNELS}, tries=always("fuse", "fuse epilogues=true"))
+@step(
+    after=AFTER,
+    makes=(IN_KERNELS,),
+    choices={"kernels": KERNELS},
+    examples={"apart": OPS_APART, "around": OPS_AROUND},
+    tries=always("fuse", "fuse epilogues=true"),
+)
 def fuse(
     module: Module,
     *,

@@ -5,12 +5,18 @@ from __future__ import annotations
 from distir.ir import Module
 from distir.transform.offload.activations import with_activations_offloaded
 from distir.transform.offload.optimizer import with_state_offloaded
+from distir.transform.order import DISTRIBUTED, IN_KERNELS, STATE_ON_HOSTS
 from distir.transform.steps import StepError, step
 
 ACTIVATIONS, OPTIMIZER = "activations", "optimizer"
 
 
-@step(after=("cse", "grad", "checkpoint"), choices={"value": (ACTIVATIONS, OPTIMIZER)})
+@step(
+    after=("cse", "grad", "checkpoint"),
+    before={ACTIVATIONS: (DISTRIBUTED,), OPTIMIZER: (IN_KERNELS,)},
+    makes={OPTIMIZER: (STATE_ON_HOSTS,)},
+    choices={"value": (ACTIVATIONS, OPTIMIZER)},
+)
 def offload(module: Module, value: str = ACTIVATIONS, *, layers: int = 0) -> Module:
     """Memory of the host in a training step: what a device does not need for a while is there meanwhile.
 
@@ -18,12 +24,11 @@ def offload(module: Module, value: str = ACTIVATIONS, *, layers: int = 0) -> Mod
     what the forward pass saves for the backward pass is copied to the host's memory on the stream `offload`, and back
     on the stream `fetch`. As in Megatron's `cpu_offloading`, copies are spread over the forward pass: with 20 of 80
     blocks each has the time of four to be copied, before the forward pass continues without it, and is fetched while
-    the same four are computed backward. Apply it after `grad` and `checkpoint`, and before `dp`, `tp`, `pp` and
-    `zero`, which distribute the result.
+    the same four are computed backward.
 
     `optimizer`: the state of the optimizer is in the host's memory; for each weight it is fetched before its update,
-    which the device computes, while another one is updated, and copied back behind it. Apply it after `grad`, and
-    after `dp`, `tp`, `pp` and `zero`, whose parts it moves, before `fuse`.
+    which the device computes, while another one is updated, and copied back behind it. Apply it
+    after `dp`, `tp`, `pp` and `zero`, whose parts it moves.
 
     Raises ProgramError if there is nothing to offload.
     """

@@ -21,6 +21,7 @@ from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.schedules import SCHEDULES, TURNS, Schedule
 from distir.transform.pipeline.stages import layer_count
 from distir.transform.pipeline.step import (
+    OPTION_WORDS,
     SUMS,
     Steady,
     accumulate,
@@ -34,6 +35,7 @@ from distir.transform.pipeline.step import (
 from distir.transform.pipeline.validation import ScheduleError
 
 __all__ = [
+    "OPTION_WORDS",
     "SCHEDULES",
     "SUMS",
     "TURNS",

@@ -16,6 +16,10 @@ from typing import NamedTuple
 from distir.transform.pipeline.passes import Order, Pass, Task
 
 
+class DeadlockError(ValueError):
+    """Passes that wait for each other's messages in a circle."""
+
+
 class Message(NamedTuple):
     """All values computed by `source` that `target` needs on another device."""
 
@@ -40,7 +44,7 @@ def merge(
 ) -> list[Event]:
     """The shortest order found of tasks and messages in which each device runs its tasks as in `order`.
 
-    Raises ValueError for a deadlock.
+    Raises DeadlockError where passes wait for each other.
     """
     home = {task: device for device, tasks in enumerate(order) for task in tasks}
     known, sent = {task: duration(task) for task in home}, list(messages)
@@ -152,7 +156,7 @@ class _Play:
             while queue and queue[0][0] == now:
                 self._finish(heapq.heappop(queue)[1])
         if any(self.position[d] < len(tasks) for d, tasks in enumerate(self.order)) or any(self.pending):
-            raise ValueError("the tasks wait for each other in a circle")
+            raise DeadlockError("the passes wait for each other in a circle")
         return done
 
     def _finish(self, device: int) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from distir.ir import Apply, TensorType, Type, names
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Apply, Part, Site, TensorType, Type, names, operands
 from distir.ops import OPS, type_of
 from distir.transform.pipeline.accumulation import Accumulating
 from distir.transform.pipeline.outlining import Outlined
@@ -50,6 +52,20 @@ class Placement:
         """The device of a stage."""
         return self.reading.device + self.stage_devices[stage]
 
+    def deadlock(self) -> ProgramError:
+        """The refusal of stages that need values of each other in a circle."""
+        entry, late = self.reading.entry, [w for w in self.messages if _turn(w[0]) > _turn(w[1])]
+        message, index = f"the stages of `@{entry.name}` need values of each other in a circle", None
+        if late:
+            (source, target), name = late[0], self.messages[late[0]][0]
+            index = next((i for i, s in enumerate(entry.body) if name in names(operands(s))), None)
+            kind, given = target[1].name.lower(), source[1].name.lower()
+            message = f"the {kind} pass of stage {target[0]} needs `%{name}` of the {given} pass of stage {source[0]}"
+            message += ", which follows it: what uses it belongs to both stages"
+        site = Site(entry.name, index, Part("name") if index is None else None)
+        hint = "cut between other layers (`balance`), or inline the function that uses it before `pp`"
+        return ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message, (), hint)])
+
 
 def place(
     reading: Reading,
@@ -68,7 +84,7 @@ def place(
             found.needed[name] = {found.device(stage) for stage, _ in places}
     before = [s for s, phase in reading.statements if phase is Phase.BEFORE]
     _need_operands(found, before)
-    trained = set(found.needed)
+    trained = {name for name, devices in found.needed.items() if devices}
     _place_the_end(found, trained)
     ended = {r for s, phase in reading.statements if phase is Phase.AFTER for r in s.results}
     for name in names(reading.entry.returned):

@@ -19,7 +19,7 @@ from distir.transform.pipeline.costs import call_costs
 from distir.transform.pipeline.emission import write
 from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.frames import LEAST
-from distir.transform.pipeline.order import Event, Message, least_span, makespan, merge
+from distir.transform.pipeline.order import DeadlockError, Event, Message, least_span, makespan, merge
 from distir.transform.pipeline.outlining import Outlined
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, stage_devices
 from distir.transform.pipeline.placement import Place, Placement
@@ -185,9 +185,12 @@ class Prepared:
         return frozenset([*(f.name for f in self.functions), entry, f"{entry}.scatter", f"{entry}.gather"])
 
     def merged(self, order: Order, lengths: Lengths) -> Sequence[Event]:
-        """An order with its messages."""
+        """An order with its messages. Raises ProgramError where stages need values of each other in a circle."""
         count = sum(task.kind is Pass.FORWARD and task.stage == 0 for tasks in order for task in tasks)
-        return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
+        try:
+            return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
+        except DeadlockError:
+            raise self.placement.deadlock() from None
 
     def _shortest(self, orders: Iterable[Order], lengths: Lengths) -> Sequence[Event]:
         """The first of these orders that takes the least time, with its messages.

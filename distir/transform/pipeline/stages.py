@@ -124,11 +124,11 @@ def cut(
     passes: dict[tuple[int, Pass], list[int]] = {}
     for position, statement in enumerate(forward):
         passes.setdefault((stage_of[position], Pass.FORWARD), []).append(statement)
-    made = {name: stage_of[place] for place, i in enumerate(forward) for name in reading.statements[i][0].results}
+    made = {name: stage_of[anchors[i]] for i in backward for name in reading.statements[i][0].results}
     for statement in backward:
         stage = stage_of[anchors[statement]]
         passes.setdefault((stage, Pass.BACKWARD), []).append(statement)
-        _take_what_was_sent(reading, statement, {new: old for new, old in again.items() if made[old] != stage})
+        _take_what_was_sent(reading, statement, {new: old for new, old in again.items() if made[new] != stage})
     _wait_within_stages(reading, passes)
     belongs = {i: forward[place] for i, place in anchors.items()}
     own = Counter(stage_of[begin] for begin in layers.begins)
@@ -292,6 +292,7 @@ def _anchors(
         first = [made[again[r]] for r in statement.results if again.get(r) in made]
         if first and first[0] <= bound:
             found[i] = first[0]
+            back.update((r, first[0]) for r in statement.results if r not in again)  # what the forward pass discards
             continue
         mentioned = [again.get(n, n) for n in names(statement.args) if not reading.is_host(n)]
         found[i] = _anchor([n for n in mentioned if n in places], places, made, bound)

@@ -16,7 +16,7 @@ from distir.files.reading import SCHEDULE, read_text, why_not
 from distir.ir import Call, Function, Module, Part, Site
 from distir.ir.calls import reachable
 from distir.ir.per_thread import kept_per_thread
-from distir.transform.entry import entry_of, on_devices_alone
+from distir.transform.order import DISTRIBUTED, SPREAD, STATE_ON_HOSTS
 from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
@@ -43,7 +43,7 @@ from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, StageLimits, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
-from distir.transform.steps import StepError, always, bound_sizes, doubling, is_heard, step, tell
+from distir.transform.steps import Count, StepError, always, bound_sizes, doubling, is_heard, step, tell
 
 Made = TypeVar("Made")
 
@@ -53,6 +53,9 @@ SECONDS = 2.0
 BALANCES = ("uniform", "cost", "memory")
 """The words for `balance`."""
 
+OPTION_WORDS = {"balance": (*BALANCES, "2,2"), "memory": ("70GB",)}
+"""Examples of what options take that any words may follow."""
+
 CSV = ".csv"
 """The suffix of files with orders in torch's format (`torch_csv`)."""
 
@@ -61,13 +64,16 @@ SUMS = ("layer", "stage")
 
 
 @step(
-    after=("cse", "grad", "checkpoint"),
+    after=("cse",),
+    before=(DISTRIBUTED, STATE_ON_HOSTS),
+    makes=SPREAD,
     choices={"schedule": SCHEDULES, "sums": SUMS},
+    examples=OPTION_WORDS,
     tries=doubling("pp={} microbatches=8"),
 )
 def pp(
     module: Module,
-    value: int,
+    value: Count,
     *,
     microbatches: int = 1,
     micro_batch: int = 0,
@@ -146,7 +152,12 @@ def per_device(schedule: str, virtual: int | None = None, chunks: int = 1) -> in
     return chunks if chosen.cuts else virtual
 
 
-@step(after=("cse", "grad", "checkpoint"), tries=always("accumulate=2", "accumulate=4"))
+@step(
+    after=("cse",),
+    before=(DISTRIBUTED, STATE_ON_HOSTS),
+    makes=SPREAD,
+    tries=always("accumulate=2", "accumulate=4"),
+)
 def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Module:
     """Gradient accumulation: the batch in `value` microbatches one after the other, with one update at the end.
 
@@ -351,7 +362,6 @@ def _prepared(
     parts, chunks = None, virtual if chosen.cuts else 1
     if chunks > 1:
         module, parts = in_chunks(module, chunks)
-    on_devices_alone(entry_of(module))
     reading = read(module, microbatches)
     # By shape would be wrong: shards, which come later, are narrower. And stages would change with each better fit.
     machine = machine.by_rates()

@@ -19,6 +19,7 @@ ROUNDING = 1e-9
 
 @step(
     after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero", "overlap", "inline"),
+    examples={"memory": ("32GB",)},
     tries=always("reschedule"),
 )
 def reschedule(

@@ -22,6 +22,7 @@ from distir.ops.layout import Blocks, Repeated
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.order import SPREAD
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.grouped import with_groups
@@ -32,15 +33,15 @@ from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.state import Split, State, whole_like
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, doubling, step, tell
+from distir.transform.steps import Count, StepError, doubling, step, tell
 
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate"), choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
+@step(after=("pp", "accumulate"), makes=SPREAD, choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
 def cp(
     module: Module,
-    value: int,
+    value: Count,
     *,
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,

@@ -16,13 +16,14 @@ from distir.ops.group import GROUPED
 from distir.ops.resources import ROUTED
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.entry import entry_of
+from distir.transform.order import SPREAD
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
 from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import split
-from distir.transform.steps import StepError, doubling, step, tell
+from distir.transform.steps import Count, StepError, doubling, step, tell
 
 EXCHANGES = ("MPIAlltoall", GROUPED["MPIAlltoall"].name)
 
@@ -31,11 +32,14 @@ DISPATCHERS = ("alltoall", "deepep")
 
 
 @step(
-    after=("grad", "checkpoint", "pp", "accumulate", "tp"), choices={"dispatcher": DISPATCHERS}, tries=doubling("ep={}")
+    after=("pp", "accumulate", "tp"),
+    makes=SPREAD,
+    choices={"dispatcher": DISPATCHERS},
+    tries=doubling("ep={}"),
 )
 def ep(
     module: Module,
-    value: int,
+    value: Count,
     *,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],

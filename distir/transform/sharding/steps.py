@@ -18,6 +18,7 @@ from distir.ops.host import MOST_ENTRIES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.order import SPREAD
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
@@ -31,7 +32,7 @@ from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons
-from distir.transform.steps import Bytes, StepError, doubling, is_heard, step, tell
+from distir.transform.steps import Bytes, Count, StepError, doubling, is_heard, step, tell
 
 Plan = Callable[[Analysis, Function], Sequence[State]]
 """Determines the placement of the entry function's parameters. Raises ProgramError if there is none."""
@@ -39,12 +40,15 @@ Plan = Callable[[Analysis, Function], Sequence[State]]
 LARGEST_NODE = 16
 """The most devices assumed to be in one node, with fast links between all of them."""
 
+LOSS_OPS = ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad")
+"""Examples of ops that shards may compute from whole operands."""
+
 Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 """A callback for the partitioned program, its entry function, the placement of its parameters, and the result."""
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "ep"), tries=doubling("dp={}"))
-def dp(module: Module, value: int, *, bucket_bytes: Bytes = 0) -> Module:
+@step(after=("pp", "accumulate", "tp", "ep"), makes=SPREAD, tries=doubling("dp={}"))
+def dp(module: Module, value: Count, *, bucket_bytes: Bytes = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
     The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone,
@@ -67,10 +71,10 @@ def _number(value: Constant | None) -> int:
     return value if isinstance(value, int) else 1
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate"), tries=doubling("tp={}"))
+@step(after=("pp", "accumulate"), makes=SPREAD, examples={"whole": LOSS_OPS}, tries=doubling("tp={}"))
 def tp(
     module: Module,
-    value: int,
+    value: Count,
     *,
     shard: tuple[str, ...] = (),
     sequence: bool = False,

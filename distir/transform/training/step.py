@@ -37,9 +37,10 @@ from distir.ops.optimizer import OPTIMIZERS, RATES, SCHEDULES, OptimizerRule
 from distir.transform.backward_pass import is_differentiable
 from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
-from distir.transform.entry import ROLES, entry_of
+from distir.transform.entry import entry_of
 from distir.transform.float8_histories import recorded
 from distir.transform.gradient import Differentiation
+from distir.transform.order import DIFFERENTIATED, DISTRIBUTED, SCATTERED
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
 from distir.transform.training.hidden import hidden_matrices
@@ -96,7 +97,7 @@ CHOICES: Mapping[str, Collection[str]] = {
 }
 
 
-@step(after=("attention", "cse", "seeded", "fp8"), choices=CHOICES)
+@step(after=("cse",), before=(SCATTERED,), makes=(DIFFERENTIATED,), choices=CHOICES, changes_results=True)
 def grad(
     module: Module,
     *,
@@ -205,11 +206,6 @@ def grad(
             _check_takes(rule, optimizer, "rate", "a learning rate that changes" if changes else "")
             _check_takes(rule, optimizer, "factor", "clipping or loss scaling" if clip or scaled else "")
     entry = entry_of(module)
-    for role in ROLES:
-        if f"{entry.name}.{role}" in module.functions:
-            site = Site(f"{entry.name}.{role}", None, Part("name"))
-            message = f"`@{entry.name}` is distributed already: its parameters come from `@{entry.name}.{role}`"
-            raise ProgramError([Diagnostic(codes.ALREADY_DISTRIBUTED, site, message, (), "take the gradient first")])
     _check_forward(entry)
     analysis = _checked(module)
     if decided.weights is not None:
@@ -240,6 +236,10 @@ def grad(
     found = Differentiation(analysis)
     builder = namer(entry)
     kind = chosen_loss(loss, entry, type_of(state[scored]))
+    if (scaled or clip) and (several := DISTRIBUTED.evidence(module)):
+        option = "loss_scale" if scaled else "clip"
+        message = f"`{option}` is for gradients on one device; {several[1]}"
+        raise ProgramError([Diagnostic(codes.WRONG_ORDER, several[0], message, (), "apply `grad` before it is")])
     held = None if scaled is None else scaling.scale_state(builder, scaled, device_of(weights))
     scale = None if held is None else held.scale
     slope = written_loss(builder, entry, scored, type_of(state[scored]), kind, reduction, scale)

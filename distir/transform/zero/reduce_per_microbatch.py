@@ -250,8 +250,12 @@ class _Body:
                 return False
 
     def _alike(self, arg: str, held: Held) -> bool:
-        """Whether a value may have the weight's shape: a smaller one is broadcast, and its parts differ."""
-        assert isinstance(held, Slot)
+        """Whether a value may have the weight's shape: a smaller one is broadcast, and its parts differ.
+
+        Tuples of gradients (`sums=stage`) are added item by item.
+        """
+        if not isinstance(held, Slot):
+            return True
         shape = self.owner.shapes.get(self.function.name, {}).get(arg)
         weight = self.partitioned.groups[held.weight].type
         return shape is None or not isinstance(weight, TensorType) or shape == weight.shape
