@@ -198,7 +198,7 @@ def failure(against: Reference, name: str, returned: int, wanted: TermPiece, fou
     said = against.partial_sums.counted(first) or _multiple(words, wanted, found)
     over = "" if said else against.partial_sums.over(first)
     total = domain.history.sum_of(found) if over else None
-    said = said or (f"a partial sum{over}: {MISSING}" if over else words.of(found))
+    said = said or words.of(found) + (f"{over}: {MISSING}" if over else "")
     return Failure(name, None, f"expected {words.of(wanted)}, found {said}", returned=returned, total=total)
 
 

@@ -149,7 +149,8 @@ BUGS = {
     ),
     "of a loss": (
         *("llama", "dp=2", "main", unused("mean_loss_sum_1"), None),
-        "expected `%mean_loss`, found a partial sum over 2 replicas: an all-reduce is missing",
+        "expected `%mean_loss`, found a partial sum of ",
+        " over 2 replicas: an all-reduce is missing",
         "`%mean_loss_sum_1` is this sum, and nothing uses it",
     ),
     "a bias before the sum, which the next layer takes": (
