@@ -8,6 +8,7 @@ parallelism along the sequence), torchtitan/train.py (batches), torchtitan/distr
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ from distir.configurations.models import FLAVORS, UNPUBLISHED, flavor_of, of_fla
 from distir.configurations.options import Options, Setting
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
+from distir.transform.pipeline.step import schedule_of
+from distir.transform.steps import StepError
 
 VERSION: Final = "0.2.2"
 
@@ -190,7 +193,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
         raise options.wrong(line, f"the schedule `{named}` is not known here", f"known are {', '.join(TORCHS)}")
     single = SCHEDULES[schedule].stages == 1
     layers = model.layers if model else 0
-    virtual = 1 if single else 2
+    virtual = _stages_of_file(options, str(file)) or (1 if single else 2)
     if parts:
         counts = tuple(sum(str(module).startswith("layers.") for module in part) for part in parts)
         if len(counts) % pp:
@@ -205,6 +208,16 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
             raise options.wrong(line, f"{message} ranks")
         virtual = found // pp
     return schedule, str(file), virtual, dealt(options, layers, pp * virtual, first, last)
+
+
+def _stages_of_file(options: Options, file: str) -> int:
+    """How many stages each rank has by a schedule's file; 0 without one that is there."""
+    if not os.path.exists(file):
+        return 0
+    try:
+        return schedule_of(file).stages_per_device()
+    except StepError as error:
+        raise options.wrong(options.line("parallelism.pipeline_parallel_schedule_csv"), str(error)) from None
 
 
 def dealt(options: Options, layers: int, stages: int, first: int, last: int) -> tuple[int, ...]:
