@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distir.cli import output
+from distir.cli.counting import Counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,31 +32,21 @@ class ProgressBar:
     def __init__(self, model: str, total: int, known: list[Row]) -> None:
         self.model, self.total, self.known = model, total, known
         self.best = max((r for r in known if r.fits), key=lambda r: r.throughput or 0.0, default=None)
-        self.progress: Any = None
+        self.bar: Counting | None = None
 
     def __enter__(self) -> Callable[[Row], None]:
-        import sys
-
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            console = Console(stderr=True, no_color=not output.in_colour(sys.stderr))
-            self.progress = Progress(*columns, console=console, transient=True)
-            self.task = self.progress.add_task(self._described(), total=self.total, completed=len(self.known))
-            self.progress.start()
+        self.bar = Counting(self._described(), self.total, len(self.known), lines=False).__enter__()
         return self._tick
 
     def __exit__(self, *error: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()
+        if self.bar is not None:
+            self.bar.__exit__(*error)
 
     def _tick(self, row: Row) -> None:
         if row.fits and (self.best is None or (row.throughput or 0.0) > (self.best.throughput or 0.0)):
             self.best = row
-        if self.progress is not None:
-            self.progress.update(self.task, advance=1, description=self._described())
+        if self.bar is not None:
+            self.bar.advance(self._described())
 
     def _described(self) -> str:
         from rich.markup import escape

@@ -46,9 +46,10 @@ def transform(
 
     Steps are gradients, data, tensor and pipeline parallelism, ZeRO, activation checkpointing, and smaller ones; --list
     lists them. Steps are applied in order; a step is a name or name=value, followed by its options. With --verify, the
-    reference executor runs both programs on the same random inputs, and different results, on any device, give exit
-    code 1. With --prove, nothing is run: each step's result is followed value by value, and exit code 1 says that one
-    is not proved, with the first statement of which nothing is known (`distir prove`).
+    reference executor runs both programs on the same random inputs: results that differ on any device by more than
+    rounding explains give exit code 1. Programs that cannot be compared, as where gradients overflow in one alone, give
+    exit code 2. With --prove, nothing is run: each step's result is followed value by value, and exit code 1 says that
+    one is not proved, with the first statement of which nothing is known (`distir prove`).
 
     For example:
 

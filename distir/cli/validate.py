@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distir.cli import options, output
+from distir.cli.counting import Counting
 from distir.cli.endings import REFUSED, Refused
 from distir.files.reading import why_not
 
@@ -42,7 +43,8 @@ def validate(
 
     A row is a run: a model, GPUs, degrees of parallelism, a framework, and the step time and memory that were measured.
     It becomes the program that this framework would run, which is simulated on the machine that the row names. Columns
-    are those of the files in `examples/measured`. Rows that cannot be expressed are listed with the reason.
+    are those of the files in `examples/measured`. Rows that cannot be expressed, or fail, are listed with the reason.
+    Runs of which only the peak of memory is known are compared, and those that are only known to fit, or not to.
 
     For example:
 
@@ -184,10 +186,13 @@ def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[
                 resumed = log.resume()
                 known.update(resumed.known)
                 _tell_outdated(csv, len(resumed.outdated))
-            for prediction in predict_all([run for run in runs if run.id not in known], jobs):
-                known[prediction.id] = prediction
-                if log is not None:
-                    log.add(prediction)
+            left = [run for run in runs if run.id not in known]
+            with Counting("predicting", len(runs), len(known)) as counting:
+                for prediction in predict_all(left, jobs):
+                    known[prediction.id] = prediction
+                    if log is not None:
+                        log.add(prediction)
+                    counting.advance()
     except InUseError as error:
         raise Refused(str(error)) from None
     except OSError as error:

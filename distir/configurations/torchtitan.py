@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,6 +33,8 @@ from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_
 from distir.configurations.options import Options, Setting, as_list, renamed
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
+from distir.transform.pipeline.step import schedule_of
+from distir.transform.steps import StepError
 
 VERSION: Final = "0.2.2"
 
@@ -235,7 +238,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
         raise options.wrong(line, f"the schedule `{named}` is not known here", f"known are {', '.join(TORCHS)}")
     single = SCHEDULES[schedule].stages == 1
     layers = model.layers if model else 0
-    virtual = 1 if single else 2
+    virtual = _stages_of_file(options, str(file)) or (1 if single else 2)
     if parts:
         counts = tuple(sum(str(module).startswith("layers.") for module in as_list(part) or ()) for part in parts)
         if len(counts) % pp:
@@ -257,6 +260,16 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
             raise options.wrong(line, f"{message} ranks")
         virtual = found // pp
     return schedule, str(file), virtual, dealt(options, layers, pp * virtual, first, last)
+
+
+def _stages_of_file(options: Options, file: str) -> int:
+    """How many stages each rank has by a schedule's file; 0 without one that is there."""
+    if not os.path.exists(file):
+        return 0
+    try:
+        return schedule_of(file).stages_per_device()
+    except StepError as error:
+        raise options.wrong(options.line("parallelism.pipeline_parallel_schedule_csv"), str(error)) from None
 
 
 def dealt(options: Options, layers: int, stages: int, first: int, last: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from distir.ir import Function
 from distir.prove import runs as places
-from distir.prove.domain import Related
+from distir.prove.history import Related
 from distir.prove.pieces import TermPiece
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, cast
 
 from distir.diagnostics import Diagnostic, Note
@@ -12,12 +13,13 @@ from distir.diagnostics.codes import proofs as codes
 from distir.ir import Apply, Call, DType, Function, Module, Part, Return, Site, TensorType
 from distir.ops import type_of
 from distir.prove import reasons
-from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches
-from distir.prove.domain import FoundResults, Frame, MadeBy, Related, Relations
+from distir.prove.domain import FoundResults, Relations
+from distir.prove.history import Frame, MadeBy, Related, is_used, of_first, pieces
+from distir.prove.lifting import AGAIN, MISSING, PARTIAL
 from distir.prove.pieces import TermPiece
-from distir.prove.terms import Atom, scaled_out
+from distir.prove.terms import Atom, Form, Shape, scaled_out
 from distir.prove.words import Wording
 
 MOST = 5
@@ -44,6 +46,8 @@ class Failure:
     """Which of the values that the distributed program returns it is, where none of its statements is to blame."""
     is_copy: bool = False
     """Whether that counts what the entry function returns, not what is gathered of it."""
+    total: tuple[MadeBy, str] | None = None
+    """The collective that adds up what should be a sum, and its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,16 @@ class Reference:
     batches: Batches = field(default_factory=Batches)
     """The rows of the batch that the devices of the distributed program are given."""
 
+    @cached_property
+    def words(self) -> Wording:
+        """Says what pieces are of the sequential program."""
+        return Wording(self.algebra)
+
+    @property
+    def partial_sums(self) -> reasons.MissingAddends:
+        """Says which parts of sums values of the last program are."""
+        return reasons.MissingAddends(self.algebra, self.batches, self.domains[-1].history)
+
     @property
     def results(self) -> tuple[str, ...]:
         """The names of the results."""
@@ -125,6 +139,10 @@ def _notes(module: Module, site: Site, failures: Sequence[Failure]) -> Iterator[
     if place is not None and site.function != place.function:
         inner = _statement(module, place.function, place.statement)
         yield Note(f"it leads to this statement of `@{place.function}`", inner)
+    if failures[0].total is not None:
+        made, result = failures[0].total
+        unused = "" if is_used(module.functions[made.function].body, result) else ", and nothing uses it"
+        yield Note(f"`%{result}` is this sum{unused}", _statement(module, made.function, made.statement))
     yield Note(_results(list(dict.fromkeys(failure.result for failure in failures))))
 
 
@@ -169,19 +187,25 @@ def failure(against: Reference, name: str, returned: int, wanted: TermPiece, fou
     """What to say of a value that is not the piece that is due of a result."""
     if found is None:
         return Failure(name, None, "there is a tuple of other parts in its place", returned=returned)
-    words, domain = Wording(against.algebra), against.domains[-1]
-    new = sorted(atom for atom in _reached(found) if atom.origin is not None and not atom.origin.sequential)
+    words, domain = against.words, against.domains[-1]
+    new = sorted(atom for atom in _reached(a for a, _, _ in found.terms) if atom.origin and not atom.origin.sequential)
     for atom in new:
         if atom.kind == "unknown":
             return _blamed(against, name, domain.maker(atom), atom.reason or "nothing is known of it")
+        if words.contradicts(atom):
+            reached = _reached([atom])
+            return _contradicting(against, name, next((a for a in new if a in reached and words.is_other(a)), atom))
     same = {atom for atom, _, _ in wanted.terms} == {atom for atom, _, _ in found.terms}
     if not same:
         for atom in new:
             if (reason := words.strange(atom)) is not None:
                 return _blamed(against, name, domain.maker(atom), reason)
-    counted = reasons.counted(against.algebra, against.batches, of_first(found))
-    reason = f"expected {words.of(wanted)}, found {counted or _multiple(words, wanted, found) or words.of(found)}"
-    return Failure(name, None, reason, returned=returned)
+    first = of_first(found)
+    said = against.partial_sums.counted(first) or _multiple(words, wanted, found)
+    over = "" if said else against.partial_sums.over(first)
+    total = domain.history.sum_of(found) if over else None
+    said = said or words.of(found) + (f"{over}: {MISSING}" if over else "")
+    return Failure(name, None, f"expected {words.of(wanted)}, found {said}", returned=returned, total=total)
 
 
 def _multiple(words: Wording, wanted: TermPiece, found: TermPiece) -> str | None:
@@ -201,26 +225,59 @@ def _blamed(against: Reference, name: str, made: MadeBy | None, reason: str) -> 
     mixed = reasons.of_microbatches(against.batches, first)
     if mixed is not None:
         return Failure(name, made, *mixed)
-    counted = reasons.of_addends(against.algebra, against.batches, first)
-    function = against.domains[-1].module.functions[made.function]
-    scaled = reasons.of_factors(function, made.statement) if " times `%" in reason else None
-    return Failure(name, made, counted or "; ".join(filter(None, (reason, scaled))))
+    partial = against.partial_sums
+    counted = partial.of_addends(first) if reason.endswith((MISSING, AGAIN)) else None
+    if counted is None and reason.endswith(MISSING):
+        operand = next((piece for piece in pieces(first.given) if piece.is_partial), None)
+        said = "" if operand is None else partial.over(operand)
+        total = against.domains[-1].history.sum_of(made.given)
+        return Failure(name, made, reason.replace(PARTIAL, PARTIAL + said), total=total)
+    return Failure(name, made, counted or reason)
 
 
-def of_first(v: Related) -> Related:
-    """What the device has that is written down, and may represent others."""
-    if isinstance(v, tuple):
-        return tuple(map(of_first, cast("tuple[Related, ...]", v)))
-    if v is None:
-        return None
-    terms = tuple([(atom, c, places.of_first(addends)) for atom, c, addends in v.terms])
-    return replace(v, runs=places.of_first(v.runs), terms=terms)
+def _contradicting(against: Reference, name: str, atom: Atom) -> Failure:
+    """The failure of an op on other operands than the sequential program gives it, or of what made these."""
+    domain, reason = against.domains[-1], against.words.strange(atom) or ""
+    used, other = domain.maker(atom), against.words.alike(atom)
+    pairs = zip(atom.operands, other.operands, strict=True) if used is not None and other is not None else ()
+    index = next((i for i, (given, due) in enumerate(pairs) if given != due), None)
+    if used is None or other is None or index is None:
+        return _blamed(against, name, used, reason)
+    given, due = atom.operands[index], other.operands[index]
+    made, said = _grown(against, given, due) or _made(against, given, due, against.words.shape_of(atom, index))
+    if made is not None and made.calls != used.calls:
+        return Failure(name, made, said)
+    if scaled_out(given)[0] == scaled_out(due)[0]:
+        said = reasons.of_factors(domain.module.functions[used.function], used.statement)
+    return _blamed(against, name, used, f"{reason}; {said}" if said else reason)
 
 
-def _reached(piece: TermPiece) -> Iterable[Atom]:
-    """All atoms that a piece is made of."""
+def _made(against: Reference, given: Form, due: Form, shape: Shape) -> tuple[MadeBy | None, str]:
+    """The statement that made a value which the sequential program does not have, and what to say of it."""
+    words = against.words
+    made = against.domains[-1].history.made(shape, given) if words.name(given, shape) is None else None
+    if made is None:
+        return None, ""
+    return made, f"`%{made.statement.results[0]}` is {words.form(given, shape)}, and {words.form(due, shape)} is due"
+
+
+def _grown(against: Reference, given: Form, due: Form) -> tuple[MadeBy, str] | None:
+    """The statement that counts an addend of a sum more often than is due, and what to say of it."""
+    wanted = dict(due)
+    for atom, times in given:
+        most = wanted.get(atom, 0.0)
+        made = against.domains[-1].history.counted(atom, times) if 0 < most < times else None
+        if made is not None:
+            value = against.words.form(((atom, 1.0),), atom.shape)
+            said = f"`%{made.statement.results[0]}` counts {value} {times / most:g} times, and it is due once"
+            return made, said + reasons.of_sum(made.statement, times / most)
+    return None
+
+
+def _reached(atoms: Iterable[Atom]) -> set[Atom]:
+    """All atoms that these are made of, and these."""
     seen: set[Atom] = set()
-    stack = [atom for atom, _, _ in piece.terms]
+    stack = list(atoms)
     while stack:
         atom = stack.pop()
         if atom not in seen:

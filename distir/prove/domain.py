@@ -27,32 +27,13 @@ from distir.prove import owned
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.groups import Groups
+from distir.prove.history import Frame, MadeBy, PastStatements, Related
 from distir.prove.lifting import lift
 from distir.prove.pieces import TermPiece, shape_of
 from distir.prove.ranks import MeshAxis
 from distir.prove.renaming import Formals, NotRenamedError, Renamed, Substitution
 from distir.prove.terms import Atom, Unproved
 from distir.prove.writer import PieceWriter
-
-Related = Any
-"""A piece, a tuple of values, or None."""
-
-
-Frame = tuple[str, Call, tuple[Related, ...]]
-"""A call: the function that it is in, the statement, and its operands."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MadeBy:
-    """The statement that makes a value, in which function, and of which program."""
-
-    function: str
-    statement: Apply
-    sequential: bool
-    given: tuple[Related, ...] = ()
-    """Its operands."""
-    calls: tuple[Frame, ...] = ()
-    """The calls that lead to it, the outermost first."""
 
 
 class FoundResults(NamedTuple):
@@ -82,6 +63,8 @@ class Relations(Domain):
     """Which statements of this version make which atoms: from a number to before another one."""
     mesh: tuple[MeshAxis, ...] = ()
     """The axes of the groups that devices represent."""
+    history: PastStatements = field(default_factory=PastStatements)
+    """The statements that ran on values themselves, not on formals; of a distributed program."""
     _function: str = ""
     _frames: tuple[Frame, ...] = ()
     renames: bool = True
@@ -138,7 +121,12 @@ class Relations(Domain):
             known = self.steps[key] = self._step(op, vs, devices)
         if known.first < known.stop and known.first not in self.made:
             self.made[known.first] = known.stop, self._here(op, vs)
-        return known.found if known.devices == devices else renamed(known.found, renaming(known.devices, devices))
+        found = known.found
+        if known.devices != devices:
+            found = renamed(found, renaming(known.devices, devices))
+        if not (self.renames or self.algebra.sequential):
+            self.history.add(self._here(op, vs), found)
+        return found
 
     def _step(self, op: Apply, vs: tuple[Related, ...], devices: Devices) -> FoundResults:
         """The same, found."""

@@ -26,6 +26,11 @@ from distir.prove.pieces import Addends, Term, TermPiece, Through, at_odds, elem
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Form, OpDetails, Shape, Unproved, factor, scaled_out
 
+PARTIAL = "is a partial sum"
+MISSING = "an all-reduce is missing"
+AGAIN = "what was added is in the sum already"
+"""What is said of an operand that should be a sum."""
+
 ANYWHERE = 1
 """In the place of the device of operands."""
 
@@ -490,11 +495,10 @@ def _needs_sum(algebra: Algebra, op: Op, operands: Sequence[TermPiece | None], p
     for i in partial:
         piece = operands[i]
         if piece is not None and _has_addends_again(algebra, piece):
-            again = "what was added is in the sum already"
-            return f"`{algebra.label(op, i)}` counts some addends of a sum more often than others: {again}"
+            return f"`{algebra.label(op, i)}` counts some addends of a sum more often than others: {AGAIN}"
     if len(partial) > 1:
-        return f"{names} are partial sums, of which `{op.name}` gives no part of the result: an all-reduce is missing"
-    return f"{names} is a partial sum, and `{op.name}` needs the sum: an all-reduce is missing"
+        return f"{names} are partial sums, of which `{op.name}` gives no part of the result: {MISSING}"
+    return f"{names} {PARTIAL}, and `{op.name}` needs the sum: {MISSING}"
 
 
 def _has_addends_again(algebra: Algebra, piece: TermPiece) -> bool:

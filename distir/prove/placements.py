@@ -11,13 +11,12 @@ from distir.analysis.parameters import parameters
 from distir.ir import Apply, Call, Module, TensorType, types
 from distir.ops import Reject, type_of
 from distir.prove import runs as places
-from distir.prove.comparing import of_first
-from distir.prove.domain import Related, value_of, valued
+from distir.prove.domain import value_of, valued
+from distir.prove.history import Related, of_first
 from distir.prove.pieces import TermPiece
 from distir.prove.proving import FollowedProgram
 from distir.prove.runs import Runs
 from distir.prove.terms import Atom, Unproved
-from distir.prove.words import Wording
 
 MOST_ITEMS = 4
 """Of a tuple so many items are described."""
@@ -139,7 +138,7 @@ class Placements:
 
     def _said(self, function: str, name: str, piece: TermPiece) -> str:
         algebra = self.followed.reference.algebra
-        words, batches = Wording(algebra), self.followed.reference.batches
+        words, batches = self.followed.reference.words, self.followed.reference.batches
         for atom, _, _ in piece.terms:
             if atom.kind == "unknown":
                 return f"not related to the sequential program: {atom.reason}"

@@ -17,8 +17,9 @@ from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.batches import batches
 from distir.prove.comparing import Failure, Proof, ProveError, Reference, failure, is_same, leaves
-from distir.prove.domain import Related, Relations, value_of, valued
+from distir.prove.domain import Relations, value_of, valued
 from distir.prove.groups import axes_of_atom
+from distir.prove.history import Related
 from distir.prove.pieces import TermPiece, shape_of
 from distir.prove.ranks import MeshAxis, mesh, ranks
 from distir.prove.stated import Stated

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import groupby
 from math import gcd
-from typing import cast
 
-from distir.ir import Apply, Call, Dense, Function, Literal, types
-from distir.ops import OPS, type_of
+from distir.ir import Apply, Call, Dense, Function, Literal
 from distir.ops.experts.of_pieces import OF_EXPERTS
-from distir.ops.loops import kind_of
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.batches import Batches, Microbatch, batch_rows
-from distir.prove.domain import Frame, MadeBy, Related
+from distir.prove.history import SUMS, Frame, MadeBy, PastStatements, Related, device_of, of_first, pieces
 from distir.prove.pieces import TermPiece, Through
 from distir.prove.runs import Runs
-from distir.prove.terms import Atom
 
-SUMS = frozenset(("MPIAllreduce", "MPIReduce", "MPIReduceScatter"))
 MOST_TRACED = 20
 """So many statements back the factors of a value are looked for."""
 
@@ -38,49 +35,77 @@ def of_microbatches(batches: Batches, place: MadeBy) -> tuple[str, Frame | None]
     return None if said is None else (said, None)
 
 
-def of_addends(algebra: Algebra, batches: Batches, place: MadeBy) -> str | None:
-    """What to say of a partial sum over the batch that lacks, or has twice, a microbatch of a replica."""
-    for arg, v in zip(place.statement.args, place.given, strict=True):
-        for piece in _leaves(v):
-            said = counted(algebra, batches, piece)
-            if said is not None:
-                name = f"%{arg}" if isinstance(arg, str) else "an operand"
-                return f"`{name}` is {said}"
-    return None
+@dataclass(frozen=True, slots=True)
+class MissingAddends:
+    """Says of partial sums over what they are: microbatches, replicas, or shards."""
 
+    algebra: Algebra
+    batches: Batches
+    history: PastStatements
 
-def counted(algebra: Algebra, batches: Batches, piece: TermPiece) -> str | None:
-    """Which microbatches a partial sum lacks, or has more than once, of the replicas that it is of; None for others."""
-    sums: dict[int, list[tuple[float, Runs]]] = {}
-    for _, c, addends in piece.terms:
+    def of_addends(self, place: MadeBy) -> str | None:
+        """What to say of an operand that lacks, or has twice, a microbatch of a replica."""
+        for arg, v in zip(place.statement.args, place.given, strict=True):
+            for piece in pieces(v):
+                said = self.counted(piece)
+                if said is not None:
+                    name = f"%{arg}" if isinstance(arg, str) else "an operand"
+                    return f"`{name}` is {said}"
+        return None
+
+    def counted(self, piece: TermPiece) -> str | None:
+        """Which microbatches a partial sum lacks, or has more than once, of the replicas that it is of.
+
+        None of other values, and where the program has no microbatches.
+        """
+        sums: dict[int, list[tuple[float, Runs]]] = {}
+        for _, c, addends in piece.terms:
+            for number, runs in addends:
+                sums.setdefault(number, []).append((abs(c), runs))
+        if not sums or not self._has_microbatches():
+            return None
+        for axis, size, parts in self.batches.given:
+            for number, over in sums.items():
+                if not self._is_over_batch(number, axis):
+                    continue
+                rows = [(c, batch_rows(runs, self.algebra.sizes[number], size)) for c, runs in over]
+                for part in parts:
+                    said = list(_times(self.batches, axis, size, part, [(c, own) for c, own in rows if own]))
+                    if said:
+                        return f"a sum over microbatches, of which {' and '.join(said)}"
+        return None
+
+    def over(self, piece: TermPiece) -> str:
+        """Over how many replicas, or shards, a partial sum is; nothing of one whose devices have unequal parts."""
+        addends = next((own for _, _, own in piece.terms if own), ())
+        count, kinds = Fraction(1), set[str]()
         for number, runs in addends:
-            sums.setdefault(number, []).append((abs(c), runs))
-    for axis, size, parts in batches.given:
-        for number, over in sums.items():
-            if not _may_be_over_batch(algebra, batches, number):
-                continue
-            rows = [(c, batch_rows(runs, algebra.sizes[number], size)) for c, runs in over]
-            for part in parts:
-                said = list(_times(batches, axis, size, part, [(c, own) for c, own in rows if own]))
-                if said:
-                    return f"a sum over microbatches, of which {' and '.join(said)}"
-    return None
+            count *= Fraction(self.algebra.sizes[number], places.length(runs))
+            of_replicas = any(
+                len(parts) > 1 and self._is_over_batch(number, axis) for axis, _, parts in self.batches.given
+            )
+            kinds.add("replicas" if of_replicas else "shards")
+        if count.denominator != 1 or count == 1:
+            return ""
+        return f" over {count} {kinds.pop() if len(kinds) == 1 else 'devices'}"
 
+    def _has_microbatches(self) -> bool:
+        """Whether a device computes with less of the batch than it is given."""
+        own = (self.batches.of_piece(of_first(piece)) for piece in self.history.inputs(self.batches.inputs))
+        return any(each is not None and each.count > 1 for each in own)
 
-def _may_be_over_batch(algebra: Algebra, batches: Batches, number: int) -> bool:
-    """Whether a sum may be over rows of the batch.
+    def _is_over_batch(self, number: int, axis: int) -> bool:
+        """Whether a sum is over rows of the batch: along that dimension of what an input leads to.
 
-    Not over those of experts, however many tokens of the batch they are of, nor one that a product with weights is.
-    """
-    name = algebra.names[number]
-    while isinstance(name, Through):
-        name = algebra.names[name.number]
-    if isinstance(name[1], str) and name[1].startswith(OF_EXPERTS):
-        return False
-    added = name[0]
-    if not isinstance(added, Atom) or added.kind not in OPS or kind_of(OPS[added.kind]) != "product":
-        return True
-    return all(any(batches.leads_to(atom) for atom, _ in factor) for factor in added.operands[:2])
+        Not over those of experts, however many tokens of the batch they are of.
+        """
+        name, size = self.algebra.names[number], self.algebra.sizes[number]
+        while isinstance(name, Through):
+            number, name = name.number, self.algebra.names[name.number]
+        if isinstance(name[1], str) and name[1].startswith(OF_EXPERTS):
+            return False
+        along = self.history.dimensions(number, size)
+        return any(k == axis and any(self.batches.leads_to(a) for a, _, _ in piece.terms) for piece, k in along)
 
 
 def _times(batches: Batches, axis: int, size: int, part: Runs, over: Sequence[tuple[float, Runs]]) -> Iterator[str]:
@@ -113,6 +138,13 @@ def of_factors(function: Function, statement: Apply) -> str | None:
         if said:
             return f"`%{arg}` is {said}"
     return None
+
+
+def of_sum(statement: Apply, times: float) -> str:
+    """What to say of a collective whose result has something so many times, as each device has it."""
+    if statement.op not in SUMS or times != len(statement.args):
+        return ""
+    return f": each of {len(statement.args)} devices has it before the sum"
 
 
 def _scaled(function: Function, name: str) -> str:
@@ -148,10 +180,10 @@ def _mixed(batches: Batches, statement: Apply | Call, vs: Sequence[Related]) -> 
     """What to say of a statement whose operands are of different microbatches."""
     found: list[tuple[str, Microbatch, int | None]] = []
     for arg, v in zip(statement.args, vs, strict=True):
-        for piece in _leaves(v):
+        for piece in pieces(v):
             own = None if piece.is_partial else batches.of_piece(piece)
             if own is not None and isinstance(arg, str):
-                found.append((arg, own, _device(piece)))
+                found.append((arg, own, device_of(piece)))
     counts = Counter(own for _, own, _ in {(arg, own, None) for arg, own, _ in found})
     if len(counts) < 2:
         return None
@@ -162,16 +194,3 @@ def _mixed(batches: Batches, statement: Apply | Call, vs: Sequence[Related]) -> 
         return f"{where}{own} where {due} is due: `%{arg}`"
     (first, own, _), (other, another, _) = found[0], next(each for each in found if each[1] != found[0][1])
     return f"`%{first}` is of {own}, and `%{other}` of {another}"
-
-
-def _leaves(v: Related) -> Iterator[TermPiece]:
-    if isinstance(v, tuple):
-        for item in cast("tuple[Related, ...]", v):
-            yield from _leaves(item)
-    elif isinstance(v, TermPiece):
-        yield v
-
-
-def _device(piece: TermPiece) -> int | None:
-    device = types.device_of(type_of(piece.value))
-    return device if isinstance(device, int) else None

@@ -28,10 +28,9 @@ from distir.ir import Function, TensorType, TupleType, Type
 from distir.ops import type_of
 from distir.prove import runs as places
 from distir.prove.comparing import Failure, Proof, Reference, failure, is_same
-from distir.prove.domain import Related
+from distir.prove.history import Related
 from distir.prove.pieces import TermPiece
 from distir.prove.runs import Runs
-from distir.prove.words import Wording
 
 TABLES = ("parameters", "results")
 
@@ -76,7 +75,7 @@ class Stated:
                 covered.setdefault(of, []).append(due)
                 if not is_same(replace(due, value=piece.value), piece):
                     failures.append(failure(against, of, number, due, piece))
-        words = Wording(against.algebra)
+        words = against.words
         for name, value in wanted.items():
             for path, whole in _leaves(name, value):
                 if not _covers(covered.get(path, ()), whole):

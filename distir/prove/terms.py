@@ -8,7 +8,7 @@ the same only if op, attributes, element types and operands are. Nothing here kn
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -163,9 +163,9 @@ class Terms:
         """The `index`-th of the values of which something holds whatever they are."""
         return self.atom("formal", shape, details=index)
 
-    def of_kind(self, kind: str) -> list[Atom]:
-        """All atoms of a kind, in the order in which they were made."""
-        return [atom for atom in self._known.values() if atom.kind == kind]
+    def __iter__(self) -> Iterator[Atom]:
+        """All atoms, in the order in which they were made."""
+        return iter(self._known.values())
 
     def fill(self, value: float, shape: Shape) -> Atom:
         """A tensor all of whose elements are one number."""

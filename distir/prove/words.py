@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.pieces import Addends, Term, TermPiece
 from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, Shape, scaled_out
 
+FLOATS = ("Float", "BFloat")
+
 MOST = 3
 """How many terms of a sum are named."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Wording:
-    """Says what pieces are. `names` holds the sequential program's names by what they stand for."""
+    """Says what pieces are."""
 
     algebra: Algebra
 
@@ -29,7 +33,7 @@ class Wording:
         ]
         where = f"{', '.join(parts)} of " if parts else ""
         if not piece.is_partial:
-            return where + self.form(piece.form, piece.whole)
+            return self._joined(piece) or where + self.form(piece.form, piece.whole)
         groups: dict[Addends, list[Term]] = {}
         for term in piece.terms:
             groups.setdefault(term[2], []).append(term)
@@ -42,11 +46,28 @@ class Wording:
         over = f" over devices {', '.join(map(str, devices))}" if devices else ""
         return f"a partial sum of {where}{whole}{over} ({', '.join(sums[:MOST])} addends)"
 
+    def _joined(self, piece: TermPiece) -> str | None:
+        """What was joined along a dimension, one after the other; None of other values."""
+        axes = {int(atom.details[0]) if atom.kind == "padded" else None for atom, _, _ in piece.terms}
+        if len(piece.terms) < 2 or len(axes) > 1 or (axis := axes.pop()) is None:
+            return None
+        said: list[str] = []
+        for atom, c, _ in sorted(piece.terms, key=lambda term: term[0].details[1]):
+            inner, start = atom.operands[0][0][0], int(atom.details[1])
+            own = places.between(piece.runs[axis], start, start + inner.shape[axis])
+            runs = (*piece.runs[:axis], places.shifted(own, -start), *piece.runs[axis + 1 :])
+            said.append(self.of(TermPiece(None, inner.shape, runs, ((inner, c, ()),))))
+        return ", then ".join(said)
+
+    def name(self, form: Form, shape: Shape) -> str | None:
+        """The sequential program's name of a whole value; None of one that it does not have."""
+        return self.algebra.names_of.get((shape, form))
+
     def form(self, form: Form, shape: Shape) -> str:
         """A whole value."""
         if not form:
             return "zeros"
-        name = self.algebra.names_of.get((shape, form))
+        name = self.name(form, shape)
         if name is not None:
             return f"`%{name}`"
         if len(form) == 1 and form[0][0].kind == "fill":
@@ -72,22 +93,64 @@ class Wording:
             return f"`%{atom.origin.statement.results[0]}`"
         return f"a `{atom.kind}`"
 
-    def strange(self, atom: Atom) -> str | None:
-        """What the sequential program has instead of an op that it has not; None of what is no op."""
-        if atom.kind in MOVEMENTS or atom.kind in ("guarded", "greatest", "constant", "fill"):
-            return None
-        best: tuple[tuple[int, int], Atom] | None = None
-        for other in self.algebra.terms.of_kind(atom.kind):
-            if other.origin is None or not other.origin.sequential or len(other.operands) != len(atom.operands):
+    def alike(self, atom: Atom) -> Atom | None:
+        """The op of the sequential program that is most like one which it does not have; None where it has none."""
+        best: tuple[tuple[bool, int, int], Atom] | None = None
+        for other in self.algebra.terms:
+            if other.kind != atom.kind or other.origin is None or not other.origin.sequential:
+                continue
+            if len(other.operands) != len(atom.operands):
                 continue
             pairs = list(zip(atom.operands, other.operands, strict=True))
-            same = sum(a == b for a, b in pairs) + (other.shape == atom.shape) + (other.details == atom.details)
+            same = sum(a == b for a, b in pairs) + (other.shape == atom.shape)
+            alike = other.details == atom.details
             atoms = sum(len({x for x, _ in a} & {x for x, _ in b}) for a, b in pairs)
-            if best is None or (same, atoms) > best[0]:
-                best = (same, atoms), other
-        if best is None:
+            if best is None or (alike, same, atoms) > best[0]:
+                best = (alike, same, atoms), other
+        return None if best is None else best[1]
+
+    def contradicts(self, atom: Atom) -> bool:
+        """Whether an op has other operands than the sequential program gives it, of the same shapes.
+
+        A right program has other ops than the sequential one, but not the same ones on other values.
+        """
+        return (atom.kind, atom.shape, atom.details) in self._operands_of and not self._is_given(atom)
+
+    def _is_given(self, atom: Atom) -> bool:
+        """Whether the sequential program gives an op these operands, or sums of which they are addends."""
+        return any(
+            all(
+                a == b or (i in atom.linear and _is_addend(a, b))
+                for i, (a, b) in enumerate(zip(atom.operands, own, strict=True))
+            )
+            for own in self._operands_of.get((atom.kind, atom.shape, atom.details), ())
+        )
+
+    @cached_property
+    def _operands_of(self) -> dict[Any, list[tuple[Form, ...]]]:
+        """What the sequential program gives to each op."""
+        found: dict[Any, list[tuple[Form, ...]]] = {}
+        for atom in self.algebra.terms:
+            if atom.origin is not None and atom.origin.sequential and isinstance(atom.details, OpDetails):
+                found.setdefault((atom.kind, atom.shape, atom.details), []).append(atom.operands)
+        return found
+
+    def is_other(self, atom: Atom) -> bool:
+        """Whether it is another op on values of the sequential program, which has none such; not a condition."""
+        if not isinstance(atom.details, OpDetails) or not all(n and n.startswith(FLOATS) for n in atom.details.dtypes):
+            return False
+        inner = [a for form in atom.operands for a, _ in form]
+        return all(a.origin is None or a.origin.sequential for a in inner) and not self._is_given(atom)
+
+    def strange(self, atom: Atom) -> str | None:
+        """What the sequential program has instead of an op that it does not have; None of what is no op."""
+        if atom.kind in MOVEMENTS or atom.kind in ("guarded", "greatest", "constant", "fill"):
+            return None
+        if self._is_given(atom):
+            return None
+        other = self.alike(atom)
+        if other is None:
             return f"the sequential program has no `{atom.kind}`"
-        other = best[1]
         given = [self._operand(atom, i) for i in range(len(atom.operands)) if atom.operands[i] != other.operands[i]]
         due = [self._operand(other, i) for i in range(len(atom.operands)) if atom.operands[i] != other.operands[i]]
         if not given:
@@ -96,9 +159,18 @@ class Wording:
         return f"`{atom.kind}` is given {found}, where the sequential program gives it {wanted}"
 
     def _operand(self, atom: Atom, index: int) -> str:
+        return self.form(atom.operands[index], self.shape_of(atom, index))
+
+    def shape_of(self, atom: Atom, index: int) -> Shape:
+        """The whole shape of an op's operand."""
         shapes = atom.details.shapes if isinstance(atom.details, OpDetails) else ()
-        shape = shapes[index] if index < len(shapes) else None
-        return self.form(atom.operands[index], shape or atom.shape)
+        return (shapes[index] if index < len(shapes) else None) or atom.shape
+
+
+def _is_addend(form: Form, due: Form) -> bool:
+    """Whether a combination is some of the terms of another one, or a multiple of these."""
+    own = {atom for atom, _ in form}
+    return scaled_out(form)[0] == scaled_out(tuple([(atom, c) for atom, c in due if atom in own]))[0]
 
 
 _DIMENSIONS = ("rows", "columns")

@@ -12,7 +12,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Any, cast
 
@@ -250,7 +250,7 @@ class _Collected:
         messages, ops = _apart(self.ops)
         threads = {thread: _nested(own) for thread, own in ops.items()}
         _linked(threads, self.kernels, self.launches)
-        steps = sorted(self.steps.values(), key=lambda step: step.start)
+        steps = self._full_steps()
         marked = bool(steps)
         if not marked:
             spans = [(op.start, op.end) for own in threads.values() for op in own]
@@ -265,6 +265,14 @@ class _Collected:
         return RankTrace(
             path, rank, world, steps, marked, threads, messages, self.kernels, launches, shapes, self.events
         )
+
+    def _full_steps(self) -> list[RecordedStep]:
+        """The marked steps, in order, without those behind the last op: the profiler ends within an empty one."""
+        starts = [op.start for own in self.ops.values() for op in own if not op.region]
+        starts += [start for _, start, _ in self.launches]
+        last = max(starts or [kernel.start for kernel in self.kernels], default=math.inf)
+        steps = sorted(self.steps.values(), key=lambda step: step.start)
+        return [step for step in steps if step.start <= last] or steps
 
 
 def walk(ops: Iterable[RecordedOp]) -> Iterator[RecordedOp]:
@@ -314,21 +322,39 @@ def _linked(
     by_launch = {correlation: (start, thread) for correlation, start, thread in launches}
     for kernel in kernels:
         op = None if kernel.external is None else by_id.get(kernel.external)
+        around: list[RecordedOp] = [] if op is None else [op]
         if kernel.correlation in by_launch:
             start, thread = by_launch[kernel.correlation]
-            op = op or _around(threads.get(thread, ()), start)
+            around += _enclosing(threads.get(thread, ()), start)
+            op = op or (around[-1] if around else None)
         if op is not None:
             op.kernels.append(kernel)
+        if kernel.collective is not None and kernel.collective.pattern == "send":
+            kernel.collective = _launched_by(around, kernel.collective)
+
+
+def _launched_by(around: Sequence[RecordedOp], found: RecordedCollective) -> RecordedCollective:
+    """What a kernel of NCCL that sends and receives is of: its all-to-all, gather and scatter consist of such."""
+    for op in reversed(around):
+        if (launched := collective(op.name.removeprefix(C10D))) is not None:
+            return replace(found, pattern=launched.pattern)
+    return found
 
 
 def _around(ops: Sequence[RecordedOp], moment: float) -> RecordedOp | None:
     """The innermost op that a moment is in."""
-    found: RecordedOp | None = None
+    return next(reversed(_enclosing(ops, moment)), None)
+
+
+def _enclosing(ops: Sequence[RecordedOp], moment: float) -> list[RecordedOp]:
+    """The ops that a moment is in, the outermost first."""
+    found: list[RecordedOp] = []
     while ops:
         index = bisect_right(ops, moment, key=lambda op: op.start) - 1
         if index < 0 or ops[index].end < moment:
             break
-        found, ops = ops[index], ops[index].inside
+        found.append(ops[index])
+        ops = ops[index].inside
     return found
 
 

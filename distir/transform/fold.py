@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
@@ -23,14 +24,19 @@ def fold(module: Module) -> Module:
 
     Replaces values of up to 64 elements that are the same in all calls of a function; returned values keep their names.
     """
+    return folded(module, WRITTEN)
+
+
+def folded(module: Module, most: float = math.inf) -> Module:
+    """The program with known host values of up to `most` elements as constants. Raises ProgramError."""
     analysis = check(module)
     if analysis.errors:
         raise ProgramError(analysis.errors)
-    return Module(_folded(f, analysis.states[f.name]) for f in module)
+    return Module(_folded(f, analysis.states[f.name], most) for f in module)
 
 
-def _folded(function: Function, state: State) -> Function:
-    constants = _constants(function, state)
+def _folded(function: Function, state: State, most: float) -> Function:
+    constants = _constants(function, state, most)
     if not constants:
         return function
     body = [s if isinstance(s, Return) else with_operands(s, constants) for s in function.body]
@@ -40,14 +46,14 @@ def _folded(function: Function, state: State) -> Function:
     return replace(function, body=kept)
 
 
-def _constants(function: Function, state: State) -> Mapping[str, Arg]:
+def _constants(function: Function, state: State, most: float) -> Mapping[str, Arg]:
     """The values of the function that are known numbers."""
     found: dict[str, Arg] = {}
     for statement in function.body:
         if isinstance(statement, Apply):
             for name in statement.results:
                 value = state[name] if name else None
-                if isinstance(value, Dense) and not value.symbolic and len(value.values) <= WRITTEN:
+                if isinstance(value, Dense) and not value.symbolic and len(value.values) <= most:
                     found[name] = Literal(written(value))
     return found
 

@@ -32,6 +32,7 @@ from distir.ir.roles import is_trained
 from distir.ops import OPS
 from distir.ops.group import represented
 from distir.transform.entry import entry_of
+from distir.transform.fold import folded
 from distir.transform.in_float64 import (
     FLOAT32,
     FLOAT64,
@@ -171,10 +172,14 @@ class _Runs:
     max_bytes: int | None
 
     def in_float64(self) -> _Runs:
-        """The same in Float64."""
-        load = None if self.load is None else loaded_in_float64(self.load, (self.original, self.transformed))
+        """The same in Float64.
+
+        What is known of host values is computed in its own type, as `fold` does, so that its rounding is that of both.
+        """
+        original, transformed = folded(self.original), folded(self.transformed)
+        load = None if self.load is None else loaded_in_float64(self.load, (original, transformed))
         inputs = {name: array_in_float64(value) for name, value in self.inputs.items()}
-        return _Runs(in_float64(self.original), in_float64(self.transformed), inputs, load, self.max_bytes)
+        return _Runs(in_float64(original), in_float64(transformed), inputs, load, self.max_bytes)
 
     def compared(self, tolerance: float | None) -> Verification:
         """What comparing their results finds. Raises VerifyError, ProgramError and InputError."""
@@ -185,6 +190,7 @@ class _Runs:
         if len(found) != len(expected):
             message = f"expected {len(expected)} results, as `@{entry.name}` had, found {len(found)}"
             raise VerifyError(f"{message}; is `@{entry.name}.gather` missing?")
+        self.check_overflow(entry, expected, found)
         relative = _tolerances(self.original, entry, expected) if tolerance is None else [tolerance] * len(expected)
         values = [(e.value, f.value) for e, f in zip(expected, found, strict=True)]
         exact = self.exact() if tolerance is None else None
@@ -231,6 +237,14 @@ class _Runs:
                 row = compared[0]
                 yield claim, row.max_abs_error, f"its copy or part `%{copy.name}`: {row.difference}"
 
+    def check_overflow(self, entry: Function, expected: Sequence[Output], found: Sequence[Output]) -> None:
+        """Raises VerifyError where gradients overflow in one of the programs, which leaves out the step, alone."""
+        left_out = [_is_left_out(entry, self.inputs, outputs) for outputs in (expected, found)]
+        if left_out[0] != left_out[1]:
+            which = "the original" if left_out[0] else "the transformed program"
+            message = f"cannot be compared: gradients overflow in {which} alone, which leaves out its step"
+            raise VerifyError(f"{message}; try another `--seed`, or a smaller `loss_scale`")
+
     def exact(self) -> _Exact | str | None:
         """What both programs compute without rounding, or why it is not computed; None where it is nothing else."""
         floats = float_types(self.original)
@@ -244,6 +258,20 @@ class _Runs:
 
     def expected(self, inputs: Mapping[str, Any]) -> tuple[Output, ...]:
         return execute(self.original, inputs, entry_of(self.original).name, self.load, self.max_bytes)
+
+
+def _is_left_out(entry: Function, inputs: Mapping[str, Any], outputs: Sequence[Output]) -> bool:
+    """Whether a step with a loss scale changes no weight, or counts no step with finite gradients."""
+    body = [statement for statement in entry.body if isinstance(statement, Apply)]
+    if not any(s.op == "GradientFactor" and len(s.args) > 1 for s in body):
+        return False
+    values = dict(zip(entry.returned, (output.value for output in outputs), strict=True))
+    counts = [s.results[1] for s in body if s.op == "LossScale" and s.results[1] in values]
+    if counts:
+        return all(values[name] == 0 for name in counts)
+    trained = {p.name for p in entry.params if is_trained(p)}
+    updates = [(s.args[0], s.results[0]) for s in body if s.args and s.args[0] in trained and s.results[0] in values]
+    return bool(updates) and all(_difference(inputs[str(old)], values[new])[1] == 0 for old, new in updates)
 
 
 def meant(

@@ -86,12 +86,14 @@ def figures_of(program: RunProgram) -> tuple[float, int, bool]:
 
 
 def predict(run: MeasuredRun) -> Prediction:
-    """Predict a run. Does not raise for a run that cannot be expressed: the note says why."""
+    """Predict a run. Does not raise for one that cannot be expressed, or fails: the note says why."""
     try:
         with paused_collection():
             return Prediction(run.id, *figures_of(plan_of(run)))
     except REFUSALS as error:
         return Prediction(run.id, note=reason(error))
+    except Exception as error:  # a row must not take those with it that can be predicted
+        return Prediction(run.id, note=f"DistIR failed with {type(error).__name__}: {reason(error)}")
 
 
 def reason(error: Exception) -> str:

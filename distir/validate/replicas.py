@@ -228,7 +228,7 @@ class _Replicas:
         if attrs is statement.attrs:
             return statement
         results = statement.results
-        if statement.op in CUTS and isinstance(count := attrs["num_outputs"], int) and count != len(results):
+        if statement.op in CUTS and isinstance(count := attrs.get("num_outputs"), int) and count != len(results):
             if set(results[1:]) != {DISCARD} or statement.claims:
                 raise UnlikeError("a replica has several parts")
             results = (results[0], *(DISCARD,) * (count - 1))

@@ -346,8 +346,6 @@ def _check_together(run: MeasuredRun, header: Sequence[str], at: str) -> None:
         for name in MEASUREMENTS:
             if getattr(run, name) is not None:
                 raise fault(name, "no measurement of a run with the status `oom`", getattr(run, name))
-    elif seconds is None and tokens is None and "step_time_s" in header:
-        raise fault("step_time_s", "the seconds that a step of a run with the status `ok` took", "none")
     elif seconds is not None and tokens is not None:
         rate = run.global_batch * run.seq / (run.gpus * seconds)
         if abs(rate / tokens - 1) > ROUNDED:

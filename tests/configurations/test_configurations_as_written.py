@@ -189,3 +189,22 @@ def test_torch_fsdp2_that_keeps_weights_is_stage_2():
     text = "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward --micro-batch-size 1 --global-batch-size 8"
     given = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
     assert FORMATS["megatron"].read(text, "args.txt", given).job.zero == 2
+
+
+@pytest.mark.parametrize(("order", "stages"), [("0F0,0B0\n1F0,1B0\n", 1), ("0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n", 2)])
+def test_the_stages_of_a_rank_follow_from_a_schedules_file(order, stages, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "order.csv").write_text(order)
+    text = """
+        [model]
+        name = "llama3"
+        flavor = "8B"
+        [parallelism]
+        pipeline_parallel_degree = 2
+        pipeline_parallel_schedule = "PipelineScheduleMulti"
+        pipeline_parallel_schedule_csv = "order.csv"
+    """
+    assert FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8)).job.virtual == stages
+    (tmp_path / "order.csv").write_text("0F0,0B0,0W0\n")
+    with pytest.raises(ConfigurationError, match=r"order.csv`, line 1, column 5: `0B0` and `0W0`"):
+        FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8))

@@ -49,7 +49,10 @@ def test_placements_what_is_not_proved_and_its_repair(folder):
         found = session.diagnostics(uri, lambda ds: any(d["code"] == "DIR801" for d in ds))
         (wrong,) = [d for d in found if d["code"] == "DIR801"]
         assert (wrong["range"]["start"]["line"], wrong["severity"]) == (line_of(WRONG, "%p_1 ="), 2)
-        assert "`%y_1` is a partial sum, and `Relu` needs the sum: an all-reduce is missing" in wrong["message"]
+        assert (
+            "`%y_1` is a partial sum over 2 shards, and `Relu` needs the sum: an all-reduce is missing"
+            in wrong["message"]
+        )
         assert "rows" not in said(session, uri, WRONG, "%y_1 =")
         assert "a partial sum of `%y` over devices 1, 2" in said(session, uri, WRONG, "%y_1 =")
         asked = {"textDocument": {"uri": uri}, "range": wrong["range"], "context": {"diagnostics": [wrong]}}

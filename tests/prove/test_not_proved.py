@@ -72,7 +72,9 @@ def test_it_is_right_as_it_is():
 
 def test_a_missing_all_reduce():
     message, statement = failed(("%p_1 = Relu(%s_1)", "%p_1 = Relu(%y_1)"))
-    assert message == "not proved: `%y_1` is a partial sum, and `Relu` needs the sum: an all-reduce is missing"
+    assert message == (
+        "not proved: `%y_1` is a partial sum over 2 shards, and `Relu` needs the sum: an all-reduce is missing"
+    )
     assert statement.results == ("p_1",)
 
 

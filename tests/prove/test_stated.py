@@ -111,7 +111,7 @@ def test_addends(stated):
     halves = '[parameters]\ng_1 = "1 of 2 addends of g"\ng_2 = "2 of 2 addends of g"\n'
     assert found(stated(text=halves), sums, step).proved
     proof = found(stated(text=halves), sums.replace("Relu(%s_1)", "Relu(%g_1)"), step)
-    assert "`%g_1` is a partial sum, and `Relu` needs the sum" in proof.failures[0].reason
+    assert "`%g_1` is a partial sum over 2 shards, and `Relu` needs the sum" in proof.failures[0].reason
 
 
 @pytest.mark.parametrize(

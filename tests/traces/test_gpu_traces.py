@@ -272,3 +272,36 @@ def test_advice(compared, tmp_path):
     said = " ".join(document["advice"])
     assert "the program communicates by `allreduce`, the run by `allgather`" in said
     assert "is idle or waits" in said
+
+
+def test_an_empty_last_step_is_none(distir, tmp_path):
+    rank = Rank(0, 1)
+    rank.step(1, 0, 1000)
+    rank.kernel("gemm", 14, 30, 900, external=rank.op("aten::mm", 10, 10, [(1024, 1024), (1024, 1024)]))
+    rank.step(2, 1000, 6)
+    ended = distir("import", "trace", rank.write(tmp_path / "rank0.json"), "--json")
+    (found,) = json.loads(ended.out)["ranks"]
+    assert found["steps"] == 1
+    assert found["step_s"] == pytest.approx(1e-3)
+    assert found["busy_s"] == pytest.approx(9e-4)
+
+
+@pytest.mark.parametrize(
+    ("op", "annotation", "expected"),
+    [
+        ("c10d::alltoall_base_", "nccl:all_to_all", "alltoall"),
+        ("c10d::alltoall_base_", None, "alltoall"),
+        ("record_param_comms", "nccl:gather", "gather"),
+        ("c10d::send", "nccl:send 0->1", "send"),
+    ],
+)
+def test_sends_and_receives_of_nccl_are_of_what_launched_them(op, annotation, expected, distir, tmp_path):
+    rank = Rank(0, 2)
+    rank.step(1, 0, 1000)
+    own = rank.op(op, 10, 40)
+    if annotation is not None:
+        rank.add("user_annotation", annotation, 1, 15, 20)
+    name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)"
+    rank.kernel(name, 20, 100, 500, stream=20, external=own)
+    ended = distir("import", "trace", rank.write(tmp_path / "rank0.json"), "--json")
+    assert [found["op"] for found in json.loads(ended.out)["ops"]] == [expected]

@@ -209,3 +209,28 @@ def test_a_program_without_stages_has_no_schedule(model):
         recovered_order(model)
     assert caught.value.diagnostics[0].code.number == "DIR651"
     assert caught.value.diagnostics[0].help
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "found"),
+    [
+        ("0F0,0B0,0W0\n1F0,1B0,1W0\n", "line 1, column 5", "`0B0` and `0W0`"),
+        ("0F0,0BW0\n1F0,1BW0\n", "line 1, column 5", "`0BW0`"),
+        ("0F0,0I0,0W0\n1F0, 1W0,1B0\n", "line 2, column 10", "`1B0` and `1W0`"),
+    ],
+)
+def test_letters_of_torch_2_5_are_refused(text, place, found, model, written):
+    path = written(text)
+    with pytest.raises(StepError) as refused:
+        transform(model, "pp=2", "microbatches=1", f"schedule={path}")
+    assert str(refused.value) == (
+        f"`{path}`, {place}: {found}: `B` is a whole backward pass; torch 2.5 wrote it for that of inputs, now `I`, "
+        "and `BW` for the whole, now `B`"
+    )
+
+
+def test_stages_of_a_device_may_be_stated_as_the_file_has_them(model, written):
+    path = written(torch_csv.write(SCHEDULES["interleaved"](2, 2, 2)))
+    assert transform(model, "pp=2", f"schedule={path}", "virtual=2") == transform(model, "pp=2", f"schedule={path}")
+    with pytest.raises((StepError, ProgramError), match="has 2 stages per device, found `virtual=3`"):
+        transform(model, "pp=2", f"schedule={path}", "virtual=3")

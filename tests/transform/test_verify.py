@@ -264,3 +264,58 @@ def test_weights_that_are_cast_where_they_are_used_are_found(chain):
     entry = program.entry()
     weights = {p.name for p in entry.params if "param" in p.roles}
     assert cast_to(program, entry) == dict.fromkeys(weights, DTYPES["BFloat16"])
+
+
+FOLDED = """
+func @main(%x: Tensor[Float32, (4, 3), 1]) {
+  %angle = Sqrt([0.3, 0.7, 1.1])
+  %y = Mul(%x, %angle)
+  %scale = Div(1.0, 3.0)
+  %z = Add(%y, %scale)
+  return %z
+}
+"""
+
+
+@pytest.mark.parametrize("steps", ["fold", "inline fold"])
+def test_what_folding_rounds_is_rounding(steps):
+    program = parsed(FOLDED)
+    folded = distir.transform(program, *steps.split())
+    assert len(folded.entry().body) < len(program.entry().body)
+    assert verify(program, folded).equal
+    assert not verify(program, parsed(distir.format(folded).replace("Add", "Sub"))).equal
+
+
+def scaled_step(product, update):
+    return parsed(f"""
+        func @main(
+          %w: Tensor[Float32, (64,), 1] {{param}}, %g: Tensor[Float16, (64,), 1], %scale: Float32[1], %steps: Int64[1]
+        ) {{
+          {product}
+          %dw = Cast[to = Float32](%dw_narrow)
+          %squares = SquaredNorm(%dw)
+          %factor = GradientFactor(%squares, %scale)
+          {update}
+        }}
+    """)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "%w_new = SGD(%w, %dw, 0.01, %factor)\n%scale_new, %steps_new = LossScale(%scale, %steps, %factor)\n"
+        "return %w_new, %scale_new, %steps_new",
+        "%w_new = SGD(%w, %dw, 0.01, %factor)\nreturn %w_new, %scale, %steps",
+    ],
+    ids=["dynamic", "fixed"],
+)
+def test_gradients_that_overflow_in_one_program_are_no_difference(update):
+    large = "dense<Float16, 60000.0>"
+    fits = scaled_step("%dw_narrow = Mul(%g, dense<Float16, 0.5>)", update)
+    overflows = scaled_step(f"%more = Mul(%g, {large})\n%dw_narrow = Mul(%more, {large})", update)
+    assert verify(fits, fits).equal
+    assert verify(overflows, overflows).equal
+    with pytest.raises(VerifyError, match="cannot be compared: gradients overflow in the transformed program alone"):
+        verify(fits, overflows)
+    with pytest.raises(VerifyError, match="gradients overflow in the original alone"):
+        verify(overflows, fits)

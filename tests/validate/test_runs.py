@@ -96,7 +96,6 @@ def test_a_machine_of_the_users_own_may_have_any_gpu():
         (text(row(), row()), r"runs.csv:4:1: `r:1` names the run in line 3 already"),
         (text(row(dp=3)), r"runs.csv:3:10: expected gpus = dp · tp · pp · cp = 6, found 4"),
         (text(row() + ",more"), r"runs.csv:3: expected 20 cells, as in the header, found 21"),
-        (text(row(step_time_s="")), r"runs.csv:3:19: expected the seconds that a step"),
         (row(), "runs.csv:1: expected a header with the columns id, .* found none of them"),
         (text(row(status="oom")), r"runs.csv:3:19: expected no measurement of a run with the status `oom`, found 0.1"),
         (text(row() + ",9", header=HEADER + ",dense_layers"), r"runs.csv:3:21: expected at most the 4 layers, found 9"),

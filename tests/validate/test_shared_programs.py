@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from run_samples import row, text
 
+from distir import parse
 from distir.analysis import check
 from distir.simulate.sizes import Sweep
 from distir.transform.entry import entry_of
@@ -12,7 +13,7 @@ from distir.validate import plan_of
 from distir.validate.memory import memory_of
 from distir.validate.predictions import _checked, figures_of, predict, predict_all
 from distir.validate.programs import _made, _unfused
-from distir.validate.replicas import DeviceLayout, UnlikeError
+from distir.validate.replicas import DeviceLayout, UnlikeError, with_replicas
 from distir.validate.runs import parse_runs
 
 
@@ -131,3 +132,15 @@ def test_rows_do_not_depend_on_other_rows_nor_on_the_number_of_processes():
     for some, jobs in ((runs, 1), (runs[::-1], 1), (runs[2:], 1), (runs, 2)):
         found = list(predict_all(some, jobs))
         assert {p.id: p for p in found} == {of.id: expected[of.id] for of in some}
+
+
+def test_a_split_by_sizes_is_of_no_group():
+    module = parse("""
+        func @main(%x: Tensor[Float32, (B, 6), 1] {batch = 0}, %w: Tensor[Float32, (6, 6), 1] {param}) {
+          %h = MatMul(%x, %w)
+          %a, %b = Split[axis = 1](%h, [2, 4])
+          %c, %d = Split[axis = 1](%h, [3, 3])
+          return %a, %b, %c, %d
+        }
+    """)
+    assert with_replicas(module, module.entry(), DeviceLayout(2, 1, 1), 4).entry().body == module.entry().body

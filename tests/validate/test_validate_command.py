@@ -35,6 +35,33 @@ def test_runs_of_unknown_machines_and_frameworks_are_listed_beside_the_others(di
     assert "there is no framework `maxtext`" in ended.out
 
 
+def test_a_run_of_which_the_prediction_fails_is_listed_beside_the_others(distir, runs_file, monkeypatch):
+    from distir.validate import predictions
+
+    plan_of = predictions.plan_of
+    monkeypatch.setattr(predictions, "plan_of", lambda run: plan_of(run) if run.id == "a:1" else {}["num_outputs"])
+    ended = distir("validate", runs_file(row(id="a:1"), row(id="a:2")), "--jobs", "1")
+    assert ended.code == 0
+    assert "1/2" in ended.out
+    assert "DistIR failed with KeyError: 'num_outputs': a:2" in ended.out
+
+
+def test_a_run_whose_memory_alone_is_known_and_one_that_is_known_to_fit_are_compared(distir, runs_file):
+    path = runs_file(row(id="a:1", step_time_s="", peak_memory_bytes=10**9), row(id="a:2", step_time_s="", seq=128))
+    ended = distir("validate", path, "--json")
+    (group,) = json.loads(ended.out)["groups"]
+    assert (group["time"], group["memory"]["n"], group["memory"]["right"]) == (None, 2, 2)
+    assert group["memory_error"]["n"] == 1
+
+
+def test_a_line_says_how_far_it_is_where_there_is_no_terminal(distir, runs_file, monkeypatch):
+    from distir.cli import counting
+
+    monkeypatch.setattr(counting, "EVERY_S", 0)
+    ended = distir("validate", runs_file(*(row(id=f"a:{k}") for k in range(3))), "--jobs", "1")
+    assert ended.err.splitlines() == ["predicting: 1 of 3", "predicting: 2 of 3"]
+
+
 FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "note"]
 
 

@@ -68,10 +68,8 @@ class Schedule:
         """The number of stages per device, if `virtual` are requested. Raises ScheduleError."""
         if self.given is None and (self.virtual or self.cuts or virtual in (1, self.stages)):
             return virtual if self.virtual or self.cuts else self.stages
-        if self.given is not None:
-            if virtual == 1:
-                return self.stages
-            raise ScheduleError(f"`{self.name}` says itself how many stages a device has, found `virtual={virtual}`")
+        if self.given is not None and virtual in (1, self.stages):
+            return self.stages
         has = "one stage" if self.stages == 1 else f"{self.stages} stages"
         raise ScheduleError(f"`{self.name}` has {has} per device, found `virtual={virtual}`")
 

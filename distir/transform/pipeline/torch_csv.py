@@ -32,7 +32,7 @@ _OF_STAGES = ("UNSHARD", "RESHARD", "REDUCE_GRAD")
 _ACTION = re.compile(r"(\d+)([A-Z_]+?)(\d*)")
 _TOGETHER = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
 _EXPECTED = "expected an action such as `2F0`, `2B0`, `2I0`, `2W0`, `2SEND_F0` or `2UNSHARD`"
-"""No stage and no microbatch has a larger number."""
+_OLD = "`B` is a whole backward pass; torch 2.5 wrote it for that of inputs, now `I`, and `BW` for the whole, now `B`"
 
 
 class ScheduleFileError(ValueError):
@@ -56,6 +56,7 @@ def read(text: str) -> Order:
     if not lines:
         raise ScheduleFileError("expected a line for each rank, found none", 1, 1)
     rows = [list(_actions(line, number)) for number, line in enumerate(lines, 1)]
+    _check_letters(lines, rows)
     splits = any(action in "IW" for row in rows for _, action, _ in row)
 
     def tasks(stage: int, action: str, microbatch: int) -> Iterator[Task]:
@@ -63,6 +64,17 @@ def read(text: str) -> Order:
         return (Task(stage, microbatch, kind) for kind in kinds)
 
     return tuple(tuple(task for action in row for task in tasks(*action)) for row in rows)
+
+
+def _check_letters(lines: Sequence[str], rows: Sequence[Sequence[tuple[int, str, int]]]) -> None:
+    """Raises ScheduleFileError for the letters of torch 2.5: `B` for inputs alone, beside `W`, and `BW` for both."""
+    passes = {action for row in rows for action in row}
+    for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
+        for stage, action, microbatch in row:
+            if action == "B" and (stage, "W", microbatch) in passes and (stage, "I", microbatch) not in passes:
+                both = f"`{stage}B{microbatch}` and `{stage}W{microbatch}`"
+                column = line.index(f"{stage}B{microbatch}") + 1
+                raise ScheduleFileError(f"{both}: {_OLD}", number, column)
 
 
 def _actions(line: str, number: int) -> Iterator[tuple[int, str, int]]:
@@ -89,6 +101,8 @@ def _action(said: str, line: int, column: int) -> tuple[int, str, int] | None:
     """A pass; None for what is none."""
     match = _ACTION.fullmatch(said)
     known = (*_PASSES, *_MESSAGES, *_OF_STAGES)
+    if match is not None and match[2] == "BW":
+        raise ScheduleFileError(f"`{said}`: {_OLD}", line, column)
     if match is None or match[2] not in known:
         raise ScheduleFileError(f"{_EXPECTED}, found `{said}`", line, column)
     stage, action, microbatch = match.groups()
