@@ -16,7 +16,7 @@ from distir.importers.core import ImportRefused
 @contextmanager
 def bags_as_products() -> Generator[None]:
     """`torch.nn.functional.embedding_bag` by other ops of PyTorch; afterwards as it was."""
-    functional = importlib.import_module("torch.nn.functional")
+    functional: Any = importlib.import_module("torch.nn.functional")
     own = functional.embedding_bag
     functional.embedding_bag = _embedding_bag
     try:

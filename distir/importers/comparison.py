@@ -8,19 +8,19 @@ so PyTorch is made to do that, too, and it is said.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.analysis.executor import execute
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.names import value_name
 
 if TYPE_CHECKING:
-    import numpy as np
+    from distir.ops.numeric import Array
 
 MOST_WEIGHTS = 1 << 23
 """So many elements the weights of a module may have that is compared: a second or two of work."""
@@ -179,13 +179,17 @@ def _furthest(torch: Any, found: Imported, given: Mapping[str, Any], want: Seque
         raise _Impossible(f"the reference executor does not run its program: {str(error).splitlines()[0]}") from None
     if len(results) != len(want):
         raise _Impossible(f"it gives {len(want)} tensors, and {len(results)} where it is exported")
-    pairs = [(r.name, np.asarray(r.value), t.detach().cpu().numpy()) for r, t in zip(results, want, strict=True)]
+    arrays: list[Array] = [tensor.detach().cpu().numpy() for tensor in want]
+    pairs = [
+        (result.name, np.asarray(cast("Any", result.value)), array)
+        for result, array in zip(results, arrays, strict=True)
+    ]
     floor = 1e-3 * max((float(np.abs(b).max()) for _, _, b in pairs if b.size and b.dtype.kind == "f"), default=0.0)
     apart = [_apart(name, a, b, floor) for name, a, b in pairs]
     return max(apart, key=lambda one: one.share)
 
 
-def _apart(name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], floor: float) -> _Difference:
+def _apart(name: str, got: Array, want: Array, floor: float) -> _Difference:
     import numpy as np
 
     if got.shape != want.shape:
@@ -297,7 +301,7 @@ class _Ties:
     def _module(self) -> str:
         """The innermost module that is running."""
         names = {id(part): name for name, part in self.nn_module.named_modules()}
-        frame: Any = sys._getframe()
+        frame: Any = inspect.currentframe()
         while frame is not None:
             if id(holder := frame.f_locals.get("self")) in names and holder is not self:
                 return f"`{names[id(holder)]}`" if names[id(holder)] else f"`{type(holder).__name__}`"

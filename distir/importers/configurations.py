@@ -38,6 +38,9 @@ TASKS = (
 DEPTHS = ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "n_layer")
 """What configurations call the number of their layers."""
 
+WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
+"""What they call the width of a layer."""
+
 IMAGE_TOKENS = ("image_token_id", "image_token_index", "media_placeholder_token_id", "image_patch_id")
 """What configurations call the token in the place of which an image stands."""
 
@@ -132,9 +135,10 @@ def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape
     with thinned(model) as stacks:
         layers = max((stack.shown for stack in stacks), default=None)
     fewer = replace(shape, sequence=SEQUENCE, layers=layers, settings={}, dtype="float32")
+    family: Any = type(config)
     try:
         stated = small(_changed(config.to_dict(), config, fewer))
-        copied = type(config).from_dict({name: value for name, value in stated.items() if name != "model_type"})
+        copied: Any = family.from_dict({name: value for name, value in stated.items() if name != "model_type"})
         copied.use_cache = False
         copy = _made(torch, maker, copied, torch.float32, True)
         inputs, _ = _inputs(torch, copy, copied, fewer)
@@ -143,9 +147,8 @@ def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape
         raise
     except Exception as error:  # each family checks its settings in its own way
         return f"not compared with PyTorch: a small copy of it does not come in: {_reason(error)}"
-    text = copied.get_text_config()
-    depth = _setting(text, *DEPTHS)
-    return f"{said}, on a copy with {depth} layers of width {getattr(text, 'hidden_size', 'unknown')}"
+    depth, width = (_setting(copied.get_text_config(), *names) for names in (DEPTHS, WIDTHS))
+    return f"{said}, on a copy with {depth} layers of width {width}"
 
 
 def _configured(transformers: Any, source: str, shape: Shape) -> Any:

@@ -129,7 +129,7 @@ def _compared(
             yield
 
     buffers = [name for name, _ in nn_module.named_buffers()]
-    given = {result.removesuffix("_new") for result in result_names(found.entry()) if result.endswith("_new")}
+    given = {name.removesuffix("_new") for name in result_names(found.functions["main"]) if name.endswith("_new")}
     changed = [name for name in buffers if value_name(name) in given]
     results = (_results_of_step if training else _results_of)(nn_module, example, changed)
     return compared(Subject(nn_module, example.names, example.inputs, results, run), found)
