@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from distir.analysis.executor import execute
 from distir.importers.core import Imported, ImportRefused
@@ -162,11 +162,16 @@ def _once(
         if not torch.equal(before, torch.get_rng_state()):
             torch.set_rng_state(before)
             raise _Impossible("it draws random numbers")
+        refused = None
         if all(bool(torch.isfinite(t).all()) for t in want):
             break
     else:
-        said = "it gives numbers that are not finite" if refused is None else f"PyTorch does not run it: {refused}"
-        raise _Impossible(said.split("\n")[0])
+        said = (
+            "it gives numbers that are not finite"
+            if refused is None
+            else f"PyTorch does not run it: {_first_line(refused)}"
+        )
+        raise _Impossible(said)
     return _furthest(torch, found, _arrays(found, held, dict(zip(subject.names, inputs, strict=True))), want)
 
 
@@ -176,17 +181,18 @@ def _furthest(torch: Any, found: Imported, given: Mapping[str, Any], want: Seque
     try:
         results = execute(found, given, max_bytes=MOST_BYTES)
     except Exception as error:  # unknown ops, programs that take too much: the reference executor says which
-        raise _Impossible(f"the reference executor does not run its program: {str(error).splitlines()[0]}") from None
+        raise _Impossible(f"the reference executor does not run its program: {_first_line(error)}") from None
     if len(results) != len(want):
         raise _Impossible(f"it gives {len(want)} tensors, and {len(results)} where it is exported")
     arrays: list[Array] = [tensor.detach().cpu().numpy() for tensor in want]
-    pairs = [
-        (result.name, np.asarray(cast("Any", result.value)), array)
-        for result, array in zip(results, arrays, strict=True)
-    ]
+    pairs = [(result.name, np.asarray(result.value), array) for result, array in zip(results, arrays, strict=True)]
     floor = 1e-3 * max((float(np.abs(b).max()) for _, _, b in pairs if b.size and b.dtype.kind == "f"), default=0.0)
     apart = [_apart(name, a, b, floor) for name, a, b in pairs]
     return max(apart, key=lambda one: one.share)
+
+
+def _first_line(error: Exception) -> str:
+    return next(filter(None, str(error).splitlines()), type(error).__name__)
 
 
 def _apart(name: str, got: Array, want: Array, floor: float) -> _Difference:
@@ -197,7 +203,7 @@ def _apart(name: str, got: Array, want: Array, floor: float) -> _Difference:
     if not want.size:
         return _Difference(name, 0.0)
     if want.dtype.kind != "f":
-        return _Difference(name, float(np.mean(got != want)))
+        return _Difference(name, float(np.not_equal(got, want).mean()))
     scale = max(float(np.abs(want).max()), floor)
     furthest = float(np.abs(got.astype(np.float64) - want).max())
     share = furthest / scale if scale else furthest

@@ -135,7 +135,7 @@ def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape
     with thinned(model) as stacks:
         layers = max((stack.shown for stack in stacks), default=None)
     fewer = replace(shape, sequence=SEQUENCE, layers=layers, settings={}, dtype="float32")
-    family: Any = type(config)
+    family = cast("Any", type(config))
     try:
         stated = small(_changed(config.to_dict(), config, fewer))
         copied: Any = family.from_dict({name: value for name, value in stated.items() if name != "model_type"})

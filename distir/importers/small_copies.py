@@ -58,8 +58,8 @@ def _smaller(name: str, value: Any, narrower: int, fewer: int) -> Any:
     if isinstance(value, Mapping):
         inner = cast("Mapping[str, Any]", value)
         return small(inner) if "model_type" in inner else {k: _smaller(k, v, narrower, fewer) for k, v in inner.items()}
-    if SECTIONS.search(name):
-        return _of_sections(cast("list[Any]", value), narrower) if isinstance(value, list) and value else value
+    if SECTIONS.search(name) and hasattr(value, "__iter__"):
+        return _of_sections([*value], narrower)
     if type(value) is not int or value <= 1:
         return value
     return next(_sizes(name, value, narrower, fewer), value)
@@ -67,7 +67,7 @@ def _smaller(name: str, value: Any, narrower: int, fewer: int) -> Any:
 
 def _of_sections(listed: list[Any], narrower: int) -> list[Any]:
     """What is said of the parts of a head, or of each of its frequencies."""
-    return [n // narrower for n in listed] if type(listed[0]) is int else listed[::narrower]
+    return [n // narrower for n in listed] if all(type(n) is int for n in listed) else listed[::narrower]
 
 
 def _sizes(name: str, value: int, narrower: int, fewer: int) -> Iterator[int]:
