@@ -57,7 +57,9 @@ def _divisor(sizes: list[int], least: int) -> int:
 def _smaller(name: str, value: Any, narrower: int, fewer: int) -> Any:
     if isinstance(value, Mapping):
         inner = cast("Mapping[str, Any]", value)
-        return small(inner) if "model_type" in inner else {k: _smaller(k, v, narrower, fewer) for k, v in inner.items()}
+        if "model_type" in inner:
+            return small(inner)
+        return {key: _smaller(str(key), each, narrower, fewer) for key, each in inner.items()}
     if SECTIONS.search(name) and hasattr(value, "__iter__"):
         return _of_sections([*value], narrower)
     if type(value) is not int or value <= 1:

@@ -243,6 +243,7 @@ def test_a_small_copy_keeps_how_sizes_depend_on_each_other(hidden, heads, kv, he
         "eos_token_id": 128009,
         "num_experts_per_tok": 4,
         "rope_theta": 10000,
+        "id2label": {0: "LABEL_0"},
     }
     copy = small(stated)
     assert copy["hidden_size"] < hidden / 16
@@ -253,3 +254,4 @@ def test_a_small_copy_keeps_how_sizes_depend_on_each_other(hidden, heads, kv, he
     assert copy["eos_token_id"] < copy["vocab_size"] < 100
     assert copy["num_experts_per_tok"] == 4
     assert copy["rope_theta"] == 10000
+    assert copy["id2label"] == stated["id2label"]
