@@ -42,7 +42,7 @@ Results = Callable[[Mapping[str, Any], Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class TorchComparison:
     """What a comparison has found, in words, and remarks on it."""
 
     text: str
@@ -50,7 +50,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ComparedModule:
     """A module as it is compared: `results` runs it on `inputs`, by `names`; `run` is the context that it runs in."""
 
     nn_module: Any
@@ -60,7 +60,7 @@ class Subject:
     run: Callable[[], AbstractContextManager[Any]]
 
 
-def compared(subject: Subject, found: Imported) -> Compared:
+def compared(subject: ComparedModule, found: Imported) -> TorchComparison:
     """Compare a program, all of whose weights are known, with its module.
 
     Raises ImportRefused where they differ by more than rounding.
@@ -69,7 +69,7 @@ def compared(subject: Subject, found: Imported) -> Compared:
     state = dict(_state(subject.nn_module))
     reason = _why_not(torch, subject, state)
     if reason is not None:
-        return Compared(f"not compared with PyTorch: {reason}")
+        return TorchComparison(f"not compared with PyTorch: {reason}")
     worst: _Difference | None = None
     ties = _Ties(subject.nn_module)
     with subject.run():
@@ -78,9 +78,9 @@ def compared(subject: Subject, found: Imported) -> Compared:
             try:
                 got = _once(torch, subject, found, state, bounds, ties, seed)
             except _Impossible as impossible:
-                return Compared(f"not compared with PyTorch: {impossible}")
+                return TorchComparison(f"not compared with PyTorch: {impossible}")
             if got.share <= ROUNDING:
-                return Compared(f"equal to PyTorch to {got.share:.1g}", ties.remarks())
+                return TorchComparison(f"equal to PyTorch to {got.share:.1g}", ties.remarks())
             worst = got if worst is None or got.share < worst.share else worst
     assert worst is not None
     raise Differs(
@@ -117,7 +117,7 @@ def _state(nn_module: Any) -> Iterator[tuple[str, Any]]:
     yield from nn_module.named_buffers(remove_duplicate=False)
 
 
-def _why_not(torch: Any, subject: Subject, state: Mapping[str, Any]) -> str | None:
+def _why_not(torch: Any, subject: ComparedModule, state: Mapping[str, Any]) -> str | None:
     """Why a module is not compared, as far as that is known before it runs."""
     tensors = [*state.values(), *subject.inputs]
     if not state:
@@ -137,7 +137,7 @@ def _why_not(torch: Any, subject: Subject, state: Mapping[str, Any]) -> str | No
 
 def _once(
     torch: Any,
-    subject: Subject,
+    subject: ComparedModule,
     found: Imported,
     state: Mapping[str, Any],
     bounds: Mapping[str, int],
@@ -249,7 +249,7 @@ def _drawn_input(torch: Any, tensor: Any, rows: int | None, random: Any) -> Any:
     return torch.randint(0, rows, tensor.shape, generator=random).to(tensor)
 
 
-def _bounds(subject: Subject, state: Mapping[str, Any]) -> dict[str, int]:
+def _bounds(subject: ComparedModule, state: Mapping[str, Any]) -> dict[str, int]:
     """By the names of inputs that look up rows of tables, how many rows there are."""
     pointers = {t.data_ptr(): name for name, t in zip(subject.names, subject.inputs, strict=True) if t.numel()}
     found: dict[str, int] = {}

@@ -26,7 +26,7 @@ from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers import huggingface
 from distir.importers.bags import bags_as_products
-from distir.importers.comparison import Compared, Results, Subject, compared
+from distir.importers.comparison import ComparedModule, Results, TorchComparison, compared
 from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.names import value_name
 from distir.importers.onnx_graph import SMALL
@@ -111,17 +111,17 @@ def import_torch(
             found = _translated(nn_module, exported, example, outline)
     _check(nn_module, found)
     program = _seeded(nn_module, found) if dropout else found
-    said = _compared(nn_module, example, found, cache, training, dropout) if compare else Compared("")
+    said = _compared(nn_module, example, found, cache, training, dropout) if compare else TorchComparison("")
     held = found.weights.entries if weights else {}
     return Imported(program, held, (*found.notes, *said.remarks), said.text)
 
 
 def _compared(
     nn_module: Any, example: _Example, found: Imported, cache: bool, training: bool, dropout: bool
-) -> Compared:
+) -> TorchComparison:
     """What a comparison of the program with the module has found. Raises ImportRefused."""
     if dropout:
-        return Compared("not compared with PyTorch: the program draws random numbers")
+        return TorchComparison("not compared with PyTorch: the program draws random numbers")
 
     @contextmanager
     def run() -> Generator[None]:
@@ -132,7 +132,7 @@ def _compared(
     given = {name.removesuffix("_new") for name in result_names(found.functions["main"]) if name.endswith("_new")}
     changed = [name for name in buffers if value_name(name) in given]
     results = (_results_of_step if training else _results_of)(nn_module, example, changed)
-    return compared(Subject(nn_module, example.names, example.inputs, results, run), found)
+    return compared(ComparedModule(nn_module, example.names, example.inputs, results, run), found)
 
 
 def _results_of(nn_module: Any, example: _Example, changed: Sequence[str]) -> Results:
