@@ -110,7 +110,11 @@ def import_hf(
     except ImportRefused as refused:
         hint = _to_state(config) if "NoneType" in str(refused) else None
         raise ImportRefused(refused.message, hint or refused.help) from refused
-    said = found.comparison if itself or not compare else _copy_compared(torch, maker, model, config, shape)
+    if itself or not compare:
+        said = found.comparison
+    else:
+        with torch.random.fork_rng(devices=()):
+            said = _copy_compared(torch, maker, model, config, shape)
     return Imported(found, found.weights.entries, (*remarks, *found.notes), said)
 
 
@@ -147,6 +151,8 @@ def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape
         raise
     except Exception as error:  # each family checks its settings in its own way
         return f"not compared with PyTorch: a small copy of it does not come in: {_reason(error)}"
+    if not said.startswith("equal"):
+        return said
     depth, width = (_setting(copied.get_text_config(), *names) for names in (DEPTHS, WIDTHS))
     return f"{said}, on a copy with {depth} layers of width {width}"
 

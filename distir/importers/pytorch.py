@@ -263,7 +263,7 @@ def _of_few_layers(nn_module: Any, example: _Example) -> Imported | None:
     found = _translated(nn_module, exported, example, True)
     state = (*nn_module.named_parameters(), *nn_module.named_buffers())
     try:
-        return stretched(found, stacks, {name: _weight(tensor) for name, tensor in state})
+        return stretched(found, stacks, {name: _weight(tensor) for name, tensor in state if not tensor.is_complex()})
     except Unlike:
         return None
 
