@@ -153,7 +153,7 @@ def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape
         return f"not compared with PyTorch: a small copy of it does not come in: {_reason(error)}"
     if not said.startswith("equal"):
         return said
-    depth, width = (_setting(copied.get_text_config(), *names) for names in (DEPTHS, WIDTHS))
+    depth, width = (_setting(_text_of(copied), *names) for names in (DEPTHS, WIDTHS))
     return f"{said}, on a copy with {depth} layers of width {width}"
 
 
@@ -186,13 +186,21 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
     except Exception as error:  # each family checks its settings in its own way
         raise ImportRefused(f"transformers takes no such configuration: {_reason(error)}") from error
     config.use_cache = False
-    text = config.get_text_config()
+    text = _text_of(config)
     # What these mean without a value is the same in all families, though not each of them fills it in.
     if _lacks(text, "num_key_value_heads"):
         text.num_key_value_heads = text.num_attention_heads
     if _lacks(text, "head_dim"):
         text.head_dim = text.hidden_size // text.num_attention_heads
     return config
+
+
+def _text_of(config: Any) -> Any:
+    """What a configuration says of its model of text; the configuration itself where it is one, or has several."""
+    try:
+        return config.get_text_config()
+    except (AttributeError, ValueError):
+        return config
 
 
 def _lacks(config: Any, name: str) -> bool:
@@ -214,7 +222,7 @@ def _of_architecture(transformers: Any, stated: Mapping[str, Any]) -> str | None
 
 def _to_state(config: Any) -> str | None:
     """What may help where a model needs a number that its configuration leaves open: those that it leaves open."""
-    text = config.get_text_config()
+    text = _text_of(config)
     kinds: dict[str, Any] = {}
     for family in reversed(type(text).__mro__):
         kinds |= vars(family).get("__annotations__", {})
@@ -290,7 +298,7 @@ def _maker(transformers: Any, config: Any) -> Any:
 
 def _inputs(torch: Any, model: Any, config: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
     """Example inputs by name, of a batch of 2, and remarks. Raises ImportRefused for one that is not known."""
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = _text_of(config)
     names, remarks = _taken(model, config)
     made: dict[str, Any] = {}
     for name in names:
