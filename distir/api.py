@@ -195,6 +195,7 @@ def import_torch(
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
     dropout: bool = False,
+    compare: bool = True,
 ) -> Imported:
     """Import a PyTorch module, exported with the example inputs, positional or by name (`kwargs`).
 
@@ -202,6 +203,8 @@ def import_torch(
     `transformers` are results. With `training` the module's result is a loss, and the program returns it and the
     gradients of all parameters. With `dynamic_batch` the first dimension of the inputs is `B`; `batch` names the inputs
     with a batch dimension, and the axis. With `dropout` the module drops as in training, from the parameter `%seed`.
+    With `compare` a module that is not too large is run beside its program, with random weights and inputs;
+    `module.comparison` says how close they are, or why they were not compared.
     Raises importers.ImportRefused (a ValueError).
     """
     from distir.importers import import_torch
@@ -217,4 +220,5 @@ def import_torch(
         batch=batch,
         outline=outline,
         dropout=dropout,
+        compare=compare,
     )

@@ -66,6 +66,9 @@ def import_(
     ] = None,
     mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="hf: add labels as an input, and return the loss.")] = False,
+    no_compare: Annotated[
+        bool, typer.Option("--no-compare", help="torch, hf: do not compare the program with PyTorch.")
+    ] = False,
     hardware: options.HardwareName = None,
     gpus: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="frameworks: how many GPUs, if the job does not say.")
@@ -172,7 +175,7 @@ def import_(
             if unfit is not None:
                 raise Refused(f"`{unfit}` is not for models of transformers", "their batch is `B`; see `--labels`")
             shape = (sequence or 128, layers, _settings(settings), dtype, mask, labels)
-            imported = _told(kind, lambda: _of_configuration(source, weights, shape, not no_outline))
+            imported = _told(kind, lambda: _of_configuration(source, weights, shape, not no_outline, not no_compare))
         elif kind == "stablehlo":
             other = {
                 "--bind": bind,
@@ -192,10 +195,13 @@ def import_(
                 original = _told(kind, lambda: _of_jax(source, params, axes, not no_outline, False))
         else:
             sizes = (_numbers("batch", batch), _numbers("bind", bind))
-            imported = _told(kind, lambda: _imported(kind, source, weights, *sizes, no_outline, training, dropout))
+            stated = (no_outline, training, dropout, not no_compare)
+            imported = _told(kind, lambda: _imported(kind, source, weights, *sizes, *stated))
         _write(imported, out, weights, os.path.basename(source) if kind in ("onnx", "stablehlo") else source)
     for note in imported.notes:
         output.complain("warning", note)
+    if imported.comparison:
+        output.tell(imported.comparison)
     return 0 if original is None else _verified(original, imported)
 
 
@@ -225,6 +231,7 @@ def _imported(
     no_outline: bool,
     training: bool,
     dropout: bool,
+    compare: bool,
 ) -> Imported:
     from distir import importers
 
@@ -246,14 +253,15 @@ def _imported(
         outline=not no_outline,
         folder=os.getcwd(),
         dropout=dropout,
+        compare=compare,
     )
 
 
-def _of_configuration(source: str, weights: bool, shape: tuple[Any, ...], outline: bool) -> Imported:
+def _of_configuration(source: str, weights: bool, shape: tuple[Any, ...], outline: bool, compare: bool) -> Imported:
     from distir.importers import import_hf
     from distir.importers.configurations import Shape
 
-    return import_hf(source, weights, Shape(*shape), outline=outline)
+    return import_hf(source, weights, Shape(*shape), outline=outline, compare=compare)
 
 
 def _told(kind: str, make: Callable[[], Imported]) -> Imported:

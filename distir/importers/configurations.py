@@ -19,8 +19,11 @@ from typing import Any, cast
 from distir.diagnostics import nearest
 from distir.files import limits
 from distir.files.reading import SETTINGS, read_text
+from distir.importers.comparison import Differs
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.pytorch import import_torch
+from distir.importers.repeating import thinned
+from distir.importers.small_copies import SEQUENCE, small
 
 TASKS = (
     "ForCausalLM",
@@ -36,6 +39,9 @@ TASKS = (
 DEPTHS = ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "n_layer")
 """What configurations call the number of their layers."""
 
+WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
+"""What they call the width of a layer."""
+
 IMAGE_TOKENS = ("image_token_id", "image_token_index", "media_placeholder_token_id", "image_patch_id")
 """What configurations call the token in the place of which an image stands."""
 
@@ -47,6 +53,12 @@ FRAMES = 16
 
 SAMPLES = 16000
 """Samples of a sound: a second, at the rate that is usual for speech."""
+
+SMALL_MODEL = 1 << 21
+"""A model of so many weights at most is compared with PyTorch as it is, a larger one as a small copy."""
+
+SMALL_SEQUENCE = 64
+"""The same for its sequence."""
 
 NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -69,11 +81,14 @@ class Shape:
     """Whether the program takes labels, and gives the loss."""
 
 
-def import_hf(source: str, weights: bool = True, shape: Shape | None = None, *, outline: bool = True) -> Imported:
+def import_hf(
+    source: str, weights: bool = True, shape: Shape | None = None, *, outline: bool = True, compare: bool = True
+) -> Imported:
     """The program of a model of `transformers`, named by a configuration; its batch is called `B`.
 
     `source`: a `config.json`, a folder that holds one, or a family's name. Without `weights` the model is made on the
-    meta device and takes no memory; else its weights are random. Raises ImportRefused, OSError for a file that cannot
+    meta device and takes no memory; else its weights are random. With `compare` it is compared with PyTorch, a large
+    model as a small copy (`importers.small_copies`). Raises ImportRefused, OSError for a file that cannot
     be read, ImportError where `transformers` is not installed.
     """
     shape = shape or Shape()
@@ -84,20 +99,63 @@ def import_hf(source: str, weights: bool = True, shape: Shape | None = None, *, 
     dtype = getattr(torch, shape.dtype, None)
     if dtype is None or not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ImportRefused(f"there are no floats called `{shape.dtype}`", "for example float32, bfloat16 or float16")
+    model = _made(torch, maker, config, dtype, weights)
+    itself = compare and dtype == torch.float32 and _is_small(model, shape)
+    if itself and not weights:
+        model = _made(torch, maker, config, dtype, True)
+    with nullcontext() if weights or itself else torch.device("meta"):
+        inputs, remarks = _inputs(torch, model, config, shape)
+    stated: dict[str, Any] = {"kwargs": inputs, "dynamic_batch": True}
+    try:
+        found = import_torch(model, (), weights, **stated, outline=outline, compare=itself)
+    except ImportRefused as refused:
+        hint = _to_state(config) if "NoneType" in str(refused) else None
+        raise ImportRefused(refused.message, hint or refused.help) from refused
+    if itself or not compare:
+        said = found.comparison
+    else:
+        with torch.random.fork_rng(devices=()):
+            said = _copy_compared(torch, maker, model, config, shape)
+    return Imported(found, found.weights.entries, (*remarks, *found.notes), said)
+
+
+def _made(torch: Any, maker: Any, config: Any, dtype: Any, weights: bool) -> Any:
+    """The model, without `weights` on the meta device. Raises ImportRefused."""
     with nullcontext() if weights else torch.device("meta"):
         try:
-            model = maker(config, dtype=dtype).eval()
+            return maker(config, dtype=dtype).eval()
         except Exception as error:  # each family makes its modules in its own way
             kind = type(config).__name__
             message = f"transformers makes no model of this {kind}: {_reason(error)}"
             raise ImportRefused(message, _to_state(config)) from error
-        inputs, remarks = _inputs(torch, model, config, shape)
+
+
+def _is_small(model: Any, shape: Shape) -> bool:
+    """Whether a model is compared as it is."""
+    return shape.sequence <= SMALL_SEQUENCE and sum(p.numel() for p in model.parameters()) <= SMALL_MODEL
+
+
+def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape) -> str:
+    """What a comparison of a small copy of a model with PyTorch has found. Raises Differs."""
+    with thinned(model) as stacks:
+        layers = max((stack.shown for stack in stacks), default=None)
+    fewer = replace(shape, sequence=SEQUENCE, layers=layers, settings={}, dtype="float32")
+    family = cast("Any", type(config))
     try:
-        found = import_torch(model, (), weights, kwargs=inputs, dynamic_batch=True, outline=outline)
-    except ImportRefused as refused:
-        hint = _to_state(config) if "NoneType" in str(refused) else None
-        raise ImportRefused(refused.message, hint or refused.help) from refused
-    return Imported(found, found.weights.entries, (*remarks, *found.notes))
+        stated = small(_changed(config.to_dict(), config, fewer))
+        copied: Any = family.from_dict({name: value for name, value in stated.items() if name != "model_type"})
+        copied.use_cache = False
+        copy = _made(torch, maker, copied, torch.float32, True)
+        inputs, _ = _inputs(torch, copy, copied, fewer)
+        said = import_torch(copy, (), False, kwargs=inputs, dynamic_batch=True).comparison
+    except Differs:
+        raise
+    except Exception as error:  # each family checks its settings in its own way
+        return f"not compared with PyTorch: a small copy of it does not come in: {_reason(error)}"
+    if not said.startswith("equal"):
+        return said
+    depth, width = (_setting(_text_of(copied), *names) for names in (DEPTHS, WIDTHS))
+    return f"{said}, on a copy with {depth} layers of width {width}"
 
 
 def _configured(transformers: Any, source: str, shape: Shape) -> Any:
@@ -105,8 +163,8 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
     path = os.path.join(source, "config.json") if os.path.isdir(source) else source
     families: Any = _package("transformers.models.auto.configuration_auto").CONFIG_MAPPING
     if os.path.exists(path):
-        stated, kind = _read(path), ""
-        kind = stated.get("model_type", "")
+        stated = _read(path)
+        kind = shape.settings.get("model_type", stated.get("model_type", ""))
         if not kind or not isinstance(kind, str):
             raise ImportRefused(f"`{path}` has no `model_type`: it is no configuration of transformers")
     else:
@@ -115,12 +173,14 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
         likely = nearest(kind, sorted(families))
         what = f"the `model_type` of `{path}`, `{kind}`," if stated else f"`{source}`"
         hint = f"did you mean `{likely}`?" if likely else "give a config.json, or a family as `llama`"
+        hint = _of_architecture(transformers, stated) or hint
         if source.endswith(".json") and not stated:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), source)
         if "/" in source and not stated:
             hint = "nothing is fetched: download its config.json, and give that"
         raise ImportRefused(f"{what} is no family that transformers knows", hint)
-    stated = _changed(dict(stated), _default(families[kind]), shape)
+    settings = {name: value for name, value in shape.settings.items() if name != "model_type"}
+    stated = _changed(dict(stated), _default(families[kind]), replace(shape, settings=settings))
     stated.pop("model_type", None)
     _must_be_finite(stated)
     try:
@@ -128,31 +188,57 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
     except Exception as error:  # each family checks its settings in its own way
         raise ImportRefused(f"transformers takes no such configuration: {_reason(error)}") from error
     config.use_cache = False
-    text = config.get_text_config()
+    text = _text_of(config)
     # What these mean without a value is the same in all families, though not each of them fills it in.
-    if getattr(text, "num_key_value_heads", 0) is None:
+    if _lacks(text, "num_key_value_heads"):
         text.num_key_value_heads = text.num_attention_heads
-    if getattr(text, "head_dim", 0) is None:
+    if _lacks(text, "head_dim"):
         text.head_dim = text.hidden_size // text.num_attention_heads
     return config
 
 
 def _must_be_finite(stated: Mapping[str, Any]) -> None:
     """Raises ImportRefused for more layers than are made."""
-    for part in (stated, *(value for value in stated.values() if isinstance(value, dict))):
+    tables = [stated, *(cast("dict[str, Any]", value) for value in stated.values() if isinstance(value, dict))]
+    for table in tables:
         for name in DEPTHS:
-            if isinstance(layers := part.get(name), int) and layers > limits.LAYERS:
+            if isinstance(layers := table.get(name), int) and layers > limits.LAYERS:
                 raise ImportRefused(f"`{name}` is {layers:,}: expected at most {limits.LAYERS:,}")
+
+
+def _text_of(config: Any) -> Any:
+    """What a configuration says of its model of text; the configuration itself where it is one, or has several."""
+    try:
+        return config.get_text_config()
+    except (AttributeError, ValueError):
+        return config
+
+
+def _lacks(config: Any, name: str) -> bool:
+    """Whether a configuration has a setting, but no value for it; what each layer has of its own is a value."""
+    try:
+        return getattr(config, name, 0) is None
+    except RuntimeError:
+        return False
+
+
+def _of_architecture(transformers: Any, stated: Mapping[str, Any]) -> str | None:
+    """What would do where the family is not known, but the class of the model that the configuration names."""
+    for name in cast("list[Any]", stated.get("architectures") or []):
+        known = getattr(getattr(transformers, str(name), None), "config_class", None)
+        if known is not None:
+            return f"its model is a `{name}`: try `--set model_type={known.model_type}`"
+    return None
 
 
 def _to_state(config: Any) -> str | None:
     """What may help where a model needs a number that its configuration leaves open: those that it leaves open."""
-    text = config.get_text_config()
+    text = _text_of(config)
     kinds: dict[str, Any] = {}
     for family in reversed(type(text).__mro__):
         kinds |= vars(family).get("__annotations__", {})
     numbers = (name for name, kind in kinds.items() if "int" in str(kind) and not name.endswith("token_id"))
-    unset = sorted(name for name in numbers if getattr(text, name, 0) is None)
+    unset = sorted(name for name in numbers if _lacks(text, name))
     listed = ", ".join(f"`{name}`" for name in unset)
     return f"state what the model needs of {listed}, which have no value, as `--set {unset[0]}=2`" if unset else None
 
@@ -223,7 +309,7 @@ def _maker(transformers: Any, config: Any) -> Any:
 
 def _inputs(torch: Any, model: Any, config: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
     """Example inputs by name, of a batch of 2, and remarks. Raises ImportRefused for one that is not known."""
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = _text_of(config)
     names, remarks = _taken(model, config)
     made: dict[str, Any] = {}
     for name in names:
@@ -234,8 +320,9 @@ def _inputs(torch: Any, model: Any, config: Any, shape: Shape) -> tuple[dict[str
         made[name] = torch.zeros(2, *sizes, dtype=dtype)
     if shape.mask:
         made["attention_mask"] = torch.ones(2, shape.sequence, dtype=torch.int64)
+        made["attention_mask"][-1, -1] = 0
     if shape.labels:
-        made["labels"] = torch.zeros(2, shape.sequence, dtype=torch.int64)
+        made["labels"] = torch.arange(2 * shape.sequence).reshape(2, shape.sequence) % 3
     needed = [p.name for p in signature(model.forward).parameters.values() if p.default is p.empty and p.kind in NAMED]
     missing = [name for name in needed if name not in made]
     if missing:

@@ -10,11 +10,15 @@ from distir.ir import Dim, DType, Function, Module, SymbolicDim, dims
 
 
 class ImportRefused(ValueError):  # noqa: N818 - an answer about the model, not a failure of ours
-    """A model that cannot be imported; the text says what, where in the model, and `help` what to do."""
+    """A model that cannot be imported; the text says what, where in the model, and `help` what to do.
+
+    `value`: a value of the model's graph that cannot be made, by which its importer knows the place in the source.
+    """
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message if help is None else f"{message}; {help}")
         self.message, self.help = message, help
+        self.value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,27 @@ class Imported(Module):
     """A module and where it came from.
 
     `weights` holds the data of its `{param}` parameters, nothing if it was imported by types alone; `notes` are
-    remarks for the user: what was left as it is, or is not ours.
+    remarks for the user: what was left as it is, or is not ours. `comparison` says what a comparison with the
+    framework that the model came from has found, or why there was none.
     """
 
-    __slots__ = ("notes", "weights")
+    __slots__ = ("comparison", "notes", "weights")
 
     weights: Weights
     notes: tuple[str, ...]
+    comparison: str
 
     def __init__(
-        self, functions: Iterable[Function], weights: Mapping[str, Weight] | None = None, notes: Iterable[str] = ()
+        self,
+        functions: Iterable[Function],
+        weights: Mapping[str, Weight] | None = None,
+        notes: Iterable[str] = (),
+        comparison: str = "",
     ) -> None:
         super().__init__(functions)
         self.weights = Weights(weights or {})
         self.notes = tuple(notes)
+        self.comparison = comparison
 
 
 @dataclass(frozen=True, slots=True)

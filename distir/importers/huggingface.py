@@ -13,12 +13,21 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
+from distir.importers.core import ImportRefused
 from distir.importers.expert_layers import expert_layers, experts, forget_groups, note_groups, sparse
 from distir.importers.scans import scans_as_ops
-from distir.importers.symbolic import NAME, op
+from distir.importers.symbolic import NAME, op, ops
 
 IMPLIED = "_distir_masks_are_implied"
 """Set in configurations of models that need no mask where attention says itself who sees whom: as flash kernels do."""
+
+WITHOUT_EFFECT = frozenset(
+    ("use_cache", "logits_to_keep", "position_ids", "cache_position", "num_items_in_batch", "deterministic")
+)
+"""Keywords that models hand down to attention, which `transformers`' own attention of PyTorch's ops leaves alone.
+
+So do those that ask for more results: `output_…`, `return_…`.
+"""
 
 
 @contextmanager
@@ -60,6 +69,24 @@ def as_ops(nn_module: Any, given: Iterable[str], *, cache: bool = False, trainin
         masks.find_packed_sequence_indices = packed
         for config, state in was:
             config.__dict__ = state
+
+
+@contextmanager
+def as_it_is(nn_module: Any, *, cache: bool = False) -> Generator[None]:
+    """A module that gives what it gives in `as_ops`, computed by `transformers` itself; afterwards as it was."""
+    models = list(_models(nn_module))
+    configs = [config for config in _configs(models) if hasattr(config, "use_cache")]
+    was = [config.use_cache for config in configs]
+    hooks = [model.register_forward_hook(_with_plain_cache) for model in models if cache]
+    try:
+        for config in configs:
+            config.use_cache = cache
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for config, before in zip(configs, was, strict=True):
+            config.use_cache = before
 
 
 def is_model(value: object) -> bool:
@@ -197,12 +224,19 @@ def _attention(
     softcap: float | None = None,
     sliding_window: int | None = None,
     s_aux: Any = None,
+    sinks: Any = None,
+    indices: Any = None,
     **settings: Any,
 ) -> tuple[Any, None]:
-    """Attention as one op: (batch, heads, sequence, size) in, (batch, sequence, heads, size) out."""
+    """Attention as one op: (batch, heads, sequence, size) in, (batch, sequence, heads, size) out.
+
+    `s_aux` holds a sink for each head, `sinks` one for each query, (batch, heads, sequence, 1). `indices` are the keys
+    that each query attends to, (batch, sequence, count). Raises ImportRefused for a setting that is not known here.
+    """
+    _check_known(module, settings)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     causal = causal and attention_mask is None and query.shape[2] != 1
-    mask = _with_bias(position_bias, attention_mask)
+    mask = _with_bias(position_bias, _of_chosen(indices, attention_mask, key.shape[2]))
     attrs: dict[str, Any] = {"is_causal": int(causal)}
     if scaling is not None:
         attrs["scale"] = float(scaling)
@@ -213,8 +247,48 @@ def _attention(
     if causal and sliding_window is not None and sliding_window < key.shape[2]:
         attrs["window"] = int(sliding_window)
     shape = (*query.shape[:3], value.shape[3])
-    mixed = op("Attention", (query, key, value, mask, s_aux), attrs, shape)
+    if sinks is None:
+        mixed = op("Attention", (query, key, value, mask, s_aux), attrs, shape)
+    else:
+        mixed = _with_sinks((query, key, value, mask, s_aux), attrs, shape, sinks)
     return mixed.transpose(1, 2).contiguous(), None
+
+
+def _check_known(module: Any, settings: Mapping[str, Any]) -> None:
+    """Raises ImportRefused for a keyword of attention that might change what it computes."""
+    given = [name for name, value in settings.items() if value is not None and value is not False]
+    unknown = [name for name in given if name not in WITHOUT_EFFECT and not name.startswith(("output_", "return_"))]
+    if unknown:
+        listed = ", ".join(f"`{name}`" for name in unknown)
+        raise ImportRefused(
+            f"`{type(module).__name__}` calls attention with {listed}, which is not known here",
+            "without it the program would be another model: let the module compute attention by ops of PyTorch",
+        )
+
+
+def _of_chosen(indices: Any, mask: Any, keys: Any) -> Any:
+    """The mask in which each query attends to the keys of these indices alone, (batch, sequence, count)."""
+    if indices is None:
+        return mask
+    torch = _package("torch")
+    none = torch.zeros((*indices.shape[:-1], keys), dtype=torch.bool, device=indices.device)
+    chosen = none.scatter(-1, indices.long(), True).unsqueeze(1)
+    if mask is None:
+        return chosen
+    if mask.dtype == torch.bool:
+        return mask & chosen
+    return mask.masked_fill(~chosen, torch.finfo(mask.dtype).min)
+
+
+def _with_sinks(operands: tuple[Any, ...], attrs: dict[str, Any], shape: Any, sinks: Any) -> Any:
+    """Attention with a score for each query that takes part in its softmax like a key without a value.
+
+    That is the attention without it, times the share of the softmax that is left to the keys.
+    """
+    torch = _package("torch")
+    query = operands[0]
+    mixed, total = ops("Attention", operands, attrs, [(query.dtype, shape), (torch.float32, shape[:3])])
+    return mixed * torch.sigmoid(total.unsqueeze(-1) - sinks.float()).to(mixed.dtype)
 
 
 def _with_bias(bias: Any, mask: Any) -> Any:

@@ -75,7 +75,11 @@ class GraphTranslation(Translation):
     def nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
         """Translate nodes, in an order that they can be run in. Raises ImportRefused."""
         for node in ordered(nodes, self.env.__contains__):
-            self.node(node)
+            try:
+                self.node(node)
+            except ImportRefused as refused:
+                refused.value = refused.value or next(filter(None, node.output), None)
+                raise
 
     def node(self, node: onnx.NodeProto) -> None:
         """Translate one node. Raises ImportRefused."""
@@ -98,7 +102,8 @@ class GraphTranslation(Translation):
         elif node.op_type in bridge.LEFT_OUT:
             raise left_out(node)
         elif node.op_type == "Constant":
-            self._constant(node)
+            if node.output[0] not in self.env:  # else it is a weight
+                self._constant(node)
         elif node.op_type not in OPS:
             self._apply(node, None, self._opaque(node))
         elif covers(OPS[node.op_type], self._trimmed(node)):

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from distir.analysis import check
 from distir.importers.core import Freed, Imported, ImportRefused, Weight
+from distir.importers.declared import check_declared, check_elements
 from distir.importers.functions import Functions
 from distir.importers.host_values import host_values
 from distir.importers.names import dimension_name, value_name
 from distir.importers.onnx_file import check_model, read_model, weight
 from distir.importers.onnx_graph import SMALL, GraphTranslation
-from distir.importers.onnx_nodes import needs
+from distir.importers.onnx_nodes import LARGEST_ATTRIBUTE, STANDARD, needs
 from distir.importers.onnx_types import tensor_type
 from distir.importers.opsets import at_our_opset
 from distir.importers.outlining import layers_outlined, repeats_outlined
@@ -88,14 +89,17 @@ def import_model(
     """
     check_model(model, path)
     scopes = {name: scope for n in model.graph.node if (scope := _scope(n)) for name in n.output if name}
-    tensors = {**_initializers(model, folder), **(given or {})}
+    tensors = {**_initializers(model, folder), **(_weights_of_constants(model, folder) if given is None else given)}
+    declared = model.graph if given is None else None
     model, notes = at_our_opset(model, tensors)
     graph = model.graph
     tensors |= {t.name: weight(t, folder) for t in graph.initializer if t.name not in tensors}  # the converter's own
     host = host_values(graph)
     inputs, fixed = _inputs(graph, tensors, host, batch or {}, bind or {})
     known = {**model_roles(graph, tensors), **(roles or {})}
-    read = _Read(model, folder, tensors, host, None if given is None else frozenset(given), inputs, scopes, known)
+    read = _Read(
+        model, folder, tensors, host, None if given is None else frozenset(given), inputs, scopes, known, declared
+    )
     if fixed is None:
         return _translated(read, None, weights, outline, notes)
     first, second = Freed(BATCH, fixed), Freed(BATCH, fixed, guesses=True)
@@ -122,6 +126,8 @@ class _Read:
     scopes: Mapping[str, tuple[tuple[str, str], ...]]
     roles: Mapping[str, Roles]
     """Of weights, by name."""
+    declared: onnx.GraphProto | None
+    """What the file says of its values, where the model is a file."""
 
 
 def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, notes: list[str]) -> Imported:
@@ -137,6 +143,9 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     for name, (stated_type, roles) in read.inputs.items():
         main.parameter(name, stated_type, roles)
     main.nodes(graph.node)
+    if read.declared is not None:
+        check_elements(graph.node, main.type_of)
+        check_declared(read.declared, main.type_of)
     entry = _finished(main, [value.name for value in graph.output])
     described = {main.env[name]: scope for name, scope in read.scopes.items() if name in main.env}
     blocks: tuple[Function, ...] = ()
@@ -224,6 +233,21 @@ def _initializers(model: onnx.ModelProto, folder: str) -> dict[str, Weight]:
             raise ImportRefused(f"two initializers are called `{tensor.name}`")
         found[tensor.name] = weight(tensor, folder)
     return found
+
+
+def _weights_of_constants(model: onnx.ModelProto, folder: str) -> dict[str, Weight]:
+    """The tensors of `Constant` nodes that are weights: those that are too large for a text.
+
+    Where a model has no initializers, as some exporters write it, all floats that are not single numbers.
+    """
+    nodes = [n for n in model.graph.node if n.domain in STANDARD and n.op_type == "Constant" and n.output[:1] != [""]]
+    held = {n.output[0]: weight(a.t, folder) for n in nodes for a in n.attribute if a.HasField("t") and n.output}
+    all_floats = not model.graph.initializer
+    return {
+        name: w
+        for name, w in held.items()
+        if (size := math.prod(w.shape)) > LARGEST_ATTRIBUTE or (all_floats and w.dtype.kind == "float" and size > 1)
+    }
 
 
 def _inputs(

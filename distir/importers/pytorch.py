@@ -21,14 +21,18 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from distir.analysis import check
+from distir.analysis.executor import result_names
 from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers import huggingface
+from distir.importers.bags import bags_as_products
+from distir.importers.comparison import ComparedModule, Results, TorchComparison, compared
 from distir.importers.core import Imported, ImportRefused, Weight
+from distir.importers.names import value_name
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
-from distir.importers.torch_refusals import place_of_value, refusing, written_inputs
+from distir.importers.torch_refusals import changed_buffers, place_of_value, refusing, written_inputs
 from distir.importers.torch_simplification import simplify
 from distir.importers.torch_translations import keep_signatures, keep_translations, translations, with_complex_ops
 from distir.importers.weight_roles import module_roles
@@ -40,6 +44,9 @@ OPSET = 23
 
 FIXED = "Constraints violated"
 """What PyTorch says of a module that it could export for one size of the batch only."""
+
+COUNTER = "num_batches_tracked"
+"""What batch normalisations count, which is no result: nothing that is computed depends on it."""
 
 REAL = "let the module take and give real and imaginary parts (`torch.view_as_complex`, `torch.view_as_real`)"
 
@@ -56,6 +63,7 @@ def import_torch(
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
     dropout: bool = False,
+    compare: bool = True,
 ) -> Imported:
     """The program of an `nn.Module`: what it computes of inputs like the examples, tensors in order or by name.
 
@@ -63,8 +71,9 @@ def import_torch(
     comes in with its attention and its experts as single ops; keys and values are results of it only with `cache`.
 
     Its parameters are `{param}` parameters under their own names, `{param, frozen}` where they ask for no gradient, and
-    its buffers `{buffer}`; `weights` of the result has their data, none without `weights`. Module and inputs may be on
-    the meta device. `batch` names the inputs that carry the batch, with the axis; `dynamic_batch` says that all do,
+    its buffers `{buffer}`; one that the module changes is also a result, as `NAME_new`. `weights` of the result has
+    their data, none without `weights`. Module and inputs may be on the meta device. `batch` names the inputs that carry
+    the batch, with the axis; `dynamic_batch` says that all do,
     along their first dimension. These dimensions are called `B`.
 
     With `training` the module is run as in training and gives a loss; the program returns it and the gradient of every
@@ -73,7 +82,11 @@ def import_torch(
     With `dropout` the module drops as in training, from the seed `%seed`, a parameter of the program (the step
     `seeded`); normalisations use their running statistics nevertheless. Else it has no dropout.
 
-    Raises ImportRefused for a module that PyTorch cannot export, and with `dropout` for one that has none.
+    With `compare` the program and the module are run with random weights and inputs, if the module has weights and is
+    small enough (`importers.comparison`); `comparison` of the result says what was found.
+
+    Raises ImportRefused for a module that PyTorch cannot export, for a program that computes something else, and with
+    `dropout` for a module that has none.
     """
     torch = _package("torch")
     if not isinstance(nn_module, torch.nn.Module):
@@ -91,14 +104,59 @@ def import_torch(
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
     example = _Example(names, _each_its_own(inputs), len(example_inputs), axes)
     adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
-    with _quiet(), _mode(nn_module, training, dropout), adapted:
-        found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
+    with _quiet(), _mode(nn_module, training, dropout), adapted, bags_as_products():
+        found = None if training or cache or not outline else _of_few_layers(nn_module, example)
         if found is None:
-            model, held = (_exported_step if training else _exported)(nn_module, example)
-            found = _translated(nn_module, model, held, example, weights, outline)
+            exported = (_exported_step if training else _exported)(nn_module, example)
+            found = _translated(nn_module, exported, example, outline)
     _check(nn_module, found)
     program = _seeded(nn_module, found) if dropout else found
-    return Imported(program, found.weights.entries, found.notes)
+    said = _compared(nn_module, example, found, cache, training, dropout) if compare else TorchComparison("")
+    held = found.weights.entries if weights else {}
+    return Imported(program, held, (*found.notes, *said.remarks), said.text)
+
+
+def _compared(
+    nn_module: Any, example: _Example, found: Imported, cache: bool, training: bool, dropout: bool
+) -> TorchComparison:
+    """What a comparison of the program with the module has found. Raises ImportRefused."""
+    if dropout:
+        return TorchComparison("not compared with PyTorch: the program draws random numbers")
+
+    @contextmanager
+    def run() -> Generator[None]:
+        with _quiet(), _mode(nn_module, training), huggingface.as_it_is(nn_module, cache=cache):
+            yield
+
+    buffers = [name for name, _ in nn_module.named_buffers()]
+    given = {name.removesuffix("_new") for name in result_names(found.functions["main"]) if name.endswith("_new")}
+    changed = [name for name in buffers if value_name(name) in given]
+    results = (_results_of_step if training else _results_of)(nn_module, example, changed)
+    return compared(ComparedModule(nn_module, example.names, example.inputs, results, run), found)
+
+
+def _results_of(nn_module: Any, example: _Example, changed: Sequence[str]) -> Results:
+    """What computes the results of a module, as its program gives them, with the buffers that are changed."""
+    torch, tree = _package("torch"), _package("torch.utils._pytree")
+
+    def results(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+        with torch.no_grad(), _giving(nn_module, changed):
+            given = torch.func.functional_call(nn_module, dict(weights), *example.call(inputs))
+        return [leaf for leaf in tree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+
+    return results
+
+
+def _results_of_step(nn_module: Any, example: _Example, changed: Sequence[str]) -> Results:
+    """What computes the loss, the gradients and the statistics of a module, as its program gives them."""
+    statistics = _step(nn_module, example).statistics
+    step = _step(nn_module, example, [name for name in changed if name not in statistics])
+
+    def results(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+        held = [weights[key].requires_grad_(key in step.trained) for key in step.keys]
+        return [result.detach() for result in step.run(*held, *inputs)]
+
+    return results
 
 
 def _check_dropout(nn_module: Any, training: bool) -> None:
@@ -193,31 +251,42 @@ def _check(nn_module: Any, found: Imported, model: Any = None) -> None:
     )
 
 
-def _of_few_layers(nn_module: Any, example: _Example, weights: bool) -> Imported | None:
+def _of_few_layers(nn_module: Any, example: _Example) -> Imported | None:
     """The program, if the module has many layers of few kinds, from an export of the first ones."""
     with thinned(nn_module) as stacks:
         if not stacks:
             return None
         try:
-            model, held = _exported(nn_module, example)
+            exported = _exported(nn_module, example, whole=False)
         except ImportRefused:  # what it says of the whole module is for the user
             return None
-    found = _translated(nn_module, model, held, example, weights, True)
+    found = _translated(nn_module, exported, example, True)
     state = (*nn_module.named_parameters(), *nn_module.named_buffers())
     try:
-        return stretched(found, stacks, {name: _weight(tensor) for name, tensor in state} if weights else {})
+        return stretched(found, stacks, {name: _weight(tensor) for name, tensor in state if not tensor.is_complex()})
     except Unlike:
         return None
 
 
-def _translated(
-    nn_module: Any, model: Any, held: Mapping[str, Weight], example: _Example, weights: bool, outline: bool
-) -> Imported:
+def _translated(nn_module: Any, exported: _Exported, example: _Example, outline: bool) -> Imported:
+    model, held = exported.model, exported.weights
     _name_batch(model, example.axes)
     known: dict[str, Any] = {"given": held, "roles": module_roles(nn_module, held), "path": "the module"}
-    found = import_model(model, os.curdir, weights, batch=example.axes, outline=outline, **known)
+    try:
+        found = import_model(model, os.curdir, batch=example.axes, outline=outline, **known)
+    except ImportRefused as refused:
+        place = "" if refused.value is None else place_of_value(model, refused.value)
+        raise ImportRefused(f"{refused.message}{place and f' ({place})'}", refused.help) from None
     _check(nn_module, found, model)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    """The ONNX model of a module, and its weights by name."""
+
+    model: Any
+    weights: Mapping[str, Weight]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +314,7 @@ def import_torch_function(
     outline: bool = True,
     folder: str | None = None,
     dropout: bool = False,
+    compare: bool = True,
 ) -> Imported:
     """The program of what a function gives, named as `package.module:function`: an `nn.Module` and example inputs.
 
@@ -261,7 +331,8 @@ def import_torch_function(
         )
     nn_module, inputs = cast("tuple[Any, Any]", made)
     examples = cast("Sequence[Any]", inputs if isinstance(inputs, (tuple, list)) else (inputs,))
-    return import_torch(nn_module, examples, weights, training=training, batch=batch, outline=outline, dropout=dropout)
+    stated: dict[str, Any] = {"training": training, "batch": batch, "outline": outline, "dropout": dropout}
+    return import_torch(nn_module, examples, weights, **stated, compare=compare)
 
 
 def _package(name: str) -> Any:
@@ -287,8 +358,42 @@ def _function(source: str, folder: str | None) -> Callable[[], object]:
     return found
 
 
-def _exported(nn_module: Any, example: _Example) -> tuple[Any, Any]:
-    """The ONNX model of the module's results, and its weights by name."""
+def _exported(nn_module: Any, example: _Example, whole: bool = True) -> _Exported:
+    """The ONNX model of the module's results. Raises ImportRefused; of a part of a module for buffers that change."""
+    program = _program(nn_module, example)
+    written = changed_buffers(program)
+    changed = [name for name, _ in nn_module.named_buffers() if name in written]
+    if changed and not whole:
+        raise ImportRefused("which buffers change is to be found in the whole module")
+    with _giving(nn_module, changed):
+        program = _program(nn_module, example) if changed else program
+    _check_results(nn_module, program)
+    _check_writes(nn_module, program, example.names)
+    with refusing("torch.onnx cannot export the module", nn_module, program):
+        exported = _onnx_of(program, output_names=_result_names(program) if not changed else None)
+    last = exported.model.graph.outputs[len(exported.model.graph.outputs) - len(changed) :]
+    for value, name in zip(last, changed, strict=True):
+        value.name = f"{name}_new"
+    return _lifted(exported, {}, {name for name, _ in (*nn_module.named_parameters(), *nn_module.named_buffers())})
+
+
+@contextmanager
+def _giving(nn_module: Any, buffers: Sequence[str]) -> Generator[None]:
+    """A module that gives these buffers of its own, as they are after it has run, behind its results."""
+
+    def behind(module: Any, args: Any, found: Any) -> Any:
+        return found, tuple(module.get_buffer(name).clone() for name in buffers)
+
+    hook = nn_module.register_forward_hook(behind) if buffers else None
+    try:
+        yield
+    finally:
+        if hook is not None:
+            hook.remove()
+
+
+def _program(nn_module: Any, example: _Example) -> Any:
+    """What `torch.export` makes of a module. Raises ImportRefused."""
     torch = _package("torch")
     size = torch.export.Dim(BATCH)
     by_name = {name: {example.axes[name]: size} if name in example.axes else None for name in example.names}
@@ -300,16 +405,11 @@ def _exported(nn_module: Any, example: _Example) -> tuple[Any, Any]:
             return torch.export.export(nn_module, args, kwargs, dynamic_shapes=shapes, strict=False)
 
     try:
-        program = exported(shapes if example.axes else None)
+        return exported(shapes if example.axes else None)
     except ImportRefused as refused:
         if not example.axes or FIXED not in refused.message:
             raise
-        program = exported(None)  # where the module counts the batch, its size is freed again afterwards
-    _check_results(nn_module, program)
-    _check_writes(nn_module, program, example.names)
-    with refusing("torch.onnx cannot export the module", nn_module, program):
-        exported = _onnx_of(program, output_names=_result_names(program))
-    return _lifted(exported, {}, {name for name, _ in (*nn_module.named_parameters(), *nn_module.named_buffers())})
+        return exported(None)  # where the module counts the batch, its size is freed again afterwards
 
 
 def _by_parameter(nn_module: Any, by_name: dict[str, Any]) -> dict[str, Any] | None:
@@ -351,18 +451,25 @@ def _result_names(program: Any) -> list[str] | None:
     return [re.sub(r"\W+", ".", tree.keystr(path)).strip(".") for path, _ in paths]
 
 
-def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
-    """The ONNX model of the loss and the gradients, and the module's weights by name."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A training step as a function of weights, by `keys`, and of inputs: of `trained` it gives the gradients."""
+
+    keys: list[str]
+    trained: list[str]
+    statistics: list[str]
+    run: Callable[..., tuple[Any, ...]]
+
+
+def _step(nn_module: Any, example: _Example, changed: Sequence[str] = ()) -> _Step:
     torch, func = _package("torch"), _package("torch.func")
-    make_fx = _package("torch.fx.experimental.proxy_tensor").make_fx
-    names, axes = example.names, example.axes
-    trained = {name: p for name, p in nn_module.named_parameters() if p.requires_grad}
-    state = {**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())}
-    keys = list(state)
+    trained = [name for name, p in nn_module.named_parameters() if p.requires_grad]
+    keys = list({**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())})
     norms = [(name, part) for name, part in nn_module.named_modules() if getattr(part, "track_running_stats", False)]
     statistics = [f"{name}.{kind}".lstrip(".") for name, _ in norms for kind in ("running_mean", "running_var")]
+    statistics += changed
 
-    def step(*values: Any) -> tuple[Any, ...]:
+    def run(*values: Any) -> tuple[Any, ...]:
         held = dict(zip(keys, values, strict=False))
         found: Any = func.functional_call(nn_module, held, *example.call(values[len(keys) :]))
         loss: Any = found
@@ -373,6 +480,17 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
         gradients = torch.autograd.grad(loss, [held[name] for name in trained])
         return (loss, *gradients, *(held[name] for name in statistics))
 
+    return _Step(keys, trained, statistics, run)
+
+
+def _exported_step(nn_module: Any, example: _Example, changed: Sequence[str] = ()) -> _Exported:
+    """The ONNX model of the loss, the gradients, and the statistics and other buffers that are `changed`."""
+    torch = _package("torch")
+    make_fx = _package("torch.fx.experimental.proxy_tensor").make_fx
+    names, axes = example.names, example.axes
+    state = {**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())}
+    step = _step(nn_module, example, changed)
+    keys, trained, statistics = step.keys, step.trained, step.statistics
     leaves = _without_data([state[key] for key in keys], [key in trained for key in keys])
     examples = _with_batch_of_its_own(example.inputs, names, axes, leaves)
     attention = _package("torch.nn.attention")
@@ -383,7 +501,7 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
         table = dict(_package("torch._decomp").core_aten_decompositions())
         table.update(_package("torch._decomp").get_decompositions(_normalisations()))
         mode = "symbolic" if axes else "fake"
-        traced = make_fx(step, tracing_mode=mode, decomposition_table=table, _allow_non_fake_inputs=True)(
+        traced = make_fx(step.run, tracing_mode=mode, decomposition_table=table, _allow_non_fake_inputs=True)(
             *leaves, *examples
         )
     size = torch.export.Dim(BATCH)
@@ -392,6 +510,9 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
     with refusing("torch.export cannot export the training step", nn_module):
         program = torch.export.export(traced, given, dynamic_shapes=shapes, strict=False)
     _check_writes(nn_module, program, names, len(keys))
+    more = [keys[number] for number, *_ in written_inputs(program) if number < len(keys)]
+    if more := [key for key in more if key not in statistics and not key.endswith(COUNTER)]:
+        return _exported_step(nn_module, example, more)
     with refusing("torch.onnx cannot export the training step", nn_module, program):
         outputs = ["loss", *(f"grad.{name}" for name in trained), *(f"{name}_new" for name in statistics)]
         exported = _onnx_of(program, input_names=[*keys, *names], output_names=outputs)
@@ -435,7 +556,7 @@ def _with_batch_of_its_own(
     return tuple(resized)
 
 
-def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> tuple[Any, dict[str, Weight]]:
+def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> _Exported:
     """The model without the data of its weights, and these by name: those of the module, `own`, and what is large.
 
     Only then is it optimised: an optimiser that sees the weights would copy, merge and transpose them; nor may it make
@@ -453,7 +574,7 @@ def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> tuple[Any
             weights[name] = _held(held)
     with refusing("the exported model cannot be simplified"):
         simplify(exported.model, SMALL)
-    return exported.model_proto, weights
+    return _Exported(exported.model_proto, weights)
 
 
 def _name_batch(model: Any, axes: Mapping[str, int]) -> None:

@@ -76,7 +76,7 @@ def stretched(found: Imported, stacks: Sequence[Stack], weights: Mapping[str, We
         main = _stretched(main, stack)
     functions = [main if function.name == "main" else function for function in found]
     held = {**weights, **found.weights.entries}
-    wanted = {p.name: held[p.name] for p in main.params if p.name in held} if found.weights.entries else {}
+    wanted = {p.name: held[p.name] for p in main.params if p.name in held}
     return Imported(functions, wanted, found.notes)
 
 

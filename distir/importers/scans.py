@@ -11,9 +11,13 @@ import importlib
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from distir.importers.symbolic import op
+
+WITHOUT_EFFECT = frozenset(("chunk_size", "use_mambapy", "use_associative_scan"))
+"""Settings of how a scan is computed, not of what."""
 
 
 @contextmanager
@@ -34,19 +38,26 @@ def scans_as_ops(models: Iterable[Any]) -> Generator[None]:
 
 
 def _where_it_begins(scan: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """The scan as an op where it starts without a state and gives none; else what the model has for it."""
+    """The scan as an op where all that is asked of it is known here; else what the model has for it.
+
+    Not known are a state that it starts with, or gives, and sequences that are packed.
+    """
+    known = signature(scan)
 
     def replaced(*operands: Any, **settings: Any) -> Any:
-        state = any(settings.get(name) is not None for name in ("initial_state", "initial_states"))
-        asked = any(settings.get(name) for name in ("output_final_state", "return_final_states", "return_last_state"))
-        packed = any(settings.get(name) is not None for name in ("cu_seqlens", "seq_idx", "seq_lens"))
-        return (function if state or asked or packed else scan)(*operands, **settings)
+        stated = {name: value for name, value in settings.items() if value is not None and value is not False}
+        plain = {name: value for name, value in stated.items() if name not in WITHOUT_EFFECT}
+        try:
+            known.bind(*operands, **plain)
+        except TypeError:
+            return function(*operands, **settings)
+        return scan(*operands, **plain)
 
     return replaced
 
 
 def _gated_delta_rule(
-    query: Any, key: Any, value: Any, g: Any, beta: Any, *, use_qk_l2norm_in_kernel: bool = False, **_: Any
+    query: Any, key: Any, value: Any, g: Any, beta: Any, *, use_qk_l2norm_in_kernel: bool = False
 ) -> tuple[Any, None]:
     """(batch, sequence, heads, size) in and out. What the kernel normalises is normalised before the op."""
     torch = importlib.import_module("torch")
@@ -68,14 +79,13 @@ def _state_space(
     A: Any,  # noqa: N803 - transformers calls it so, as papers do
     B: Any,  # noqa: N803
     C: Any,  # noqa: N803
-    chunk_size: int,
+    _chunk_size: Any = None,
     D: Any = None,  # noqa: N803
     *,
     z: Any = None,
     dt_bias: Any = None,
     dt_softplus: bool = False,
     dt_limit: tuple[float, float] = (0.0, float("inf")),
-    **_: Any,
 ) -> Any:
     """Mamba-2: (batch, sequence, heads, size) in and out, `B` and `C` of groups of heads."""
     torch = importlib.import_module("torch")
@@ -100,7 +110,6 @@ def _selective_scan(
     z: Any = None,
     delta_bias: Any = None,
     delta_softplus: bool = False,
-    **_: Any,
 ) -> Any:
     """Mamba: (batch, channels, sequence) in and out, `B` and `C` are (batch, states, sequence)."""
     functional: Any = importlib.import_module("torch.nn.functional")

@@ -10,7 +10,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,14 +87,30 @@ _SCOPES = ("name_scopes", "class_hierarchy")
 def written_inputs(program: Any) -> list[tuple[int, str, str]]:
     """The inputs that an exported program writes to in place: their number, their name, and where each is written."""
     given = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
-    found: dict[str, str] = {}
-    for node in program.graph.nodes:
-        written = [_base(arg) for arg in _aliased(node, writes=True)]
-        found.update((arg.name, _place(node)) for arg in written if arg.name in given and arg.name not in found)
+    found = _written(program, given)
     if not found:  # most programs; for the others it is computed what is a view, and what a copy
         return []
     mutated = {*program.run_decompositions({}).graph_signature.user_inputs_to_mutate.values()}
     return [(given.index(name), name, place) for name, place in found.items() if name in mutated]
+
+
+def changed_buffers(program: Any) -> list[str]:
+    """The buffers of a module that its exported program changes, by name."""
+    signature = program.graph_signature
+    changed = [s.target for s in signature.output_specs if s.kind.name == "BUFFER_MUTATION"]
+    held = {s.arg.name: s.target for s in signature.input_specs if s.kind.name == "BUFFER"}
+    if not changed and _written(program, held):
+        changed = [*program.run_decompositions({}).graph_signature.buffers_to_mutate.values()]
+    return changed
+
+
+def _written(program: Any, given: Container[str]) -> dict[str, str]:
+    """Of these placeholders of a program those that may be written to, and where each is written first."""
+    found: dict[str, str] = {}
+    for node in program.graph.nodes:
+        written = [_base(arg) for arg in _aliased(node, writes=True)]
+        found.update((arg.name, _place(node)) for arg in written if arg.name in given and arg.name not in found)
+    return found
 
 
 def _base(node: Any) -> Any:

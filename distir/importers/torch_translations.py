@@ -27,6 +27,7 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.as_strided.default: _as_strided,
         aten.softmax.int: _softmax,
         aten.log_softmax.int: _log_softmax,
+        aten.erfinv.default: _erfinv,
     }
 
 
@@ -155,6 +156,40 @@ def _softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
 def _log_softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
     op: Any = importlib.import_module("onnxscript").opset23
     return op.LogSoftmax(_cast(self, dtype), axis=dim)
+
+
+def _erfinv(self: Any) -> Any:
+    """The inverse of the error function: by two polynomials (Giles, "Approximating the erfinv function", 2010)."""
+    op: Any = importlib.import_module("onnxscript").opset23
+
+    def number(value: float) -> Any:
+        return op.CastLike(op.Constant(value_float=value), self)
+
+    def polynomial(x: Any, coefficients: Iterable[float]) -> Any:
+        first, *others = coefficients
+        found = number(first)
+        for each in others:
+            found = op.Add(op.Mul(found, x), number(each))
+        return found
+
+    w = op.Neg(op.Log(op.Mul(op.Sub(number(1.0), self), op.Add(number(1.0), self))))
+    middle = polynomial(op.Sub(w, number(2.5)), ERFINV_MIDDLE)
+    tails = polynomial(op.Sub(op.Sqrt(op.Max(w, number(5.0))), number(3.0)), ERFINV_TAILS)
+    found = op.Mul(op.Where(op.Less(w, number(5.0)), middle, tails), self)
+    return op.Where(op.Equal(op.Abs(self), number(1.0)), op.Mul(number(math.inf), self), found)
+
+
+ERFINV_MIDDLE = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+"""Of what the inverse of the error function is divided by its operand x, where -log(1 - x²) is less than 5."""
+
+ERFINV_TAILS = (
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
+"""The same nearer to -1 and 1."""
 
 
 def _cast(value: Any, dtype: int | None) -> Any:

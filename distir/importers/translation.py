@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from distir.importers.core import Freed, Weight
 from distir.importers.functions import Functions
 from distir.importers.names import value_name
-from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, TensorType
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, TensorType, Type
 from distir.ir.builder import FunctionBuilder
-from distir.ops import Reject, Value
+from distir.ops import Reject, Value, type_of
 
 if TYPE_CHECKING:
     import onnx
@@ -38,6 +38,11 @@ class Translation(ABC):
         """The value of a name, where all of it is known."""
         value = self.values.get(name)
         return value if isinstance(value, Dense) and not value.symbolic else None
+
+    def type_of(self, name: str) -> Type | None:
+        """The type of a value of the graph; None where there is none."""
+        given = self.env.get(name)
+        return type_of(self.values[given]) if given is not None and given in self.values else None
 
     def parameter(self, name: str, type: Any, roles: Mapping[str, Any]) -> str:
         """Add a parameter for a value of the graph."""

@@ -283,7 +283,7 @@ def step(
             raise TypeError(f"the words for `{transform.__name__}`: it has no parameter `{min(unknown)}`")
         name = transform.__name__
         value, places = values[0] if values else None, (_by_value(before), _by_value(makes))
-        consists = {} if parts is None else parts
+        consists = dict[str, StepPart]() if parts is None else parts
         found = Step(name, transform, value, options, tuple(after), *places, consists, tries, changes_results)
         STEPS.register(name, found, transform.__module__)
         return transform

@@ -257,3 +257,49 @@ def test_nothing_of_a_model_is_kept_open(tmp_path):
     distir.import_onnx(path)
     path.unlink()
     assert onnx.__name__ == "onnx"
+
+
+def declaring(shape=(4, 2), elements=FLOAT, inner=(4, 2)):
+    """A product of (4, 3) and (3, 2), of whose result, and of a value on the way, this is declared."""
+    proto = model(
+        [node("MatMul", "x w", "m"), node("Relu", "m", "y")],
+        {"x": (FLOAT, [4, 3])},
+        {"y": (elements, shape)},
+        {"w": weight(3, 2)},
+    )
+    proto.graph.value_info.append(helper.make_tensor_value_info("m", FLOAT, inner))
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"shape": (5, 2)}, "declares `y` as (5, 2), its ops make it (4, 2)"),
+        ({"shape": (4, 2, 1)}, "declares `y` as (4, 2, 1)"),
+        ({"elements": INT64}, "declares `y` as Int64, its ops make it Float32"),
+        ({"inner": ("n", 3)}, "declares `m` as (n, 3), its ops make it (4, 2)"),
+    ],
+)
+def test_what_a_file_declares_and_its_ops_contradict(tmp_path, declared, said):
+    assert said in refused(tmp_path, declaring(**declared))
+
+
+def test_what_a_file_declares_without_contradiction(tmp_path):
+    for declared in ({}, {"shape": ("n", "m")}, {"inner": ("n", 2)}):
+        imported(tmp_path, declaring(**declared))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "said"),
+    [
+        ([node("Sin", "a", "y")], {"a": (INT64, [3])}, "given elements of Int64 (`a`), which `Sin` does not take"),
+        ([node("Relu", "a", "b"), node("Not", "b", "y")], {"a": (FLOAT, [3])}, "the `Not` node `y` is given elements"),
+        (
+            [node("Add", "a b", "y")],
+            {"a": (FLOAT, [3]), "b": (INT64, [3])},
+            "elements of Float32 (`a`) and of Int64 (`b`), which should be the same",
+        ),
+    ],
+)
+def test_elements_that_an_op_does_not_take(tmp_path, nodes, inputs, said):
+    assert said in refused(tmp_path, model(nodes, inputs, {"y": (FLOAT, [3])}))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from functools import cache
 
 import numpy as np
@@ -520,6 +521,112 @@ def test_seventy_billion_parameters_without_memory():
     params = [p for p in imported.functions["main"].params if "param" in p.roles]
     assert sum(int(np.prod(p.type.shape)) for p in params) == pytest.approx(70.55e9, rel=1e-3)
     assert sum(isinstance(s, Call) for s in imported.functions["main"].body) == 80
+    assert re.fullmatch(r"equal to PyTorch to .*e-0[67], on a copy with 2 layers of width \d+", imported.comparison)
+
+
+INDEXED = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "moe_intermediate_size": 32,
+    "n_routed_experts": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "q_lora_rank": 32,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+    "index_n_heads": 16,
+    "index_head_dim": 16,
+    "index_topk": 3,
+    "first_k_dense_replace": 1,
+    "n_shared_experts": 1,
+}
+
+
+def test_keys_that_an_indexer_chooses_are_a_mask():
+    found = import_hf("deepseek_v32", False, Shape(sequence=8, layers=1, settings=INDEXED))
+    assert float(found.comparison.removeprefix("equal to PyTorch to ")) < 1e-5
+    assert found.notes == ()
+    (attention,) = ops(found, "Attention")
+    mask = attention.args[3]
+    assert any(mask in masking.results for masking in ops(found, "And"))
+    assert len(ops(found, "TopK")) == 1
+
+
+def test_sinks_of_queries_are_no_sinks_of_heads():
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+    settings = {
+        "vocab_size": 96,
+        "unpadded_vocab_size": 96,
+        "hidden_size": 64,
+        "moe_intermediate_size": 32,
+        **heads,
+        **{f"swa_{name}": value for name, value in heads.items()},
+        "sliding_window_size": 3,
+        "d_rel": 4,
+        "rel_extent": 8,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "n_layers_per_attn_res_block": 1,
+        "log_scaling_n_floor": 4,
+        "num_hidden_layers": 1,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    model = transformers.Inkling2ForCausalLM(transformers.Inkling2TextConfig(**settings)).eval()
+    found = import_torch(model, kwargs={"input_ids": tokens()})
+    assert float(found.comparison.removeprefix("equal to PyTorch to ")) < 1e-5
+
+
+def test_a_keyword_of_attention_that_is_not_known_is_refused():
+    model = made("Llama", DECODERS["Llama"], layers=1)
+    given = {"input_ids": tokens(), "block_indices": torch.zeros(3, 10, 2, dtype=torch.int64)}
+    with pytest.raises(
+        ImportRefused, match="`LlamaAttention` calls attention with `block_indices`, which is not known"
+    ):
+        import_torch(model, kwargs=given)
+
+
+def test_heads_of_each_layer(tmp_path):
+    settings = {
+        "model_type": "gemma4_text",
+        "vocab_size": 96,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "head_dim": 16,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_global_key_value_heads": 1,
+        "global_head_dim": 32,
+        "attention_k_eq_v": True,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "sliding_window": 4,
+        "hidden_size_per_layer_input": 0,
+        "vocab_size_per_layer_input": 96,
+        "num_kv_shared_layers": 0,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    found = import_hf(str(tmp_path), False, Shape(sequence=8))
+    assert float(found.comparison.removeprefix("equal to PyTorch to ")) < 1e-5
+
+
+def test_the_family_that_an_architecture_names(tmp_path):
+    stated = {"model_type": "kimi_k2", "architectures": ["DeepseekV3ForCausalLM"]}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    with pytest.raises(ImportRefused) as refused:
+        import_hf(str(tmp_path), False)
+    assert "`--set model_type=deepseek_v3`" in refused.value.help
+    settings = {**INDEXED, "model_type": "deepseek_v3"}
+    settings = {name: value for name, value in settings.items() if not name.startswith("index")}
+    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1, settings=settings), compare=False)
+    assert found.comparison == ""
 
 
 def test_a_configuration_from_the_command_line(command, tmp_path):

@@ -350,3 +350,13 @@ def test_positions_of_a_symbolic_length(tmp_path):
     module = imported(tmp_path, proto)
     assert_agrees(module, proto, {"x": weight(2, 5, seed=3)})
     assert distir.simulate(module, bind={"batch": 2, "length": 5}).latency_s > 0
+
+
+@pytest.mark.parametrize("rows", [3, 300])
+def test_weights_in_constant_nodes_are_weights(tmp_path, rows):
+    held = weight(rows, 256)
+    constant = node("Constant", [], "w", value=numpy_helper.from_array(held, "w"))
+    proto = model([constant, node("MatMul", "x w", "y")], {"x": (FLOAT, [2, rows])}, {"y": (FLOAT, [2, 256])})
+    module = imported(tmp_path, proto)
+    assert [p.name for p in module.entry().params if "param" in p.roles] == ["w"]
+    assert_agrees(module, proto, {"x": weight(2, rows, seed=1)}, 1e-5)

@@ -410,3 +410,22 @@ def test_what_this_jax_writes_gives_what_it_computes(written_now, name):
 def test_what_this_jax_annotates_gives_the_same_on_all_devices(written_now, name):
     gives_the_same_on_all_devices(name, written_now)
     assert ops(imported(name, written_now)) == ops(imported(name))
+
+
+def doubling(name, kind="public"):
+    return (
+        f"  func.func {kind} @{name}(%arg0: tensor<4xf32>) -> tensor<4xf32> {{\n"
+        "    %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>\n    return %0 : tensor<4xf32>\n  }\n"
+    )
+
+
+def test_of_several_functions_the_entry_is_named_or_all_are(tmp_path):
+    path = tmp_path / "a.mlir"
+    path.write_text(f"module {{\n{doubling('first')}{doubling('second')}}}\n")
+    with pytest.raises(ImportRefused, match="none is called `@main`: `@first`, `@second`"):
+        distir.import_stablehlo(path)
+    path.write_text(f"module {{\n{doubling('first')}{doubling('main')}}}\n")
+    notes = distir.import_stablehlo(path).notes
+    assert "imported is `@main` with what it calls; the file also has `@first`" in notes
+    path.write_text(f"module {{\n{doubling('inner', 'private')}{doubling('outer')}}}\n")
+    assert not any("the file also has" in note for note in distir.import_stablehlo(path).notes)

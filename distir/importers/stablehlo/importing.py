@@ -93,13 +93,13 @@ def _imported(
     found = _outlined(into, main) if outline else whole
     _check(found, into, entry)
     if not distribute or into.mesh is None:
-        return Imported(found, {}, _unnamed(entry, params))
+        return Imported(found, {}, (*_others(module, entry), *_unnamed(entry, params)))
     if not constraints.keys() <= _values(found):  # of values inside layers
         found = whole
     made, notes = distributed(found, into.mesh, given, wanted, constraints)
     if outline and found is whole:
         made = outline_repeats(made)
-    return Imported(made, {}, (*notes, *_unnamed(entry, params)))
+    return Imported(made, {}, (*notes, *_others(module, entry), *_unnamed(entry, params)))
 
 
 def _outlined(into: StableHlo, main: Function) -> Module:
@@ -159,7 +159,21 @@ def _entry(module: ModuleText, file: str) -> FunctionText:
     if not module.functions:
         advice = "write it with `jax.jit(f).lower(...).as_text()`"
         refuse("the file has no function `func.func`", TextPlace(file, 1, 1), advice)
-    return module.functions.get("main") or next(iter(module.functions.values()))
+    known = list(module.functions.values())
+    public = [function for function in known if not function.private] or known
+    if "main" in module.functions or len(public) == 1:
+        return module.functions.get("main") or public[0]
+    listed = ", ".join(f"`@{function.name}`" for function in public)
+    advice = "call one of them `@main`, or mark those that it calls as `private`"
+    return refuse(f"the file has several functions, and none is called `@main`: {listed}", public[1].place, advice)
+
+
+def _others(module: ModuleText, entry: FunctionText) -> tuple[str, ...]:
+    """A remark on functions beside the entry that a program could begin with, too."""
+    others = [f"`@{f.name}`" for f in module.functions.values() if not f.private and f is not entry]
+    if not others:
+        return ()
+    return (f"imported is `@{entry.name}` with what it calls; the file also has {', '.join(others)}",)
 
 
 def _names(params: Sequence[MlirParameter]) -> list[str]:

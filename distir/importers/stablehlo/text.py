@@ -151,6 +151,7 @@ class FunctionText:
     results: list[MlirParameter]
     body: Region
     place: TextPlace
+    private: bool = False
 
 
 @dataclass(slots=True)
@@ -282,7 +283,8 @@ class _Reader:
 
     def function(self) -> FunctionText:
         place = self._place(self.take("func.func"))
-        if self.now.text in ("public", "private", "nested"):
+        visibility = self.now.text
+        if visibility in ("public", "private", "nested"):
             self.at += 1
         name = self.take(kind="symbol").text[1:].strip('"')
         params = self._signature(True)
@@ -295,7 +297,7 @@ class _Reader:
         body = self.block()
         self.take("}")
         self.location()
-        return FunctionText(name, params, results, body, place)
+        return FunctionText(name, params, results, body, place, visibility == "private")
 
     def _signature(self, named: bool) -> list[MlirParameter]:
         found: list[MlirParameter] = []
