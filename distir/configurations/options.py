@@ -8,12 +8,13 @@ that it has is spelt alike, all such options are refused together. Nothing is dr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar, cast
+from itertools import islice
+from typing import Any, Final, TypeVar, cast
 
-from distir.diagnostics.spelling import nearest
+from distir.diagnostics.spelling import LISTED, nearest
 from distir.ir import dims
 
 T = TypeVar("T")
@@ -89,14 +90,22 @@ class Known:
         """Whether an option changes nothing that is simulated."""
         return any(fnmatchcase(name, pattern) for pattern in (*self.idle, *self.open))
 
-    def meant(self, name: str) -> str | None:
-        """The option that a name, which is none, misspells: the name, its words mended, is one or begins one."""
+    def meant(self, names: Iterable[str]) -> dict[str, str]:
+        """The options that names, which are none, misspell, by name."""
+        words = {word for known in self.defaults for word in _WORD.findall(known)}
+        return {name: near for name in names if (near := self._meant(name, words))}
+
+    def _meant(self, name: str, words: Collection[str]) -> str | None:
+        """What a name misspells: with its words mended, it is an option or begins one."""
         if name in self.other_names:
             return nearest(name, self.defaults)
-        words = {word for known in self.defaults for word in _WORD.findall(known)}
         mended = _WORD.sub(lambda word: word[0] if word[0] in words else nearest(word[0], words) or word[0], name)
         begun = (known for known in self.defaults if known == mended or known.startswith(f"{mended}_"))
         return next(begun, None) if mended != name else None
+
+
+MOST_UNKNOWN: Final = 200
+"""With as many options that a framework does not have, a file is none of it."""
 
 
 class Options:
@@ -107,9 +116,9 @@ class Options:
         self.path, self.settings, self.known = path, settings, known
         self.notes: list[Remark] = []
         self._read: set[str] = set()
-        unknown = [name for name in settings if not known.has(name)]
-        meant = {name: near for name in unknown if (near := known.meant(name))}
-        if meant or (unknown and len(unknown) == len(settings)):
+        unknown = list(islice((name for name in settings if not known.has(name)), MOST_UNKNOWN))
+        meant = known.meant(unknown)
+        if meant or len(unknown) == MOST_UNKNOWN or (unknown and len(unknown) == len(settings)):
             raise self._none_of(unknown, meant)
         for name in unknown:
             if not (known.is_idle(name) or _has_idle_words(name)):
@@ -129,7 +138,8 @@ class Options:
     def _none_of(self, unknown: Sequence[str], meant: Mapping[str, str]) -> ConfigurationError:
         """The error of all options that are not known; `meant`: what some of them likely are."""
         first, *others = unknown
-        more = ", ".join(f"`{name}` (line {self.line(name)})" if self.line(name) else f"`{name}`" for name in others)
+        shown = [f"`{name}` (line {self.line(name)})" if self.line(name) else f"`{name}`" for name in others]
+        more = ", ".join(shown if len(unknown) < MOST_UNKNOWN else [*shown[:LISTED], "others"])
         message = f"{self.known.framework} has no option `{first}`" + (f", nor {more}" if more else "")
         each = [f"`{near}`" if len(unknown) == 1 else f"`{near}` for `{name}`" for name, near in meant.items()]
         hint = f"did you mean {', '.join(each)}?" if each else f"options are those of {self.known.source}"
