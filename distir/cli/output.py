@@ -50,13 +50,16 @@ def report(text: str, colour: str | None = None) -> None:
 
 
 def _shown(text: str, keep: str = "") -> str:
-    """Lines as a terminal may show them. `keep`: a character that stays as it is, too."""
+    """Lines as a terminal may show them, whichever way they end. `keep`: a character that stays as it is, too."""
     from distir.diagnostics.visible import visible
 
     def line(text: str) -> str:
         return text if text.isprintable() else keep.join(map(visible, text.split(keep) if keep else (text,)))
 
-    return text if text.isprintable() else "\n".join(map(line, text.split("\n")))
+    def lines(text: str) -> str:
+        return text if text.isprintable() else "\n".join(map(line, text.split("\n")))
+
+    return "\r\n".join(map(lines, text.split("\r\n")))
 
 
 def _put(text: str) -> None:

@@ -490,7 +490,7 @@ def _flag(text: str) -> bool:
 
 KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("an integer", int),
-    "Count": ("a number from 1", _count),
+    "Count": ("an integer from 1", _count),
     "Bytes": ("a number of bytes, such as `25MiB`", _bytes),
     "float": ("a number", float),
     "float | str": ("a number or a word", _number_or_word),
