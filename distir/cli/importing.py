@@ -213,7 +213,7 @@ def _verified(original: Imported, imported: Imported) -> int:
     assert entry is not None
     memory.refuse_inputs(entry.params, {}, most)
     with output.progress("running both programs"), memory.within(most):
-        return verified(original, imported, (), 0, {}, most)
+        return verified(original, imported, 0, {}, most)
 
 
 def _of_jax(source: str, params: list[str] | None, batch: dict[str, int], outline: bool, distribute: bool) -> Imported:

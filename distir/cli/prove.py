@@ -118,11 +118,12 @@ def _stated(path: str) -> Stated:
         raise Wrong([error.report]) from None
 
 
-def tell(found: Proof) -> None:
-    """Say that all results are proved, on which devices, and by which laws."""
+def tell(found: Proof, behind: str = "") -> None:
+    """Say that all results are proved, on which devices, and by which laws; `behind`: of what follows which step."""
     count = len(found.results)
     output.tell(
         f"proved: {count} result{'s' * (count != 1)}, for all values, at these sizes{with_copies(found.copies)}"
+        + (f": what follows `{behind}`" if behind else "")
     )
     warn_of(found.unclaimed)
     if found.laws:

@@ -79,6 +79,12 @@ def transform(
     else:
         replace_file(out, text.encode())
         output.tell_terminal(f"wrote {out}")
+    original, behind, is_last = _original(program, applied)
+    if (prove or verify) and is_last:
+        output.complain(
+            "warning", f"nothing is compared: `{behind}` changes what a program computes, and is the last step"
+        )
+        return 0
     if prove:
         _proved(program, applied, bind or ())
     if not verify:
@@ -91,7 +97,21 @@ def transform(
     numbers = {n: v for n, v in sizes.items() if isinstance(v, int)}
     memory.refuse_inputs(entry.params, numbers, most)
     with output.progress("running both programs"), memory.within(most):
-        return verified(program.module, result, steps, seed, numbers, most)
+        return verified(original, result, seed, numbers, most, behind)
+
+
+def _original(program: Program, applied: Sequence[tuple[str, Module]]) -> tuple[Module, str, bool]:
+    """What a result is compared with: the program, or what the last step gave that changes what it computes.
+
+    And that step, and whether no other is behind it.
+    """
+    from distir.transform import STEPS
+
+    found, behind = program.module, ""
+    for step, module in applied:
+        if STEPS[step].changes_results:
+            found, behind = module, step
+    return found, behind, found is applied[-1][1]
 
 
 def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
@@ -139,10 +159,10 @@ def _proved(program: Program, applied: Sequence[tuple[str, Module]], bind: Seque
     from distir.cli.prove import proof, tell
     from distir.transform import STEPS
 
-    found, original = None, program.module
+    found, original, behind = None, program.module, ""
     for step, module in applied:
         if STEPS[step].changes_results:
-            original = module
+            original, behind = module, step
             continue
         with output.progress(f"proving `{step}`"):
             entry = original.entry()
@@ -152,7 +172,7 @@ def _proved(program: Program, applied: Sequence[tuple[str, Module]], bind: Seque
             shown = read(_text(module), f"{program.source.path} after `{step}`")
             raise Wrong([Report(shown.source, shown.located(found.diagnostics(module)[:MOST]))])
     if found is not None:
-        tell(found)
+        tell(found, behind)
 
 
 def _text(module: Module) -> str:

@@ -66,19 +66,21 @@ def warn_of(unclaimed: Sequence[str]) -> None:
 
 
 def verified(
-    original: Module, result: Module, words: Sequence[str], seed: int, sizes: Mapping[str, int], most: int | None
+    original: Module, result: Module, seed: int, sizes: Mapping[str, int], most: int | None, behind: str = ""
 ) -> int:
-    """Run a program, and what these steps made of it, on random inputs; say whether they agree. Gives the exit code.
+    """Run a program, and what steps made of it, on random inputs; say whether they agree. Gives the exit code.
+
+    `behind`: the step that gave the program, if it changed what that computes.
 
     Raises Refused where they cannot be compared.
     """
     from distir.analysis import InputError, TooLargeError
     from distir.diagnostics import ProgramError
-    from distir.transform import VerifyError, reference
+    from distir.transform import VerifyError
     from distir.transform import verify as compare
 
     try:
-        found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
+        found = compare(original, result, seed, bind=sizes, max_bytes=most)
     except (VerifyError, InputError) as error:
         raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
     except ProgramError as error:  # of either program: its places may not be the text's
@@ -86,7 +88,7 @@ def verified(
         raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
     found_out = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
     agree, differ = "both programs give the same results", "the programs give different results"
-    tell(found_out, agree, differ, with_copies(found.copies))
+    tell(found_out, agree, differ, with_copies(found.copies) + (f": what follows `{behind}`" if behind else ""))
     warn_of(found.unclaimed)
     if found.not_widened is not None:
         output.complain("warning", f"not compared in Float64, so rounding may hide a difference: {found.not_widened}")

@@ -56,6 +56,15 @@ def wrong_step():
     del STEPS[half_as_much_again.__name__]
 
 
+def test_a_comparison_says_behind_which_step_it_begins(distir, forward, tmp_path):
+    given = ["loss=mse", forward, "--verify", "--prove", "-o", tmp_path / "out.dir"]
+    alone = distir("transform", "grad", *given)
+    assert "nothing is compared: `grad` changes what a program computes" in alone.err
+    assert "verified" not in alone.err
+    behind = distir("transform", "grad", "dp=2", *given)
+    assert behind.err.count(": what follows `grad`") == 2
+
+
 def test_verification_that_fails_says_which_results_differ_where_and_by_how_much(distir, forward, wrong_step):
     ended = distir("transform", wrong_step, forward, "--verify", "-o", "/dev/null")
     assert ended.code == 1
