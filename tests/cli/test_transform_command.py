@@ -57,11 +57,11 @@ def wrong_step():
 
 
 def test_a_comparison_says_behind_which_step_it_begins(distir, forward, tmp_path):
-    given = ["loss=mse", forward, "--verify", "--prove", "-o", tmp_path / "out.dir"]
-    alone = distir("transform", "grad", *given)
+    given = [forward, "--verify", "--prove", "-o", tmp_path / "out.dir"]
+    alone = distir("transform", "grad", "loss=mse", *given)
     assert "nothing is compared: `grad` changes what a program computes" in alone.err
     assert "verified" not in alone.err
-    behind = distir("transform", "grad", "dp=2", *given)
+    behind = distir("transform", "grad", "loss=mse", "dp=2", *given)
     assert behind.err.count(": what follows `grad`") == 2
 
 
