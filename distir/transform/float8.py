@@ -45,7 +45,7 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
-from distir.transform.order import DIFFERENTIATED, DISTRIBUTED
+from distir.transform.order import DISTRIBUTED
 from distir.transform.pipeline import count_of
 from distir.transform.pipeline.batch import batch_axes
 from distir.transform.sharding.batch import Places, tokens
@@ -63,7 +63,7 @@ EXPERTS_PRODUCT = "RaggedMatMul"
 WIDE = ("Float32", "BFloat16", "Float16", "Float64")
 
 
-@step(after=("cse", "seeded"), before=(DIFFERENTIATED, DISTRIBUTED), choices={"value": SCALINGS}, changes_results=True)
+@step(after=("cse", "seeded"), before=(DISTRIBUTED,), choices={"value": SCALINGS}, changes_results=True)
 def fp8(
     module: Module,
     value: str = "block",
@@ -73,7 +73,7 @@ def fp8(
     micro_batch: int = 0,
     experts: bool = False,
 ) -> Module:
-    """Products with weights in 8-bit floats: `fp8=tensor`, `block`, `mx` or `delayed`.
+    """Products with weights in 8-bit floats: `fp8=tensor`, `block`, `mx` or `delayed`. Apply it before `grad`.
 
     Activations and weights are quantised to Float8E4M3FN before each product, gradients to Float8E5M2 in the backward
     pass; sums are Float32, results have the element type that they had. `tensor`: one scale per tensor, its greatest

@@ -93,6 +93,7 @@ def test_the_steps_are_listed_with_their_options(distir):
         (["dp=5"], 1, "error[DIR6"),
         (["dp"], 2, "the step `dp` needs a value"),
         (["dp=two"], 2, "`dp` expected an integer from 1, found `two`"),
+        (["dp=0"], 2, "`dp` expected an integer from 1, found `0`"),
         (["dp=2", "bucket_bytes=9s"], 2, "`bucket_bytes` expected a number of bytes, such as `25MiB`, found `9s`"),
         (["gradd"], 2, "did you mean `grad`?"),
         (["dp=2", "schedule=gpipe"], 2, "there is no step or option `schedule` after `dp`"),

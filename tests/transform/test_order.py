@@ -16,7 +16,6 @@ REFUSED = {
     "accumulate=1 pp=1": "`pp=1`, then `cp`, `dp`, `ep` or `tp`",
     "pp=1 accumulate=2": "`accumulate=2`, then",
     "dp=2 grad": "`grad`, then",
-    "grad fp8=block": "`fp8=block`, then `grad`",
     "grad seeded": "`seeded`, then `grad`",
     "grad attention=written": "`attention=written`, then `grad`",
     "grad optimizer=adam offload=optimizer pp=2 microbatches=2": "`pp=2`, then `offload=optimizer`",

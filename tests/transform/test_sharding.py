@@ -349,7 +349,6 @@ def test_heads_that_do_not_divide_are_refused_with_what_would():
     [
         ("func @main(%x: Tensor[Float32, (8, 8), 1]) {\n%y = Relu(%x)\nreturn %y\n}", "dp=2", "DIR621"),
         ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "tp=2", "DIR623"),
-        ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "dp=0", "DIR624"),
         ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "dp=65537", "DIR624"),
     ],
 )
