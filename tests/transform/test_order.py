@@ -77,7 +77,7 @@ def test_a_fixed_loss_scale_that_no_pass_uses_has_its_place_in_a_pipeline():
 
 @pytest.mark.parametrize("optimizer", ["sgd", "none"])
 def test_what_gradients_of_the_whole_batch_take_belongs_to_the_backward_pass(optimizer):
-    """Microbatches cut the blocks of `fp8=mx`; residuals stay on the host of their stage until they are fetched there."""
+    """Microbatches cut the blocks of `fp8=mx`; residuals stay on the host of their stage until it fetches them."""
     words = ["fp8=mx", "grad", f"optimizer={optimizer}", "offload=activations", "layers=2", "pp=2", "microbatches=2"]
     model = MODELS["mlp"]()
     found = transform(model, *words)
