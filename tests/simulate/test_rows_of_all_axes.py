@@ -130,6 +130,14 @@ def test_a_row_is_the_whole_program(number):
             return
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_experts_that_other_replicas_share_are_gathered_in_the_order_of_their_representative(overlap):
+    model, loss = MODELS["mixtral"]
+    subject = Subject("experts", transform(model, "grad", loss), MACHINES["node"])
+    plan = Plan(4, 1, 1, zero=3, shard=2, experts=2, overlap=overlap)
+    assert row_of(subject, plan, 4, extrapolates=False) == whole(subject, plan, 4)
+
+
 def test_every_axis_is_drawn():
     draw, drawn = random.Random(0), {axis.field: set() for axis in AXES}
     subjects = [
