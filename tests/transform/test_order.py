@@ -85,3 +85,9 @@ def test_what_gradients_of_the_whole_batch_take_belongs_to_the_backward_pass(opt
     where = {f.name for f in found for s in f.body if isinstance(s, Apply) and s.op in ("Fetch", "DequantizeFloat8")}
     assert where
     assert all(name.endswith("_backward") for name in where)
+
+
+def test_residuals_are_fetched_in_their_stage_though_the_head_shares_a_weight():
+    words = "grad offload=activations pp=2 microbatches=2".split()
+    model = MODELS["gemma2"]()
+    assert verify(reference(model, words), transform(model, *words)).equal

@@ -199,15 +199,23 @@ def _begin_back_early(
     """Move the gradient of the loss, and recomputation for it, to the backward pass.
 
     Both follow the last layer, and only the backward pass uses them, or what computes gradients of the whole batch
-    (`ending`).
+    (`ending`). So do fetches of residuals, wherever they are: each is in the stage that has offloaded it.
     """
     users, again = _users(reading), _again(reading, working)
+    behind_layers = True
     for i in reversed([i for i in working if i not in back]):
         statement = reading.statements[i][0]
         if _weights(reading, statement) and not any(r in again for r in statement.results):
-            break
+            behind_layers = False
+        if not (behind_layers or _fetches(statement)):
+            continue
         if i in reaching and all(users.get(r, set()) <= back | ending for r in statement.results if r != DISCARD):
             back.add(i)
+
+
+def _fetches(statement: Work) -> bool:
+    """Whether a statement brings a value back from the memory of the host, or lets that wait."""
+    return isinstance(statement, Apply) and (statement.op == "Fetch" or OPS[statement.op].awaits)
 
 
 def _again(reading: Reading, working: Sequence[int]) -> dict[str, str]:
