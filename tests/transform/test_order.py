@@ -88,6 +88,6 @@ def test_what_gradients_of_the_whole_batch_take_belongs_to_the_backward_pass(opt
 
 
 def test_residuals_are_fetched_in_their_stage_though_the_head_shares_a_weight():
-    words = "grad offload=activations pp=2 microbatches=2".split()
+    words = ["grad", "offload=activations", "pp=2", "microbatches=2"]
     model = MODELS["gemma2"]()
     assert verify(reference(model, words), transform(model, *words)).equal
