@@ -81,9 +81,6 @@ MODELS: dict[str, Callable[[], Module]] = {
 }
 """By name: a small model of each kind."""
 
-ROUNDING = 1e-5
-"""What steps may change of a result, as a part of its greatest element: tables that are folded are in Float32."""
-
 LONGEST = 7
 """Steps in a chain."""
 
@@ -173,13 +170,15 @@ def is_refusal(code: str) -> bool:
 
 def _run(chain: Chain, found: Outcome) -> str | None:
     try:
-        compared = verify(reference(chain.module, found.taken), found.program, tolerance=ROUNDING)
-        wrong = [result for result in compared.results if not result.equal]
         simulate(found.program, "dgx-h100x64")
+        compared = verify(reference(chain.module, found.taken), found.program)
     except VerifyError:  # parts of a whole program: one of each group of devices, or no `.scatter`
         return None
     except Exception as error:
+        if any(word.startswith("skew=") for word in found.taken) and "choices of a group for each owner" in str(error):
+            return None  # experts got more tokens than the chain has room for
         return f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
+    wrong = [result for result in compared.results if not result.equal]
     return f"other results: {wrong}" if wrong else None
 
 

@@ -1,8 +1,10 @@
 """One law of all axes: the row of a plan, its representative and the whole program of its steps are equal, to the bit.
 
-Plans are drawn from what the axes of a search declare, so that a new one takes part by itself.
+Plans are drawn from what the axes of a search declare, so that a new one takes part by itself. `DISTIR_TEST_SEED` draws
+others.
 """
 
+import os
 import random
 from dataclasses import replace
 
@@ -27,6 +29,7 @@ from distir.transform.pipeline import SCHEDULES, SUMS
 from distir.transform.steps import StepError
 
 PLANS = most_programs(300) if ALL else 8
+SEED = int(os.environ.get("DISTIR_TEST_SEED", 0))
 
 REFUSED = (ProgramError, StepError, Reject, BindError)
 
@@ -115,7 +118,7 @@ def row_of(subject, plan, size, *, extrapolates):
 
 @pytest.mark.parametrize("number", range(PLANS))
 def test_a_row_is_the_whole_program(number):
-    draw = random.Random(number)
+    draw = random.Random(number + 1000 * SEED)
     for _ in range(30):  # until one is carried out
         subject = drawn_subject(draw)
         found = drawn_plan(draw, subject)
@@ -128,6 +131,14 @@ def test_a_row_is_the_whole_program(number):
         assert row_of(subject, plan, size, extrapolates=True) == expected, said
         if expected is not None:
             return
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_experts_that_other_replicas_share_are_gathered_in_the_order_of_their_representative(overlap):
+    model, loss = MODELS["mixtral"]
+    subject = Subject("experts", transform(model, "grad", loss), MACHINES["node"])
+    plan = Plan(4, 1, 1, zero=3, shard=2, experts=2, overlap=overlap)
+    assert row_of(subject, plan, 4, extrapolates=False) == whole(subject, plan, 4)
 
 
 def test_every_axis_is_drawn():

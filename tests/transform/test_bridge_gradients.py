@@ -1,6 +1,8 @@
 # ruff: noqa: E501 - an example is one line
 """Gradients of the ops that ONNX gives, beside central differences; and a step of a small convolutional network."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ pytest.importorskip("onnx")
 from gradient_samples import numerical_gradients, prepared, rule_gradients
 
 import distir
-from distir.ir import SymbolicDim, TensorType, dims
+from distir.ir import DTYPES, SymbolicDim, TensorType, dims
 from distir.ops import OPS
 from distir.ops.backward import NotDifferentiable
 from distir.ops.bridge.gradients import RULES
@@ -106,6 +108,25 @@ def test_a_rule_agrees_with_central_differences(text, weaken):
             continue
         assert found[name].shape == slopes.shape
         np.testing.assert_allclose(found[name], slopes, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("attributes", ["", "[training_mode = true]"])
+@pytest.mark.parametrize("wide", ["sb", "mv", "sbmv"])
+def test_what_a_batch_normalisation_has_of_each_channel_may_be_wider_than_its_activations(attributes, wide):
+    params, statement, values, dys = prepared(
+        f"%y = BatchNormalization{attributes}(%x: Tensor[Float64, (3, 2, 4), 1], %s: Tensor[Float64, (2,), 1],"
+        " %b: Tensor[Float64, (2,), 1], %m: Tensor[Float64, (2,), 1], %v: Tensor[Float64, (2,), 1])"
+    )
+    values["v"] = np.abs(values["v"])
+    expected = rule_gradients(params, statement, values, dys)
+    given = {name: value if name in wide else value.astype(np.float32) for name, value in values.items()}
+    typed = [replace(p, type=replace(p.type, dtype=DTYPES[given[p.name].dtype.name.capitalize()])) for p in params]
+    found = rule_gradients(typed, statement, given, {name: dy.astype(np.float32) for name, dy in dys.items()})
+    for name, gradient in found.items():
+        assert (gradient is None) == (expected[name] is None)
+        if gradient is not None:
+            assert gradient.dtype == given[name].dtype
+            np.testing.assert_allclose(gradient, expected[name], rtol=1e-4, atol=1e-5)
 
 
 def test_every_rule_hangs_on_its_op():

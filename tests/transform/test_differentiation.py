@@ -120,6 +120,26 @@ def test_functions_stay_polymorphic_in_their_devices():
     assert "Send[device = 1](" in distir.format(step)
 
 
+@pytest.mark.parametrize("words", ["clip=1", "loss_scale=2", "loss_scale=dynamic", "precision=fp16"])
+def test_what_all_gradients_decide_together_is_refused_over_several_devices(words):
+    text = """
+func @main(%w: Tensor[Float32, (3,), 1] {param}, %v: Tensor[Float32, (3,), 2] {param}, %x: Tensor[Float32, (2, 3), 1]) {
+  %h = Mul(%x, %w)
+  %sent = Send[device = 2](%h)
+  %y = Mul(%sent, %v)
+  return %y
+}
+"""
+    distir.transform(parsed(text), "grad")
+    with pytest.raises(ProgramError) as caught:
+        distir.transform(parsed(text), "grad", words)
+    (found,) = caught.value.diagnostics
+    option = words.split("=")[0] if "precision" not in words else "loss_scale"
+    assert found.code.number == "DIR605"
+    assert found.message.startswith(f"`{option}` is for gradients on one device; `@main` is distributed already, over")
+    assert found.help == "apply `grad` before it is"
+
+
 def test_only_what_depends_on_weights_is_differentiated():
     text = """
 func @main(%w: Tensor[Float64, (3,), 1] {param}, %x: Tensor[Float64, (2, 3), 1]) {

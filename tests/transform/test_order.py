@@ -5,6 +5,7 @@ from declared_chains import MODELS
 
 import distir
 from distir.diagnostics import ProgramError
+from distir.ir import Apply
 from distir.transform import STEPS, reference, transform, verify
 from distir.transform.steps import in_order
 
@@ -69,5 +70,23 @@ def test_sinks_of_a_layer_with_a_named_batch_are_written_out():
 
 def test_a_fixed_loss_scale_that_no_pass_uses_has_its_place_in_a_pipeline():
     words = ["decompose=Attention", "grad", "loss_scale=2", "dtp=1,1,2"]
+    model = MODELS["gemma2"]()
+    assert verify(reference(model, words), transform(model, *words)).equal
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "none"])
+def test_what_gradients_of_the_whole_batch_take_belongs_to_the_backward_pass(optimizer):
+    """Microbatches cut the blocks of `fp8=mx`; residuals stay on the host of their stage until it fetches them."""
+    words = ["fp8=mx", "grad", f"optimizer={optimizer}", "offload=activations", "layers=2", "pp=2", "microbatches=2"]
+    model = MODELS["mlp"]()
+    found = transform(model, *words)
+    assert verify(reference(model, words), found).equal
+    where = {f.name for f in found for s in f.body if isinstance(s, Apply) and s.op in ("Fetch", "DequantizeFloat8")}
+    assert where
+    assert all(name.endswith("_backward") for name in where)
+
+
+def test_residuals_are_fetched_in_their_stage_though_the_head_shares_a_weight():
+    words = ["grad", "offload=activations", "pp=2", "microbatches=2"]
     model = MODELS["gemma2"]()
     assert verify(reference(model, words), transform(model, *words)).equal

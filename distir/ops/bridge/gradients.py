@@ -91,27 +91,37 @@ def global_maximum_pooling(g: Backward) -> Gradients:
 def batch_normalization(g: Backward) -> Gradients:
     """In inference the statistics are operands; in training they are those of the batch.
 
-    The given ones are then averaged with them, which gradients do not follow.
+    The given ones are then averaged with them, which gradients do not follow. Operands of several element types, as
+    statistics in Float32 beside activations in 16 bits: what there is of each channel is computed in the widest.
     """
+    x, scale, bias, mean, variance = g.x
     if g.attrs["training_mode"]:
         if any(dy is not None for dy in g.dys[1:]):
             raise g.refuse("`BatchNormalization` in training has no gradient of its running statistics")
-        given = g.several("BatchNormalizationGrad", 3, g.dy, g.x[0], g.x[1], epsilon=cast(Any, g.attrs["epsilon"]))
-        return [*given, None, None]
-    x, scale, _, mean, variance = g.x
+        like = _like(g, scale, x)
+        dx, *given = g.several("BatchNormalizationGrad", 3, g.dy, x, like, epsilon=cast(Any, g.attrs["epsilon"]))
+        return [dx, *(_like(g, value, scale) for value in given), None, None]
     rank = g.rank(x)
     others = (0, *range(2, rank))
+    exact = max((x, scale, mean), key=lambda operand: g.dtype(operand).bytes)
 
     def aligned(value: Any) -> Any:
-        return g("Unsqueeze", value, tuple(range(1, rank - 1))) if rank > 2 else value
+        along = _like(g, value, x)
+        return g("Unsqueeze", along, tuple(range(1, rank - 1))) if rank > 2 else along
 
-    inverse = g("Reciprocal", g("Sqrt", g("Add", variance, float(cast(Any, g.attrs["epsilon"])))))
-    factor = g("Mul", scale, inverse)
-    total = g("ReduceSum", g.dy, others, keepdims=False)
-    moment = g("ReduceSum", g("Mul", g.dy, g("Sub", x, aligned(mean))), others, keepdims=False)
+    inverse = g("Reciprocal", g("Sqrt", g("Add", _like(g, variance, exact), float(cast(Any, g.attrs["epsilon"])))))
+    factor = g("Mul", _like(g, scale, exact), inverse)
+    total = _like(g, g("ReduceSum", g.dy, others, keepdims=False), exact)
+    moment = _like(g, g("ReduceSum", g("Mul", g.dy, g("Sub", x, aligned(mean))), others, keepdims=False), exact)
     slope = g("Mul", moment, inverse)
     cubed = g("Mul", g("Mul", slope, inverse), g("Mul", factor, -0.5))
-    return [g("Mul", g.dy, aligned(factor)), slope, total, g("Neg", g("Mul", total, factor)), cubed]
+    dx, dmean = g("Mul", g.dy, aligned(factor)), g("Neg", g("Mul", total, factor))
+    return [dx, _like(g, slope, scale), _like(g, total, bias), _like(g, dmean, mean), _like(g, cubed, variance)]
+
+
+def _like(g: Backward, value: Any, operand: Any) -> Any:
+    """A value in the element type of an operand."""
+    return value if g.dtype(value) is g.dtype(operand) else g("Cast", value, to=g.dtype(operand))
 
 
 def group_normalization(g: Backward) -> Gradients:

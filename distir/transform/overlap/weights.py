@@ -166,6 +166,7 @@ class _Gathers:
             self._add(use, first[use])
         self.layers = [layer for layer in self.layers if layer.gathers]
         for layer in self.layers:
+            layer.gathers.sort()  # in the order of each device, whichever uses a weight first
             layer.is_backward = any(self._is_backward(use) for gather in layer.gathers for use in users[gather])
 
     def _is_backward(self, use: int) -> bool:

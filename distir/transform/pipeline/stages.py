@@ -8,7 +8,7 @@ schedules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -175,8 +175,9 @@ def _made(reading: Reading, numbers: Iterable[int]) -> set[str]:
 def _directions(reading: Reading) -> tuple[list[int], list[int]]:
     """The statements of a microbatch's forward and backward pass, in program order."""
     working = [i for i, (_, phase) in enumerate(reading.statements) if phase is Phase.MICROBATCH]
-    gradients = _gradients(reading)
-    reaching = _reaching(reading, working, gradients)
+    ending, updating = _updating(reading)
+    gradients = {name for name in updating if is_sum(reading.values[name].shares)}
+    reaching = _reaching(reading, working, updating)
     turn = next((i for i in working if any(r in gradients for r in reading.statements[i][0].results)), None)
     if turn is None:
         return working, []
@@ -188,22 +189,33 @@ def _directions(reading: Reading) -> tuple[list[int], list[int]]:
             back.add(i)
             made_back.update(statement.results)
     made_back.discard(DISCARD)
-    _begin_back_early(reading, working, back, reaching)
+    _begin_back_early(reading, working, back, reaching, ending)
     return [i for i in working if i not in back], [i for i in working if i in back]
 
 
-def _begin_back_early(reading: Reading, working: Sequence[int], back: set[int], reaching: set[int]) -> None:
+def _begin_back_early(
+    reading: Reading, working: Sequence[int], back: set[int], reaching: set[int], ending: Set[int]
+) -> None:
     """Move the gradient of the loss, and recomputation for it, to the backward pass.
 
-    Both follow the last layer, and only the backward pass uses them.
+    Both follow the last layer, and only the backward pass uses them, or what computes gradients of the whole batch
+    (`ending`). So do fetches of residuals, wherever they are: each is in the stage that has offloaded it.
     """
     users, again = _users(reading), _again(reading, working)
+    behind_layers = True
     for i in reversed([i for i in working if i not in back]):
         statement = reading.statements[i][0]
         if _weights(reading, statement) and not any(r in again for r in statement.results):
-            break
-        if i in reaching and all(users.get(r, set()) <= back for r in statement.results if r != DISCARD):
+            behind_layers = False
+        if not (behind_layers or _fetches(statement)):
+            continue
+        if i in reaching and all(users.get(r, set()) <= back | ending for r in statement.results if r != DISCARD):
             back.add(i)
+
+
+def _fetches(statement: Work) -> bool:
+    """Whether a statement brings a value back from the memory of the host, or lets that wait."""
+    return isinstance(statement, Apply) and (statement.op == "Fetch" or OPS[statement.op].awaits)
 
 
 def _again(reading: Reading, working: Sequence[int]) -> dict[str, str]:
@@ -221,17 +233,21 @@ def _again(reading: Reading, working: Sequence[int]) -> dict[str, str]:
     return again
 
 
-def _gradients(reading: Reading) -> set[str]:
-    """Sums over the batch that update weights, or are returned and are no scalars."""
-    updating: set[str] = set()
+def _updating(reading: Reading) -> tuple[set[int], set[str]]:
+    """What behind all microbatches updates weights, or gives results that are no scalars; and the values that it takes.
+
+    Without an optimizer, gradients are such results.
+    """
+    ending = set[int]()
+    updating = {n for n in names(reading.entry.returned) if not _scalar(type_of(reading.values[n].full))}
     weights = {p.name for p in reading.entry.params if p.name not in reading.batch}
-    for statement, phase in reversed(reading.statements):
+    for i, (statement, phase) in reversed([*enumerate(reading.statements)]):
         if phase is Phase.AFTER:
             mentioned = set(names(statement.args))
             if mentioned & weights or updating.intersection(statement.results):
+                ending.add(i)
                 updating |= mentioned
-    returned = {n for n in names(reading.entry.returned) if not _scalar(type_of(reading.values[n].full))}
-    return {n for n in updating | returned if is_sum(reading.values[n].shares)}
+    return ending, updating
 
 
 def _scalar(type: Type) -> bool:

@@ -8,7 +8,8 @@ cast to a narrower type is cast before it is gathered, and sent in that type.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -46,6 +47,19 @@ class _Use:
 
     place: int
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """A weight that is gathered once; by rank, the statements that use what it gets, of which there is one at least."""
+
+    weight: int
+    uses: Mapping[int, Sequence[_Use]]
+
+    @property
+    def users(self) -> dict[int, _Use]:
+        """By rank: the first use."""
+        return {rank: uses[0] for rank, uses in self.uses.items()}
 
 
 @dataclass(slots=True)
@@ -113,8 +127,8 @@ class _Body:
         body = [self._handed_on(i, s) if i not in self.own else s for i, s in enumerate(self.function.body)]
         before: dict[int, list[Statement]] = {}
         renamed: dict[int, dict[str, str]] = {}
-        for weight in dict.fromkeys(weight for weight, _ in self.uses):
-            self._fetch(weight, before, renamed)
+        for place, gathered in self._gathered():
+            self._fetch(gathered, before.setdefault(place, []), renamed)
         found: list[Statement] = []
         for index, statement in enumerate(body):
             found += before.get(index, ())
@@ -183,29 +197,61 @@ class _Body:
             assert isinstance(slot, Slot)
             self.uses.setdefault((slot.weight, slot.rank), []).append(_Use(index, name))
 
-    def _fetch(self, weight: int, before: dict[int, list[Statement]], renamed: dict[int, dict[str, str]]) -> None:
-        """Gather a weight before each use, or calls that follow each other; the gathered copy is freed after them.
+    def _gathered(self) -> Iterator[tuple[int, _Gathered]]:
+        """What is gathered at once, and before which statement: for each use, or for calls that follow each other.
 
         All replicas run the same program, so their first uses are gathered together, then their second ones, and so on.
+        Devices need not share all weights with the same others, as where replicas share experts: each one gathers all
+        that a statement uses at one place, in the order in which it uses them.
         """
+        weights = dict.fromkeys(weight for weight, _ in self.uses)
+        found = [gathered for weight in weights for gathered in self._of_weight(weight)]
+        first: dict[int, int] = {}
+        """By statement: one before which all is gathered that is gathered together with what it uses."""
+
+        def place(of: int) -> int:
+            while of in first:
+                of = first[of]
+            return of
+
+        for gathered in found:
+            places = {place(use.place) for use in gathered.users.values()}
+            first |= dict.fromkeys(places - {min(places)}, min(places))
+        turns = self._turns()
+        for gathered in sorted(found, key=lambda gathered: turns[gathered.weight]):
+            yield place(next(iter(gathered.users.values())).place), gathered
+
+    def _turns(self) -> dict[int, int]:
+        """By weight: how many others its devices use before it."""
+        used, turns = Counter[int](), dict[int, int]()
+        for weight, rank in self.uses:
+            device = self.owner.partitioned.groups[weight].devices[rank]
+            turns[weight] = min(turns.get(weight, used[device]), used[device])
+            used[device] += 1
+        return turns
+
+    def _of_weight(self, weight: int) -> Iterator[_Gathered]:
+        ranks = range(len(self.owner.partitioned.groups[weight].devices))
+        for together in zip_longest(*(self._shared(weight, rank) for rank in ranks)):
+            yield _Gathered(weight, {rank: uses for rank, uses in enumerate(together) if uses is not None})
+
+    def _fetch(self, gathered: _Gathered, before: list[Statement], renamed: dict[int, dict[str, str]]) -> None:
+        """Gather a weight; the gathered copy is freed after its uses."""
+        weight, users = gathered.weight, gathered.users
         group, partition = self.owner.partitioned.groups[weight], self.owner.partitioned.partitions[weight]
-        for together in zip_longest(*(self._shared(weight, rank) for rank in range(len(group.devices)))):
-            sharing = {rank: uses for rank, uses in enumerate(together) if uses is not None}
-            users = {rank: uses[0] for rank, uses in sharing.items()}
-            first = before.setdefault(min(use.place for use in users.values()), [])
-            sources = self._parts(weight, users, first)
-            wholes = {
-                rank: sources[rank]
-                if isinstance(partition, Owner) and partition.rank == rank
-                else self.namer.fresh(f"{use.name}_{'sent' if isinstance(partition, Owner) else 'whole'}")
-                for rank, use in users.items()
-            }
-            for rank, uses in sharing.items():
-                for use in uses:
-                    renamed.setdefault(use.place, {})[use.name] = wholes[rank]
-            fetched = {rank: name for rank, name in wholes.items() if name != sources[rank]}
-            if fetched:
-                first.append(fetching(group, partition, sources, fetched))
+        sources = self._parts(weight, users, before)
+        wholes = {
+            rank: sources[rank]
+            if isinstance(partition, Owner) and partition.rank == rank
+            else self.namer.fresh(f"{use.name}_{'sent' if isinstance(partition, Owner) else 'whole'}")
+            for rank, use in users.items()
+        }
+        for rank, uses in gathered.uses.items():
+            for use in uses:
+                renamed.setdefault(use.place, {})[use.name] = wholes[rank]
+        fetched = {rank: name for rank, name in wholes.items() if name != sources[rank]}
+        if fetched:
+            before.append(fetching(group, partition, sources, fetched))
 
     def _shared(self, weight: int, rank: int) -> list[list[_Use]]:
         """The uses of a weight: calls between which its device computes nothing are together."""
