@@ -319,9 +319,10 @@ class _Ties:
         if not self.met:
             return ()
         first, *others = self.met
-        more = f" and {len(others)} more modules" if others else ""
+        more = f" and {len(others)} more {'modules' if len(others) > 1 else 'module'}" if others else ""
         text = f"`topk` in {first}{more} met equal values: PyTorch leaves open which of them it takes, "
-        return (f"{text}the program takes the first, and was compared with PyTorch that does so, too",)
+        said = "the program takes the first, and was compared with PyTorch that does so, too; results differ where"
+        return (f"{text}{said} PyTorch takes others",)
 
 
 def _package(name: str) -> Any:

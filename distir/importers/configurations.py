@@ -137,14 +137,8 @@ def _is_small(model: Any, shape: Shape) -> bool:
 
 def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape) -> str:
     """What a comparison of a small copy of a model with PyTorch has found. Raises Differs."""
-    with thinned(model) as stacks:
-        layers = max((stack.shown for stack in stacks), default=None)
-    fewer = replace(shape, sequence=SEQUENCE, layers=layers, settings={}, dtype="float32")
-    family = cast("Any", type(config))
     try:
-        stated = small(_changed(config.to_dict(), config, fewer))
-        copied: Any = family.from_dict({name: value for name, value in stated.items() if name != "model_type"})
-        copied.use_cache = False
+        copied, fewer = copied_configuration(model, config, shape)
         copy = _made(torch, maker, copied, torch.float32, True)
         inputs, _ = _inputs(torch, copy, copied, fewer)
         said = import_torch(copy, (), False, kwargs=inputs, dynamic_batch=True).comparison
@@ -156,6 +150,18 @@ def _copy_compared(torch: Any, maker: Any, model: Any, config: Any, shape: Shape
         return said
     depth, width = (_setting(_text_of(copied), *names) for names in (DEPTHS, WIDTHS))
     return f"{said}, on a copy with {depth} layers of width {width}"
+
+
+def copied_configuration(model: Any, config: Any, shape: Shape) -> tuple[Any, Shape]:
+    """The configuration of a small copy of a model, with layers of each kind that the model has, and its shape."""
+    with thinned(model) as stacks:
+        layers = max((stack.distinct for stack in stacks), default=None)
+    fewer = replace(shape, sequence=SEQUENCE, layers=layers, settings={}, dtype="float32")
+    stated = small(_changed(config.to_dict(), config, fewer))
+    family = cast("Any", type(config))
+    copied: Any = family.from_dict({name: value for name, value in stated.items() if name != "model_type"})
+    copied.use_cache = False
+    return copied, fewer
 
 
 def _configured(transformers: Any, source: str, shape: Shape) -> Any:

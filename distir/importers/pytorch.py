@@ -401,7 +401,7 @@ def _program(nn_module: Any, example: _Example) -> Any:
     args, kwargs = example.call(example.inputs)
 
     def exported(shapes: Any) -> Any:
-        with refusing("torch.export cannot export the module", nn_module), _device_of(nn_module):
+        with refusing("torch.export cannot export the module", nn_module), _device_of(nn_module), _unvalidated():
             return torch.export.export(nn_module, args, kwargs, dynamic_shapes=shapes, strict=False)
 
     try:
@@ -666,6 +666,18 @@ def _device_of(nn_module: Any) -> Any:
     """Where the module makes tensors of its own: on the meta device, if its weights are there."""
     weights = (*nn_module.parameters(), *nn_module.buffers())
     return _package("torch").device("meta") if any(w.is_meta for w in weights) else nullcontext()
+
+
+@contextmanager
+def _unvalidated() -> Generator[None]:
+    """Distributions that do not look at the values of their parameters, which have none while they are exported."""
+    distribution = _package("torch.distributions").Distribution
+    before = distribution._validate_args
+    distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        distribution.set_default_validate_args(before)
 
 
 @contextmanager

@@ -42,6 +42,11 @@ class Stack:
     kinds: tuple[int, ...]
     shown: int
 
+    @property
+    def distinct(self) -> int:
+        """How many of the first entries hold one of each kind, and two at least."""
+        return max(2, 1 + max(self.kinds.index(kind) for kind in self.kinds))
+
     def template(self, index: int) -> int:
         """The last exported entry of the same kind."""
         return max(i for i in range(self.shown) if self.kinds[i] == self.kinds[index])

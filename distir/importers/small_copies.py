@@ -24,17 +24,23 @@ WINDOW = re.compile(r"sliding_window(_size)?$|^(attention_)?window(_size)?$|inde
 VOCAB = re.compile(r"vocab_size(_per_layer_input)?$")
 TOKEN = re.compile(r"_token_id$|_token_index$")
 COUNT_OF_EXPERTS = re.compile(r"^(moe_)?(num|n)_(local_|routed_)?experts$")
-OF_HEAD = re.compile(r"head_(dim|size)$|d_head$|^(qk|v)_.*dim$|^d_kv$|_head_dim$|^rotary_dim$")
+OF_HEAD = re.compile(r"head_?(dim|size)$|d_head$|^(qk|v)_.*dim$|^d_kv$|_head_dim$|^rotary_dim$")
 HEADS = re.compile(r"(^|_)(n|num)_(\w+_)?heads?$|_attention_heads$|^heads?$")
 WIDTH = re.compile(
-    r"(_size|_dim|_rank|_width|_channels)$|d_state$|^d_(model|ff|inner)$|^n_(embd|inner)$|^ffn?_\w*dim$|^dim$"
+    r"(_size|_dim|_rank|_width|_channels)$|d_(state|ssm)$|^d_(model|ff|inner)$|^n_(embd|inner)$|^ffn?_\w*dim$|^dim$"
 )
 NO_WIDTH = re.compile(r"vocab|batch|patch|kernel|chunk|block|image|group|max_|position|conv_size|type_")
+SCAN, WIDTH_OF_SCAN = "mamba_", "mamba_d_ssm"
+"""What a scan is called, and the setting with which its sizes do not depend on others."""
+
 SECTIONS = re.compile(r"mrope_section$|^(short|long)_factor$")
 
 
 def small(stated: Mapping[str, Any], hidden: int | None = None, heads: int | None = None) -> dict[str, Any]:
     """The settings of a configuration, made smaller. `hidden`, `heads`: of the model, where they have other names."""
+    apart = {name: value for name, value in stated.items() if name.startswith(SCAN) and stated.get(WIDTH_OF_SCAN)}
+    if 0 < len(apart) < len(stated):
+        return small({n: v for n, v in stated.items() if n not in apart}, hidden, heads) | small(apart)
     numbers = {name: value for name, value in stated.items() if type(value) is int and value > 0}
     counts = [value for name, value in numbers.items() if HEADS.search(name) and value > 1]
     fewer = _divisor(counts, 2)
@@ -62,6 +68,8 @@ def _smaller(name: str, value: Any, narrower: int, fewer: int) -> Any:
         return {key: _smaller(str(key), each, narrower, fewer) for key, each in inner.items()}
     if SECTIONS.search(name) and hasattr(value, "__iter__"):
         return _of_sections([*value], narrower)
+    if isinstance(value, list):  # for example one for each layer
+        return [_smaller(name, each, narrower, fewer) for each in cast("list[Any]", value)]
     if type(value) is not int or value <= 1:
         return value
     return next(_sizes(name, value, narrower, fewer), value)

@@ -113,6 +113,7 @@ def test_equal_values_of_which_topk_takes_some():
     found = distir.import_torch(Of(lambda x: torch.relu(x - 9).topk(2).indices), (X,))
     (note,) = found.notes
     assert "`topk` in `Of` met equal values: PyTorch leaves open which of them it takes" in note
+    assert note.endswith("results differ where PyTorch takes others")
     assert equal_to(found.comparison) == 0
 
 
@@ -217,6 +218,17 @@ def test_the_inverse_of_the_error_function():
     assert equal_to(distir.import_torch(Of(of_all), (X,)).comparison) < 1e-4
 
 
+def test_distributions_do_not_look_at_values_that_an_export_lacks():
+    class Quantile(Of):
+        def forward(self, x):
+            return x - torch.distributions.Normal(0, 1).icdf(x.new_tensor(0.95)) + self.layer(x)
+
+    with torch.device("meta"):
+        module, x = Quantile(None), torch.empty(3, 4)
+    assert distir.import_torch(module, (x,), weights=False).entry().returned
+    assert torch.distributions.Distribution._validate_args
+
+
 def test_a_refusal_of_an_op_names_the_module_and_the_line():
     class Parts(nn.Module):
         def forward(self, x):
@@ -255,3 +267,18 @@ def test_a_small_copy_keeps_how_sizes_depend_on_each_other(hidden, heads, kv, he
     assert copy["num_experts_per_tok"] == 4
     assert copy["rope_theta"] == 10000
     assert copy["id2label"] == stated["id2label"]
+
+
+def test_a_small_copy_of_what_each_layer_has_of_its_own():
+    stated = {"hidden_size": 2048, "num_attention_heads": 8, "head_dim": 256, "intermediate_size": [16384] * 3}
+    assert len(set(small(stated)["intermediate_size"])) == 1
+    assert small(stated)["intermediate_size"][0] < 1024
+    assert small({**stated, "moe_layers": [0, 1, 2]})["moe_layers"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("head", "heads"), [(8, 128), (64, 48)])
+def test_a_small_copy_of_a_scan_that_says_its_width(head, heads):
+    scan = {"mamba_d_ssm": head * heads, "mamba_d_head": head, "mamba_n_heads": heads, "mamba_d_state": 256}
+    copy = small({"hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, **scan})
+    assert copy["mamba_d_head"] * copy["mamba_n_heads"] == copy["mamba_d_ssm"] <= 64
+    assert copy["hidden_size"] <= 128

@@ -480,13 +480,13 @@ def test_an_input_that_the_module_lacks():
 )
 def test_families_with_inputs_of_all_kinds(family, settings, cls):
     layers = {"num_hidden_layers": 2} if family == "bert" else {}
-    module = import_hf(family, False, Shape(sequence=8, settings={**settings, **layers}))
+    module = import_hf(family, False, Shape(sequence=8, settings={**settings, **layers}), compare=False)
     assert cls in {f.name for f in module}
     assert not [d for d in distir.check(module) if d.severity == "error"]
 
 
 def test_images_in_the_places_of_tokens_are_left_out_and_that_is_said():
-    module = import_hf("qwen2_vl", False, Shape(sequence=8, layers=2))
+    module = import_hf("qwen2_vl", False, Shape(sequence=8, layers=2), compare=False)
     assert any("without images" in note for note in module.notes)
     assert [p.name for p in module.functions["main"].params if "batch" in p.roles] == ["input_ids"]
 
