@@ -129,14 +129,14 @@ def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
     from distir.cost import show_seconds
     from distir.diagnostics import suggestion
     from distir.validate.explaining import TAKEN_AWAY, explain
-    from distir.validate.predictions import REFUSALS, reason
+    from distir.validate.predictions import reason
 
     run = next((run for run in runs if run.id == name), None)
     if run is None:
         raise Refused(f"there is no run `{name}`", suggestion(name, [run.id for run in runs]))
     try:
         found = explain(run)
-    except REFUSALS as error:
+    except Exception as error:  # as in a table of runs
         raise Refused(f"`{name}` cannot be predicted: {reason(error)}") from None
     if as_json:
         causes = [asdict(cause) for cause in found.causes]

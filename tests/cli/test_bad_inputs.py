@@ -4,7 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+import typer
 from cli_samples import MACHINE, SMALL
+
+from distir.cli.app import COMMANDS
 
 READERS = ("check", "fmt", "show", "simulate", "run")
 
@@ -181,3 +184,41 @@ def test_broken_settings_are_refused_with_their_place(distir, file):
     assert ended.code == 2
     assert "DIR154" in ended.err
     assert "distir.toml:2:" in ended.err
+
+
+# Laws over all commands, as they declare their parameters.
+
+
+def options_of(command):
+    """By the first word of each option of a command that takes a value: whether that is a number."""
+    app = typer.Typer(rich_markup_mode=None)
+    app.callback()(lambda: None)
+    app.command("only")(command)
+    (only,) = typer.main.get_command(app).commands.values()
+    found = {p.opts[0]: str(p.type_descriptor.annotation) for p in only.params if p.param_type_name == "option"}
+    return {option: "int" in type_ or "float" in type_ for option, type_ in found.items() if "bool" not in type_}
+
+
+OPTIONS = [(c.__name__.rstrip("_"), option, number) for c in COMMANDS for option, number in options_of(c).items()]
+
+COMPLETE = {
+    "transform": ["inline", "a.dir"],
+    "diff": ["a.dir", "a.dir"],
+    "import": ["onnx", "a.onnx"],
+    "export": ["chakra", "a.dir"],
+    **{name: [] for name in ("calibrate", "lsp", "dap", "mcp")},
+}
+"""The arguments of commands that take another number than one; nothing is read before options are."""
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [(c, o, v) for c, o, number in OPTIONS for v in ("", *(("many",) if number else ()))],
+)
+def test_an_option_without_a_value_or_with_one_that_is_no_number(distir, command, option, value):
+    ended = distir(command, *COMPLETE.get(command, ["a.dir"]), option, value)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("error: ") == 1
+    assert f"`{option}`" in ended.err
+    assert f"`distir {command} --help`" in ended.err
