@@ -73,7 +73,7 @@ class _AsGiven:
     def coerce(self, value: Any, param: Any, ctx: object) -> Any:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        if value == "" or (isinstance(value, (list, tuple)) and "" in value):
+        if value == "" or ((param.multiple or param.nargs == -1) and "" in value):
             raise typer.BadParameter("expected a value, found an empty one", param=param)
         if self.plain or type(value) is self.annotation:  # else words that are to be a number: of a default, it is one
             return value
