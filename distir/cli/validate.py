@@ -9,6 +9,7 @@ import typer
 from distir.cli import options, output
 from distir.cli.counting import Counting
 from distir.cli.endings import REFUSED, Refused
+from distir.cli.files import refuse_unwritable
 from distir.files.reading import why_not
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _check_outputs(explain: str | None, csv: str | None, plots: Sequence[str], h
         from distir.validate.plot import check_pictures
 
         check_pictures(plots)
+        refuse_unwritable(*plots, *([] if html is None else [html]))
 
 
 def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | None = None) -> list[MeasuredRun]:

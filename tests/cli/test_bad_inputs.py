@@ -220,7 +220,17 @@ READING = [
 WRITING = [
     *("simulate a.dir --trace OUT", "simulate a.dir --html OUT", "run a.dir -o OUT.npz", "model mlp -o OUT.dir"),
     *("transform inline a.dir -o OUT", "project a.dir --rank 1 -o OUT", "diff a.dir a.dir --picture OUT.svg"),
-    *("calibrate --runs a.csv -o OUT.toml", "validate a.csv --csv OUT"),
+    *(
+        "launch a.dir --trace OUT",
+        "calibrate --quick --devices 2 -o OUT.toml",
+        "search mlp --devices 2 --batch-size 8 --plot OUT.svg",
+    ),
+    *(
+        "validate a.csv --html OUT",
+        "validate a.csv --plot OUT.svg",
+        "calibrate --runs a.csv -o OUT.toml",
+        "validate a.csv --csv OUT",
+    ),
 ]
 
 WRITING_FOLDERS = ["lower a.dir -o OUT", "export chakra a.dir -o OUT"]
