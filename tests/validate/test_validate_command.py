@@ -174,7 +174,15 @@ def test_pictures_and_a_page(distir, runs_file, tmp_path):
     ended = distir("validate", path, "--html", tmp_path / "none" / "page.html")
     assert ended.code == 2
     assert "none/page.html" in ended.err
-    assert "runs/megatron" in ended.out  # what took minutes is not lost
+    assert ended.out == ""  # refused before runs are predicted
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_page_that_cannot_be_written_after_all_loses_nothing(distir, runs_file):
+    ended = distir("validate", runs_file(row()), "--html", "/dev/full")
+    assert ended.code == 2
+    assert "no space left on device" in ended.err
+    assert "runs/megatron" in ended.out
 
 
 @pytest.mark.parametrize(
