@@ -106,7 +106,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        return _explained(error)
+        try:
+            return _explained(error)
+        except OSError:  # standard error cannot be written, either
+            _abandon(sys.stderr)
+            return REFUSED
 
 
 def _run(arguments: list[str]) -> int:

@@ -20,7 +20,7 @@ UsageError = cast("type[Exception]", typer.BadParameter.__base__)
 def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callable[..., None]) -> int:
     """Call the command that `words` name, and give its exit code. `about`: the options that stand before a command.
 
-    Raises UsageError, and what the command raises.
+    Raises UsageError, and what the command raises; BrokenPipeError, too.
     """
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=_help(about))(about)
@@ -30,7 +30,12 @@ def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callab
         app.command(_name(command), help=_help(command))(command)
     built = typer.main.get_command(app)
     _take_as_given(built)
-    code = built.main(args=words, prog_name="distir", standalone_mode=False)
+    try:
+        code = built.main(args=words, prog_name="distir", standalone_mode=False)
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # the reader has closed the pipe: typer exits with 1
+            raise ended.__context__ from None
+        raise
     return code if isinstance(code, int) else 0
 
 
@@ -68,6 +73,8 @@ class _AsGiven:
     def coerce(self, value: Any, param: Any, ctx: object) -> Any:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
+        if value == "" or ((param.multiple or param.nargs == -1) and "" in value):
+            raise typer.BadParameter("expected a value, found an empty one", param=param)
         if self.plain or type(value) is self.annotation:  # else words that are to be a number: of a default, it is one
             return value
         return self.validated().coerce(value, param=param, ctx=ctx)

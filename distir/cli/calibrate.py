@@ -11,7 +11,7 @@ import typer
 
 from distir.cli import options, output
 from distir.cli.endings import Refused
-from distir.cli.files import replace_file
+from distir.cli.files import refuse_unwritable, replace_file
 from distir.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def calibrate(
     from distir.cost.calibrate import computing, samples, tables
     from distir.cost.calibrate import fit as fitted
 
+    if out is not None:
+        refuse_unwritable(out)
     if runs is not None:
         return _fit_runs(runs, fit, out, as_json)
     if out is None:

@@ -108,8 +108,10 @@ def _told(reading: ReadJob, found: RunProgram, said: Answer, path: str) -> list[
     """The answer in one line, then what it is of, then what was not simulated."""
     from distir.cost import show_bytes, show_seconds
 
-    verdict = "fits" if said.fits else "does not fit"
-    memory = f"{show_bytes(said.needed_bytes)} of {show_bytes(said.has_bytes)} on the fullest device"
+    verdict = "fits" if said.memory.fits else "does not fit"
+    memory = f"{show_bytes(said.memory.needed)} of {show_bytes(said.memory.capacity)} on the fullest device"
+    if not said.memory.host_fits:
+        memory += ", and the hosts have too little memory for what is offloaded"
     speed = f"{show_seconds(said.step_time_s)} a step, {said.tokens_per_s:,.0f} tokens/s"
     share = "" if said.mfu is None else f", MFU {100 * said.mfu:.1f} %"
     lines = [f"{verdict}: {memory}; {speed}{share}", describe(reading.job, found)]

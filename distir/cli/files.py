@@ -91,6 +91,17 @@ def replacing(path: str) -> Generator[str]:
             os.unlink(temporary)
 
 
+def refuse_unwritable(*paths: str) -> None:
+    """Before what takes long: raises Refused for a file that could not be written after it."""
+    for path in paths:
+        target = os.path.realpath(path)
+        try:
+            _mode(target)
+            os.stat(os.path.join(os.path.dirname(target), ""))  # the folder
+        except OSError as error:
+            raise Refused(f"cannot write `{path}`: {why_not(error)}") from None
+
+
 def write_with(path: str, writer: Callable[[str], object]) -> None:
     """Let `writer` write a file of a given name, at once or not at all. Raises Refused."""
     with replacing(path) as temporary:

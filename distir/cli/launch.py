@@ -10,7 +10,7 @@ import typer
 
 from distir.cli import lowering, memory, options, output
 from distir.cli.endings import Refused, judged
-from distir.cli.files import replace_file, shown
+from distir.cli.files import refuse_unwritable, replace_file, shown
 from distir.cli.programs import folder_of, sound_program
 from distir.files.scratch import scratch_folder
 
@@ -70,6 +70,8 @@ def launch(
 
     limit = seconds_of(timeout)
     check_torch(backend)
+    if trace is not None:
+        refuse_unwritable(trace)
     program = sound_program(file)
     entry, bound = lowering.bound_entry(program, file, function, bind)
     with judged(program):

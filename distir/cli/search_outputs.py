@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from distir.cli import searching
 from distir.cli.endings import Refused
+from distir.cli.files import refuse_unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +70,7 @@ def check_outputs(plots: Sequence[str], export: str | None, row: int, progress: 
 
     for path in plots:
         check_suffix(path)
+    refuse_unwritable(*plots)
     if export is not None:
         known_format(export)
     elif row != 1:

@@ -68,7 +68,11 @@ def transform(
     if not steps:
         raise Refused(f"expected steps before `{file}`", "`distir transform --list` names the steps")
     if not verify:
+        unused = "--max-memory" if max_memory is not None else "--seed" if seed else None
+        if unused is not None:
+            raise Refused(f"`{unused}` is for `--verify`", f"give `--verify`, or leave out `{unused}`")
         fold_on_one_core()
+    most = memory.allowed(max_memory) if verify else 0
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
         applied = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
@@ -93,7 +97,6 @@ def transform(
 
     entry = simulating.entry(program, None, settings(file))
     sizes = simulating.binding(bind or (), settings(file), entry)
-    most = memory.allowed(max_memory)
     numbers = {n: v for n, v in sizes.items() if isinstance(v, int)}
     memory.refuse_inputs(entry.params, numbers, most)
     with output.progress("running both programs"), memory.within(most):

@@ -9,6 +9,7 @@ import typer
 from distir.cli import options, output
 from distir.cli.counting import Counting
 from distir.cli.endings import REFUSED, Refused
+from distir.cli.files import refuse_unwritable
 from distir.files.reading import why_not
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _check_outputs(explain: str | None, csv: str | None, plots: Sequence[str], h
         from distir.validate.plot import check_pictures
 
         check_pictures(plots)
+        refuse_unwritable(*plots, *([] if html is None else [html]))
 
 
 def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | None = None) -> list[MeasuredRun]:
@@ -129,14 +131,14 @@ def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
     from distir.cost import show_seconds
     from distir.diagnostics import suggestion
     from distir.validate.explaining import TAKEN_AWAY, explain
-    from distir.validate.predictions import REFUSALS, reason
+    from distir.validate.predictions import reason
 
     run = next((run for run in runs if run.id == name), None)
     if run is None:
         raise Refused(f"there is no run `{name}`", suggestion(name, [run.id for run in runs]))
     try:
         found = explain(run)
-    except REFUSALS as error:
+    except Exception as error:  # as in a table of runs
         raise Refused(f"`{name}` cannot be predicted: {reason(error)}") from None
     if as_json:
         causes = [asdict(cause) for cause in found.causes]

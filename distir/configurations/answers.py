@@ -16,7 +16,7 @@ from distir.models.catalogue import program
 from distir.models.decoder import Decoder
 from distir.validate.frameworks import ASYNC_TP, FRAMEWORKS
 from distir.validate.machines import GPUS
-from distir.validate.memory import memory_of, parts_by_device
+from distir.validate.memory import RunMemory, memory_of
 from distir.validate.plans import plan_of
 from distir.validate.predictions import REFUSALS, reason, simulation_of
 from distir.validate.programs import RunProgram
@@ -25,26 +25,17 @@ from distir.validate.runs import MeasuredRun
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a step takes. Seconds, bytes, the share of the arithmetic peak.
+    """What a step takes: seconds, memory, the share of the arithmetic peak.
 
-    `peak_bytes`: the peak of memory as the framework reports it. `needed_bytes`, `has_bytes`: what a process needs of
-    the device that comes nearest to its limit, with all that it holds beside tensors, and what that device has.
     `mfu`: 6 FLOPs for each weight of a matrix product and 12 for each pair of a token's attention and width, by the
     seconds and the peak of all devices, as torchtitan counts (torchtitan/models/utils.py); None without a peak. It is
     the peak of products in 16 bits, or in Float32 where the job computes in that.
     """
 
     step_time_s: float
-    peak_bytes: int
-    needed_bytes: int
-    has_bytes: int
+    memory: RunMemory
     tokens_per_s: float
     mfu: float | None
-
-    @property
-    def fits(self) -> bool:
-        """Whether every device has what a process needs."""
-        return self.needed_bytes <= self.has_bytes
 
 
 def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
@@ -140,18 +131,13 @@ def answer(job: Job, found: RunProgram) -> Answer:
         simulation = simulation_of(found)
     except REFUSALS as error:
         raise ConfigurationError(reason(error)) from None
-    peak, _ = memory_of(found, simulation)
-    parts, uses = parts_by_device(found, simulation), simulation.memory_uses
-    tightest = max(parts, key=lambda device: parts[device].needed - uses[device].capacity_bytes)
-    spare = uses[tightest].overhead.spare
-    needed, has = parts[tightest].needed + spare, uses[tightest].capacity_bytes + spare
     seconds = simulation.latency_s
     tokens = found.batch * found.step.sequence
     assert job.model is not None
     work = flops_per_token(job.model, found.step.sequence) * tokens
     top = peak_flops(found.hardware, job.precision)
     mfu = work / seconds / (job.gpus * top) if top else None
-    return Answer(seconds, peak, needed, has, tokens / seconds, mfu)
+    return Answer(seconds, memory_of(found, simulation), tokens / seconds, mfu)
 
 
 def flops_per_token(model: Decoder, sequence: int) -> float:

@@ -60,6 +60,11 @@ class Overhead:
         """The memory available to tensors beyond that which the profile states."""
         return 0 if self.limited else max(0, self.left_out - self.total)
 
+    @property
+    def beyond(self) -> int:
+        """The memory of the device beyond that which the profile states, as far as a process may take it."""
+        return min(self.left_out, self.total) if self.limited else self.left_out
+
 
 NO_PROCESS = Process()
 NO_OVERHEAD = Overhead()

@@ -321,8 +321,8 @@ def import_torch_function(
     It is called without arguments; without `weights` on the meta device, where tensors take no memory. `folder` is
     searched for the module first. Raises ImportRefused.
     """
+    function = _function(source, folder)  # before torch is loaded, which takes seconds
     torch = _package("torch")
-    function = _function(source, folder)
     with nullcontext() if weights else torch.device("meta"):
         made = function()
     if not isinstance(made, tuple) or len(cast("tuple[Any, ...]", made)) != 2:
@@ -343,7 +343,8 @@ def _package(name: str) -> Any:
 def _function(source: str, folder: str | None) -> Callable[[], object]:
     module, colon, name = source.partition(":")
     if not (module and colon and name):
-        raise ImportRefused(f"expected `module:function`, found `{source}`")
+        hint = "name a function that gives an `nn.Module` and its example inputs: `model.py` has `model:function`"
+        raise ImportRefused(f"expected `module:function`, found `{source}`", hint)
     if folder is not None and folder not in sys.path:
         sys.path.insert(0, folder)
     try:

@@ -9,7 +9,7 @@ from typing import Final
 from distir.transform.overlap import KINDS
 from distir.validate.machines import at_peak, without_host, without_links, without_traffic
 from distir.validate.plans import plan_of
-from distir.validate.predictions import REFUSALS, figures_of
+from distir.validate.predictions import figures_of
 from distir.validate.programs import EAGER, FUSED, RunProgram, TrainingProgram
 from distir.validate.runs import MeasuredRun
 
@@ -85,21 +85,23 @@ class Explanation:
 
 
 def explain(run: MeasuredRun) -> Explanation:
-    """The causes of what a run is predicted to take. Raises one of `REFUSALS` where it cannot be predicted."""
+    """The causes of what a run is predicted to take. Raises an error where it cannot be predicted (see `reason`)."""
     program = plan_of(run)
-    seconds, _, _ = figures_of(program)
+    seconds, _ = figures_of(program)
     found: list[Cause] = []
     for name, (assumed, change) in WHAT_IFS.items():
-        try:
-            then, _, _ = figures_of(change(program))
-            found.append(Cause(name, assumed, then, then - seconds))
-        except REFUSALS:
-            found.append(Cause(name, assumed, None, 0.0))
-    without = program
-    for name in TAKEN_AWAY:
-        without = WHAT_IFS[name][1](without)
-    try:
-        together = figures_of(without)[0] - seconds
-    except REFUSALS:
-        together = None
+        then = _seconds(program, change)
+        found.append(Cause(name, assumed, then, 0.0 if then is None else then - seconds))
+    least = _seconds(program, *(WHAT_IFS[name][1] for name in TAKEN_AWAY))
+    together = None if least is None else least - seconds
     return Explanation(run, seconds, tuple(sorted(found, key=lambda cause: -abs(cause.change))), together)
+
+
+def _seconds(program: RunProgram, *changes: Callable[[RunProgram], RunProgram]) -> float | None:
+    """The seconds of a changed program; None where it cannot be simulated, whatever the reason."""
+    try:
+        for change in changes:
+            program = change(program)
+        return figures_of(program)[0]
+    except Exception:
+        return None

@@ -35,10 +35,10 @@ class Outcome:
 
     @property
     def memory_error(self) -> float | None:
-        """The same of the peak of memory."""
-        if not self.run.peak_memory_bytes or self.predicted.peak_memory_bytes is None:
+        """By how much the peak of memory is larger as predicted, as a share of the measured one; None without both."""
+        if not self.run.peak_memory_bytes or self.predicted.reported_memory_bytes is None:
             return None
-        return self.predicted.peak_memory_bytes / self.run.peak_memory_bytes - 1
+        return self.predicted.reported_memory_bytes / self.run.peak_memory_bytes - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,11 @@ from distir.validate.predictions import Prediction
 from distir.validate.runs import MeasuredRun
 
 FIGURES = tuple(f.name for f in fields(Prediction))
-COLUMNS = (*FIGURES, "inputs", "code")
+DIGESTS = ("inputs", "code")
+COLUMNS = (*FIGURES, *DIGESTS)
+
+EARLIER = ("id", "step_time_s", "peak_memory_bytes", "fits", "note")
+"""The figures of files that earlier versions wrote: their peak is `reported_memory_bytes` of today."""
 
 
 class PredictionsError(ValueError):
@@ -106,26 +110,34 @@ def parse(data: bytes, path: str) -> list[Logged]:
         rows = rows_of(data, columns)
     except TableError as why:
         raise PredictionsError(f"`{path}` holds no predictions: {why}") from None
-    return [_logged(cells, len(columns), f"{path}:{number}") for number, cells in enumerate(rows, start=2)]
+    return [_logged(cells, columns, f"{path}:{number}") for number, cells in enumerate(rows, start=2)]
 
 
 def _columns(data: bytes) -> tuple[str, ...]:
-    """The columns that a file should have: versions before this one wrote no digests."""
-    return FIGURES if data.startswith((",".join(FIGURES) + "\n").encode()) else COLUMNS
+    """The columns that a file should have: those of today, unless it begins with those of an earlier version."""
+    earlier = (columns for columns in ((*EARLIER, *DIGESTS), EARLIER) if data.startswith(_head(columns)))
+    return next(earlier, COLUMNS)
 
 
-def _logged(cells: list[str], expected: int, at: str) -> Logged:
-    if len(cells) != expected:
-        raise PredictionsError(f"{at}: expected {expected} cells, found {len(cells)}")
-    name, seconds, memory, fits, note, *digests = cells
+def _head(columns: Sequence[str]) -> bytes:
+    return (",".join(columns) + "\n").encode()
+
+
+def _logged(cells: list[str], columns: tuple[str, ...], at: str) -> Logged:
+    if len(cells) != len(columns):
+        raise PredictionsError(f"{at}: expected {len(columns)} cells, found {len(cells)}")
+    found = dict(zip(columns, cells, strict=True))
+    if columns != COLUMNS:
+        found["reported_memory_bytes"] = found.pop("peak_memory_bytes")
+    sizes = ("peak_memory_bytes", "capacity_bytes", "reported_memory_bytes")
     try:
         prediction = Prediction(
-            name,
-            float(seconds) if seconds else None,
-            int(memory) if memory else None,
-            {"": None, "true": True, "false": False}[fits],
-            note,
+            found["id"],
+            float(found["step_time_s"]) if found["step_time_s"] else None,
+            fits={"": None, "true": True, "false": False}[found["fits"]],
+            note=found["note"],
+            **{name: int(found[name]) for name in sizes if found.get(name)},
         )
     except (ValueError, KeyError):
-        raise PredictionsError(f"{at}: expected a time, a size in bytes, and true or false") from None
-    return Logged(prediction, *digests)
+        raise PredictionsError(f"{at}: expected a time, sizes in bytes, and true or false") from None
+    return Logged(prediction, found.get("inputs", ""), found.get("code", ""))

@@ -54,20 +54,42 @@ class MemoryParts:
 
     @property
     def needed(self) -> int:
-        """The memory that the device must have. Workspaces are in the figures of the device's profile."""
+        """Of the memory that the profile states. Workspaces are in the figures of the device's profile."""
         return self.tensors + self.reserved + self.outside
 
 
-def memory_of(program: RunProgram, simulation: Simulation) -> tuple[int, bool]:
-    """The peak in bytes, as the framework reports it, and whether every device has enough memory."""
+@dataclass(frozen=True, slots=True)
+class RunMemory:
+    """The device memory of a run, in bytes.
+
+    `needed`: what a process needs of the fullest device, the one that comes nearest to its limit; `capacity`: what that
+    device has. `reported`: the peak as the framework reports it, perhaps of another device (`HeldMemory`).
+    `host_fits`: whether the hosts have memory for what is offloaded.
+    """
+
+    needed: int
+    capacity: int
+    reported: int
+    host_fits: bool = True
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device has what a process needs, and so has every host."""
+        return self.needed <= self.capacity and self.host_fits
+
+
+def memory_of(program: RunProgram, simulation: Simulation) -> RunMemory:
+    """The memory that a run needs, and the peak that its framework would report."""
     use = program.memory
     # How much there is depends on the parts alone where the framework holds more of some of them than the program.
     parts_matter = use.gradients > 0 or program.gpu in use.copied_outputs or program.share < 1
     found = (parts_by_device if parts_matter else totals_by_device)(program, simulation)
-    peak = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
+    reported = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
     has = simulation.memory_uses
-    fits = all(parts.needed <= has[device].capacity_bytes for device, parts in found.items())
-    return peak, fits and all(own.offloaded_bytes <= own.host_capacity_bytes for own in has.values())
+    fullest = max(found, key=lambda device: found[device].needed - has[device].capacity_bytes)
+    beyond = has[fullest].overhead.beyond
+    host_fits = all(own.offloaded_bytes <= own.host_capacity_bytes for own in has.values())
+    return RunMemory(found[fullest].needed + beyond, has[fullest].capacity_bytes + beyond, reported, host_fits)
 
 
 def totals_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:

@@ -20,7 +20,7 @@ from distir.simulate.simulation import BindError, Simulation
 from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
 from distir.validate.machines import MachineError
-from distir.validate.memory import memory_of
+from distir.validate.memory import RunMemory, memory_of
 from distir.validate.plans import framework_of, plan_of
 from distir.validate.programs import RunProgram, TrainingProgram
 from distir.validate.replicas import UnlikeError
@@ -37,14 +37,18 @@ REFUSALS = (UnsupportedError, MachineError, ProgramError, StepError, ModelError,
 class Prediction:
     """The prediction of a run. `step_time_s` is None, and `note` says why, if the run cannot be expressed.
 
-    `peak_memory_bytes`: as the framework tells it (`HeldMemory`); `fits`: whether tensors and all that a process holds
-    beside them are within each device.
+    `peak_memory_bytes`: what a process needs of the fullest device, with all that it holds beside tensors, and
+    `capacity_bytes` what that device has; `fits`: whether it is enough there, and in the hosts' memory.
+    `reported_memory_bytes`: the peak as the framework reports it, which measurements are compared with; it may be of
+    another device, and of tensors alone (`HeldMemory`).
     """
 
     id: str
     step_time_s: float | None = None
     peak_memory_bytes: int | None = None
     fits: bool | None = None
+    capacity_bytes: int | None = None
+    reported_memory_bytes: int | None = None
     note: str = ""
 
 
@@ -76,30 +80,27 @@ def _checked(step: TrainingProgram, *, shared: bool) -> Analysis:
 
 
 @lru_cache(maxsize=1 << 10)
-def figures_of(program: RunProgram) -> tuple[float, int, bool]:
-    """Seconds, bytes of the peak of memory, and whether all devices have that much.
-
-    Several rows may be of the same program.
-    """
+def figures_of(program: RunProgram) -> tuple[float, RunMemory]:
+    """Seconds of a step, and its memory. Several rows may be of the same program."""
     found = simulation_of(program)
-    return found.latency_s, *memory_of(program, found)
+    return found.latency_s, memory_of(program, found)
 
 
 def predict(run: MeasuredRun) -> Prediction:
     """Predict a run. Does not raise for one that cannot be expressed, or fails: the note says why."""
     try:
         with paused_collection():
-            return Prediction(run.id, *figures_of(plan_of(run)))
-    except REFUSALS as error:
-        return Prediction(run.id, note=reason(error))
+            seconds, memory = figures_of(plan_of(run))
+        return Prediction(run.id, seconds, memory.needed, memory.fits, memory.capacity, memory.reported)
     except Exception as error:  # a row must not take those with it that can be predicted
-        return Prediction(run.id, note=f"DistIR failed with {type(error).__name__}: {reason(error)}")
+        return Prediction(run.id, note=reason(error))
 
 
 def reason(error: Exception) -> str:
     """Why a run cannot be predicted, on one line."""
     text = error.diagnostics[0].message if isinstance(error, ProgramError) and error.diagnostics else str(error)
-    return " ".join(text.split())
+    failed = "" if isinstance(error, REFUSALS) else f"DistIR failed with {type(error).__name__}: "
+    return f"{failed}{' '.join(text.split())}"
 
 
 def predict_all(runs: Sequence[MeasuredRun], jobs: int = 0) -> Generator[Prediction]:

@@ -87,7 +87,7 @@ def start(*words, **options):
         [sys.executable, "-c", "import sys; from distir.cli import main; sys.exit(main())", *map(str, words)],
         stdin=options.pop("stdin", subprocess.PIPE),
         stdout=options.pop("stdout", subprocess.PIPE),
-        stderr=subprocess.PIPE,
+        stderr=options.pop("stderr", subprocess.PIPE),
         **options,
     )
 

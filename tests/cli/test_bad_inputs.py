@@ -1,10 +1,14 @@
 """Whatever a command is given, it ends with a message and an exit code, never with a traceback."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
+import typer
 from cli_samples import MACHINE, SMALL
+
+from distir.cli.app import COMMANDS
 
 READERS = ("check", "fmt", "show", "simulate", "run")
 
@@ -45,14 +49,6 @@ def test_an_empty_file(distir, content_of, command):
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_a_missing_file(distir, tmp_path, command):
-    ended = distir(command, tmp_path / "none.dir")
-    assert ended.code == 2
-    assert ended.err.startswith("error: cannot read")
-    assert ended.err.rstrip().endswith("no such file or directory")
-
-
-@pytest.mark.parametrize("command", READERS)
 def test_an_unreadable_file(distir, file, command, monkeypatch):
     def refuse(*arguments):  # file permissions would not keep root out
         raise PermissionError(13, "Permission denied")
@@ -61,22 +57,6 @@ def test_an_unreadable_file(distir, file, command, monkeypatch):
     ended = distir(command, file("a.dir", SMALL))
     assert ended.code == 2
     assert "permission denied" in ended.err
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_a_folder_in_a_loop_of_links(distir, tmp_path, command):
-    os.symlink(tmp_path / "b.dir", tmp_path / "a.dir")
-    os.symlink(tmp_path / "a.dir", tmp_path / "b.dir")
-    ended = distir(command, tmp_path / "a.dir")
-    assert ended.code == 2
-    assert "cannot read" in ended.err
-
-
-@pytest.mark.parametrize("command", ["show", "simulate", "run"])
-def test_a_folder_where_one_program_is_wanted(distir, tmp_path, command):
-    ended = distir(command, tmp_path)
-    assert ended.code == 2
-    assert "expected a file, found the folder" in ended.err
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -181,3 +161,119 @@ def test_broken_settings_are_refused_with_their_place(distir, file):
     assert ended.code == 2
     assert "DIR154" in ended.err
     assert "distir.toml:2:" in ended.err
+
+
+# Laws over all commands, as they declare their parameters.
+
+
+def options_of(command):
+    """By the first word of each option of a command that takes a value: whether that is a number."""
+    app = typer.Typer(rich_markup_mode=None)
+    app.callback()(lambda: None)
+    app.command("only")(command)
+    (only,) = typer.main.get_command(app).commands.values()
+    found = {p.opts[0]: str(p.type_descriptor.annotation) for p in only.params if p.param_type_name == "option"}
+    return {option: "int" in type_ or "float" in type_ for option, type_ in found.items() if "bool" not in type_}
+
+
+OPTIONS = [(c.__name__.rstrip("_"), option, number) for c in COMMANDS for option, number in options_of(c).items()]
+
+COMPLETE = {
+    "transform": ["inline", "a.dir"],
+    "diff": ["a.dir", "a.dir"],
+    "import": ["onnx", "a.onnx"],
+    "export": ["chakra", "a.dir"],
+    **{name: [] for name in ("calibrate", "lsp", "dap", "mcp")},
+}
+"""The arguments of commands that take another number than one; nothing is read before options are."""
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [(c, o, v) for c, o, number in OPTIONS for v in ("", *(("many",) if number else ()))],
+)
+def test_an_option_without_a_value_or_with_one_that_is_no_number(distir, command, option, value):
+    ended = distir(command, *COMPLETE.get(command, ["a.dir"]), option, value)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("error: ") == 1
+    assert f"`{option}`" in ended.err
+    assert f"`distir {command} --help`" in ended.err
+
+
+CONFIGURATIONS = ("torchtitan", "torchtitan-python", "megatron", "megatron-bridge", "nemo", "deepspeed", "fsdp2")
+
+READING = [
+    *(
+        f"{command} FILE"
+        for command in (*READERS, "lower -o out", "project --rank 1", "advise --within 1s", "validate")
+    ),
+    *("transform inline FILE", "prove FILE --against a.dir", "prove a.dir --against FILE", "diff a.dir FILE"),
+    *("prove a.dir --against a.dir --where FILE", "compare FILE --measured a.dir", "compare a.dir --measured FILE"),
+    *("goodput FILE --mtbf 100s --restart 1s --checkpoint-bandwidth 1GB/s", "search FILE --devices 2 --batch-size 8"),
+    *("simulate a.dir --hardware ./FILE", "run a.dir --inputs FILE", "run a.dir --input x=FILE", "launch FILE"),
+    *("calibrate --runs FILE -o out.toml", "export chakra FILE -o out", "export torchtitan FILE --row 1"),
+    *(f"import {kind} FILE" for kind in ("onnx", "torch", "stablehlo", *CONFIGURATIONS)),
+]
+"""What reads a file, by each command that does."""
+
+WRITING = [
+    *("simulate a.dir --trace OUT", "simulate a.dir --html OUT", "run a.dir -o OUT.npz", "model mlp -o OUT.dir"),
+    *("transform inline a.dir -o OUT", "project a.dir --rank 1 -o OUT", "diff a.dir a.dir --picture OUT.svg"),
+    *(
+        "launch a.dir --trace OUT",
+        "calibrate --quick --devices 2 -o OUT.toml",
+        "search mlp --devices 2 --batch-size 8 --plot OUT.svg",
+    ),
+    *(
+        "validate a.csv --html OUT",
+        "validate a.csv --plot OUT.svg",
+        "calibrate --runs a.csv -o OUT.toml",
+        "validate a.csv --csv OUT",
+    ),
+]
+
+WRITING_FOLDERS = ["lower a.dir -o OUT", "export chakra a.dir -o OUT"]
+"""What makes the folders in which it writes."""
+
+
+def tree(folder):
+    """What is in a folder and below, and when it was changed."""
+    return {path: path.lstat().st_mtime_ns for path in folder.rglob("*") if not path.is_dir()}
+
+
+@pytest.fixture
+def bad(file, tmp_path, monkeypatch):
+    """The folder of a program, with paths that are of no file that could be read, or written."""
+    file("a.dir", SMALL)
+    file("binary", bytes(range(256)))
+    file("a.csv", "id\n")
+    (tmp_path / "folder").mkdir()
+    os.symlink("loop", tmp_path / "loop")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", READING)
+@pytest.mark.parametrize("kind", ["binary", "missing", "folder", "loop"])
+def test_what_is_no_file_or_no_text_is_refused_and_nothing_is_written(distir, bad, words, kind):
+    before = tree(bad)
+    ended = distir(*words.replace("FILE", kind).split())
+    assert ended.code == (1 if kind == "binary" and "error[DIR" in ended.err else 2)
+    assert "error" in ended.err
+    assert "bug" not in ended.err
+    assert "Traceback" not in ended.err
+    assert "\x1b" not in ended.err
+    assert tree(bad) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "place"), [*product(WRITING, ["missing/out", "a.dir/out"]), *product(WRITING_FOLDERS, ["a.dir/out"])]
+)
+def test_what_cannot_be_written_is_refused_and_nothing_is_left(distir, bad, words, place):
+    before = tree(bad)
+    ended = distir(*words.replace("OUT", place).split())
+    assert ended.code == 2
+    assert ended.err.count("error: ") == 1
+    assert "bug" not in ended.err
+    assert tree(bad) == before

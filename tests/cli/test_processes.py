@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli_samples import PATIENCE_S, PIPELINE, SMALL, UNTIDY, WRONG, run_process, start
@@ -29,6 +30,24 @@ def test_output_that_nothing_reads_ends_the_run_quietly(file):
     process.stdout.close()
     assert process.wait(timeout=PATIENCE_S) == 141
     assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("words", [("explain", "DIR301"), *also(("check", "--help"), ("explain",))])
+def test_a_pipe_that_is_closed_from_the_beginning(words):
+    """What writes by itself, and the help, which the parser of arguments writes."""
+    read, write = os.pipe()
+    os.close(read)
+    process = start(*words, stdout=write)
+    os.close(write)
+    assert process.wait(timeout=PATIENCE_S) == 141
+    assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_an_error_that_cannot_be_written_keeps_its_exit_code(tmp_path):
+    with open("/dev/full", "wb") as full:
+        process = start("check", tmp_path / "none.dir", stderr=full)
+        assert process.wait(timeout=PATIENCE_S) == 2
 
 
 WAITING = """

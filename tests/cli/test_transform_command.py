@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from cli_samples import SMALL
 
 from distir import format  # noqa: A004
 from distir.syntax import parse
@@ -126,3 +127,18 @@ def test_steps_that_ask_the_simulator_go_by_the_settings(distir, file):
     named = distir("transform", "reschedule", "hardware=dgx2-v100", "bind=B=4096", program)
     assert slow.code == fast.code == named.code == 0
     assert slow.err == named.err != fast.err
+
+
+@pytest.mark.parametrize("words", [("--max-memory", "1GB"), ("--seed", "3")])
+def test_options_of_verify_are_refused_without_it(distir, file, words):
+    ended = distir("transform", "inline", file("a.dir", SMALL), *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"`{words[0]}` is for `--verify`" in ended.err
+
+
+def test_a_size_that_is_none_is_refused_before_anything_is_written(distir, file, tmp_path):
+    out = tmp_path / "out.dir"
+    ended = distir("transform", "inline", file("a.dir", SMALL), "--verify", "--max-memory", "much", "-o", out)
+    assert (ended.code, ended.out) == (2, "")
+    assert "`--max-memory`" in ended.err
+    assert not out.exists()

@@ -69,7 +69,7 @@ def test_a_sample_is_predicted_as_the_page_has_it(name):
     if kept.note:
         return  # it cannot be expressed
     assert found.step_time_s == pytest.approx(kept.step_time_s, rel=CLOSE)
-    assert found.peak_memory_bytes == pytest.approx(kept.peak_memory_bytes, rel=CLOSE)
+    assert found.reported_memory_bytes == pytest.approx(kept.reported_memory_bytes, rel=CLOSE)
 
 
 def test_a_part_of_the_files_keeps_what_is_predicted_of_others(tmp_path, monkeypatch):

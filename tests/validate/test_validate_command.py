@@ -46,12 +46,24 @@ def test_a_run_of_which_the_prediction_fails_is_listed_beside_the_others(distir,
     assert "DistIR failed with KeyError: 'num_outputs': a:2" in ended.out
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_run_of_which_the_prediction_fails_cannot_be_explained(distir, runs_file, monkeypatch, words):
+    from distir.validate import explaining
+
+    monkeypatch.setattr(explaining, "plan_of", lambda run: {}["num_outputs"])
+    ended = distir("validate", runs_file(row(id="a:1")), "--explain", "a:1", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "error: `a:1` cannot be predicted: DistIR failed with KeyError: 'num_outputs'\n"
+
+
 def test_a_run_whose_memory_alone_is_known_and_one_that_is_known_to_fit_are_compared(distir, runs_file):
     path = runs_file(row(id="a:1", step_time_s="", peak_memory_bytes=10**9), row(id="a:2", step_time_s="", seq=128))
     ended = distir("validate", path, "--json")
     (group,) = json.loads(ended.out)["groups"]
     assert (group["time"], group["memory"]["n"], group["memory"]["right"]) == (None, 2, 2)
     assert group["memory_error"]["n"] == 1
+    found = json.loads(ended.out)["runs"][0]
+    assert found["memory_error"] == pytest.approx(found["reported_memory_bytes"] / 10**9 - 1)
 
 
 def test_a_line_says_how_far_it_is_where_there_is_no_terminal(distir, runs_file, monkeypatch):
@@ -62,7 +74,7 @@ def test_a_line_says_how_far_it_is_where_there_is_no_terminal(distir, runs_file,
     assert ended.err.splitlines() == ["predicting: 1 of 3", "predicting: 2 of 3"]
 
 
-FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "note"]
+FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "capacity_bytes", "reported_memory_bytes", "note"]
 
 
 def held(path):
@@ -123,6 +135,19 @@ def test_a_file_of_a_version_that_did_not_say_of_what_its_predictions_are(distir
     assert held(out)["a:1"]["step_time_s"] != "123.0"
 
 
+@pytest.mark.parametrize("digests", ["", ",inputs,code"])
+def test_a_file_of_a_version_whose_peak_was_the_reported_one(distir, runs_file, tmp_path, digests):
+    """What it holds of other runs stays, under the name of today."""
+    out = tmp_path / "out.csv"
+    head = "id,step_time_s,peak_memory_bytes,fits,note"
+    out.write_text(f"{head}{digests}\nz:9,1.5,77,true,{digests.replace('inputs', 'aa').replace('code', 'bb')}\n")
+    assert distir("validate", runs_file(row(id="a:1")), "--csv", out).code == 0
+    earlier = held(out)["z:9"]
+    assert list(earlier)[: len(FIGURES)] == FIGURES
+    assert (earlier["reported_memory_bytes"], earlier["peak_memory_bytes"], earlier["fits"]) == ("77", "", "true")
+    assert held(out)["a:1"]["peak_memory_bytes"] != ""
+
+
 def test_predictions_of_other_runs_stay(distir, runs_file, tmp_path):
     out = tmp_path / "out.csv"
     distir("validate", runs_file(row(id="a:1")), "--csv", out)
@@ -149,7 +174,15 @@ def test_pictures_and_a_page(distir, runs_file, tmp_path):
     ended = distir("validate", path, "--html", tmp_path / "none" / "page.html")
     assert ended.code == 2
     assert "none/page.html" in ended.err
-    assert "runs/megatron" in ended.out  # what took minutes is not lost
+    assert ended.out == ""  # refused before runs are predicted
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_page_that_cannot_be_written_after_all_loses_nothing(distir, runs_file):
+    ended = distir("validate", runs_file(row()), "--html", "/dev/full")
+    assert ended.code == 2
+    assert "no space left on device" in ended.err
+    assert "runs/megatron" in ended.out
 
 
 @pytest.mark.parametrize(

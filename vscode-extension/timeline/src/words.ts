@@ -7,6 +7,9 @@ import type { CompareAnswer, Curve, WaitRow } from "./protocol";
 
 export { bytes, duration };
 
+/** So many devices with too little memory are named. */
+const MOST_NAMED = 8;
+
 export function percent(share: number): string {
   return `${Math.round(100 * share)}%`;
 }
@@ -109,7 +112,16 @@ export function summary(model: Model): string {
   const host = model.hostBound > 0 ? [`${small(model.hostBound)} host-bound`] : [];
   const shares = [[model.bubble, "bubble"], [model.exposed, "exposed communication"]] as [number, string][];
   const unused = shares.filter(([share]) => !Number.isNaN(share)).map(([share, what]) => `${small(share)} ${what}`);
-  return [duration(model.latency), ...unused, ...host, `${model.ops.toLocaleString("en")} ops`, model.hardware].join(" · ");
+  const ops = `${model.ops.toLocaleString("en")} ops`;
+  return [duration(model.latency), ...lacking(model), ...unused, ...host, ops, model.hardware].join(" · ");
+}
+
+/** Which devices have too little memory, the first ones by number, as in a notebook. */
+function lacking(model: Model): string[] {
+  const over = model.devices.filter(({ fits }) => !fits).map(({ device }) => device);
+  if (over.length === 0) return [];
+  const more = over.length > MOST_NAMED ? ` and ${over.length - MOST_NAMED} more` : "";
+  return [`out of memory: device${over.length > 1 ? "s" : ""} ${over.slice(0, MOST_NAMED).join(", ")}${more}`];
 }
 
 /** Two programs in one line. */

@@ -232,6 +232,20 @@ test("a wait for the host says so, and so does the head", () => {
   assert.equal(summary(new Model(small())), "4.00ms · 5 ops · dgx-a100");
 });
 
+test("the head says which devices have too little memory", () => {
+  const full = small();
+  const [device] = full.timeline[0].devices;
+  const over = (count) => Array.from({ length: count }, (_, k) => ({ ...device, device: k + 1, fits: false }));
+  const said = (count) => {
+    full.timeline[0].devices = [...over(count), { ...device, device: count + 1, fits: true }];
+    return summary(new Model(full)).split(" · ")[1];
+  };
+  assert.equal(said(0), "5 ops");
+  assert.equal(said(1), "out of memory: device 1");
+  assert.equal(said(2), "out of memory: devices 1, 2");
+  assert.equal(said(10), "out of memory: devices 1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
+});
+
 test("units and words", () => {
   assert.deepEqual([0, 3e-9, 1e-6, 1.25e-3, 1, 90].map(duration), ["0s", "3.00ns", "1.00us", "1.25ms", "1.00s", "90.0s"]);
   assert.deepEqual([0, 999, 1000, 3.14e9, 2e12].map(bytes), ["0B", "999B", "1.00kB", "3.14GB", "2.00TB"]);
