@@ -70,10 +70,11 @@ class _AsGiven:
         self.annotation = annotation
         self.validated = validated
 
-    def coerce(self, value: Any, param: Any, ctx: object) -> Any:
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        if value == "" or ((param.multiple or param.nargs == -1) and "" in value):
+        is_given = getattr(ctx.get_parameter_source(param.name), "name", "") != "DEFAULT"
+        if is_given and (value == "" or ((param.multiple or param.nargs == -1) and "" in value)):
             raise typer.BadParameter("expected a value, found an empty one", param=param)
         if self.plain or type(value) is self.annotation:  # else words that are to be a number: of a default, it is one
             return value

@@ -39,7 +39,7 @@ def test_gradients_in_bf16_take_half_the_buffers(more):
     _, wide = simulated(megatron(f"--bf16 {more}"))
     program, narrow = simulated(megatron(f"--bf16 --grad-reduce-in-bf16 {more}"))
     weights = sum(p.type.elements for p in program.step.on_one_device.entry().params if "param" in p.roles)
-    assert wide.needed_bytes - narrow.needed_bytes >= 1.9 * weights
+    assert wide.memory.needed - narrow.memory.needed >= 1.9 * weights
 
 
 def test_gradients_of_fp16_are_fp16_unless_asked_otherwise():
@@ -80,7 +80,7 @@ def test_unfused_attention_keeps_its_scores():
     _, fused = simulated(megatron("--bf16"))
     _, unfused = simulated(megatron("--bf16 --attention-backend unfused"))
     scores = 2 * 4 * 512 * 512 * 2  # layers, heads, pairs of tokens, bytes
-    assert unfused.needed_bytes - fused.needed_bytes >= 0.99 * scores  # less what the fused kernel saves of each row
+    assert unfused.memory.needed - fused.memory.needed >= 0.99 * scores  # less what the fused kernel saves of each row
     assert megatron("--bf16 --transformer-impl local").job.attention == "fused"
     assert megatron("--bf16 --transformer-impl local --use-flash-attn").job.attention == ""
 
