@@ -114,7 +114,7 @@ def _original(program: Program, applied: Sequence[tuple[str, Module]]) -> tuple[
     for step, module in applied:
         if STEPS[step].changes_results:
             found, behind = module, step
-    return found, behind, found is applied[-1][1]
+    return found, behind, STEPS[applied[-1][0]].changes_results
 
 
 def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:

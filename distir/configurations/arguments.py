@@ -129,7 +129,7 @@ LAUNCHING: Final = re.compile(r"torch\.distributed|accelerate|deepspeed")
 
 
 class _TooLongError(ValueError):
-    """Variables that stand for more than is read; the text says what."""
+    """Variables whose values are more than is read; the text says what."""
 
 
 def _bounded(words: Iterator[tuple[str, int]]) -> Value:

@@ -346,7 +346,7 @@ POSITIONS: Final[Mapping[str, Literal["learned", "alibi"]]] = {"learned_absolute
 
 
 def _position(options: Options) -> str | None:
-    """How positions are told: `rope` by its earlier name, too."""
+    """How positions are encoded: `rope` by its earlier name, too."""
     words = ("learned_absolute", "rope", "none", "yarn", "mrope", "relative", "alibi")
     found = options.word("position_embedding_type", words)
     without_own = options.flag("no_position_embedding") | options.is_off("add_position_embedding")

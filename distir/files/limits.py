@@ -42,7 +42,7 @@ RESULTS = 1 << 16
 """Results of an op, leaves of a tuple."""
 
 ELEMENTS = 1 << 24
-"""Of a constant that one value of the text stands for."""
+"""Of a constant that the text writes as one value."""
 
 ROWS = 1_000_000
 """Of a table of figures, and stages and microbatches of a schedule."""

@@ -671,7 +671,7 @@ def _device_of(nn_module: Any) -> Any:
 
 @contextmanager
 def _unvalidated() -> Generator[None]:
-    """Distributions that do not look at the values of their parameters, which have none while they are exported."""
+    """Distributions that do not check the values of their parameters, which have none while they are exported."""
     distribution = _package("torch.distributions").Distribution
     before = distribution._validate_args
     distribution.set_default_validate_args(False)

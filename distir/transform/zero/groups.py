@@ -130,7 +130,7 @@ def groups_of(module: Module, entry: Function, kind: str, shard: int = 0) -> lis
 
     `entry` is the module's entry function, or an equivalent one. If one device represents all replicas, its weights
     represent theirs. `kind` and `shard` are the step's `partition` and `shard`: with `split`, vectors without equal
-    parts stay whole on each replica, being small, unless there is nothing else. Raises ProgramError if there are none,
+    parts are replicated, being small, unless there is nothing else. Raises ProgramError if there are none,
     or if every device needs a whole gradient.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")

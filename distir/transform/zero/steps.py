@@ -58,8 +58,8 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     as are their copies in 8-bit floats (`fp8`), which are made of what is gathered.
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
-    is sharded over all devices, along a divisible dimension. Of parameters without one, vectors, which are small, stay
-    whole on each device, and others have owners.
+    is sharded over all devices, along a divisible dimension. Of parameters without one, vectors, which are small, are
+    replicated, and others have owners.
 
     With `shard=N` state is partitioned within groups of N neighbouring replicas, and each group holds all of it: FSDP's
     hybrid sharding (HSDP). Gradients are reduced within the groups first, and the parts summed over the groups. By
