@@ -147,7 +147,7 @@ def divide_up(a: Dim, b: int) -> Dim:
 
 
 def is_multiple(dim: Dim, size: int) -> bool:
-    """Whether a dimension is known to be a multiple of a number, whatever its names stand for."""
+    """Whether a dimension is known to be a multiple of a number, whatever its names are bound to."""
     if isinstance(dim, SymbolicDim):
         return all(coefficient % (size * dim.denominator) == 0 for _, coefficient in dim.terms)
     return dim is not None and dim % size == 0

@@ -418,7 +418,7 @@ def test_numbers_of_all_layers_in_a_configuration_set_none_apart(monkeypatch):
     monkeypatch.setattr(pytorch, "stretched", lambda found, stacks, weights: shown.extend(stacks) or found)
     model = made("Llama4", DECODERS["Llama4"], layers=12)
     assert model.config.moe_layers == [*range(12)]
-    import_torch(model, (tokens(),))
+    import_torch(model, (tokens(),), compare=False)
     assert [(stack.kinds, stack.shown) for stack in shown] == [((0, 0, 0, 1) * 3, 8)]
 
 
