@@ -27,7 +27,7 @@ def test_steps_are_listed_and_applied_to_what_is_in_the_editor(tmp_path):
             await simulated(client, uri)
             known = (await ask(client, "distir/transform", **of(uri)))["steps"]
             pipeline = next(step for step in known if step["name"] == "pp")
-            assert (pipeline["value"]["kind"], pipeline["value"]["required"]) == ("int", True)
+            assert (pipeline["value"]["kind"], pipeline["value"]["required"]) == ("Count", True)
             microbatches = {"name": "microbatches", "kind": "int", "required": False, "default": "1", "choices": None}
             assert microbatches in pipeline["options"]
 
@@ -62,7 +62,7 @@ def test_steps_come_in_the_order_in_which_they_can_be_applied(tmp_path):
             done = await ask(client, "distir/transform", **of(uri), steps=steps)
             assert len(done["comparison"]["this"]["busy_s"]) == 8
             refused = await ask(client, "distir/transform", **of(uri), steps=["dp=2", "pp=2"])
-            assert "`@main` is distributed already" in refused["error"]
+            assert "`@mlp` is distributed already" in refused["error"]
             assert "their order is pp, dp" in refused["error"]
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
