@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,12 +87,16 @@ def test_an_interrupt_while_writing_leaves_the_old_file_and_nothing_else(distir,
     assert list(tmp_path.iterdir()) == [path]
 
 
-def at_terminal(*words, before="pass", **environment):
-    """The exit code, and what a terminal is sent on standard output and standard error. `before`: code to run first."""
+def at_terminal(*words, patience=threading.TIMEOUT_MAX, **environment):
+    """The exit code, and what a terminal is sent on standard output and standard error.
+
+    `patience`: the seconds after which the command says what it does. Never, unless a test asks for it: a machine under
+    load would be told what a quiet one is not.
+    """
     reader, terminal = pty.openpty()
     variables = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     variables |= {"TERM": "xterm-256color", "COLUMNS": "100", **environment}
-    code = f"import sys; from distir.cli import main, output; {before}; sys.exit(main())"
+    code = f"import sys; from distir.cli import main, output; output.PATIENCE_S = {patience}; sys.exit(main())"
     streams = {"stdin": subprocess.DEVNULL, "stdout": terminal, "stderr": terminal}
     process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], env=variables, **streams)
     os.close(terminal)
@@ -115,7 +120,7 @@ def test_a_terminal_gets_a_line_of_success(file, tmp_path):
 
 
 def test_what_takes_long_says_what_it_does(file):
-    code, sent = at_terminal("check", file("a.dir", SMALL), before="output.PATIENCE_S = 0")
+    code, sent = at_terminal("check", file("a.dir", SMALL), patience=0)
     assert code == 0
     assert b"checking" in sent
     assert sent.endswith(b"1 file, nothing wrong\r\n")
