@@ -8,9 +8,9 @@ megatron/core/parallel_state.py (what degrees multiply to).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from distir.configurations import arguments
 from distir.configurations.formats import Format, configuration_format
@@ -29,11 +29,11 @@ from distir.configurations.jobs import (
 )
 from distir.configurations.known import listed, words
 from distir.configurations.launchers import ProcessCounts
+from distir.configurations.megatron_models import layers_with_experts, model_of
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting, as_list
 from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
-from distir.models.published import GPT3, LLAMA2
 from distir.models.rotary import Rotary
 from distir.transform.checkpoint.modules import MEGATRONS
 
@@ -94,6 +94,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "cp_comm_type": None,
     "tp_comm_overlap": False,
     "expert_tensor_parallel_size": None,
+    "expert_interval": None,
     **dict.fromkeys(("min_lr", "wgrad_deferral_limit"), 0),
 }
 """Defaults of arguments, where they are others than those of the fields."""
@@ -112,6 +113,11 @@ def _counts_ends(method: Any) -> bool:
     return "embedding" in str(method)
 
 
+def _is_gated(activation: Any) -> bool | None:
+    """Whether a word of `--glu-activation` names one; another is simulated as SwiGLU."""
+    return bool(activation) or None
+
+
 EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     **dict.fromkeys(
         ("checkpoint_activations", "deepspeed_activation_checkpointing", "recompute"),
@@ -122,6 +128,7 @@ EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     "activations_checkpoint_num_layers": (("recompute_num_layers", None),),
     "model_parallel_size": (("tensor_model_parallel_size", None),),
     "moe_expert_parallel_size": (("expert_model_parallel_size", None),),
+    "ds_sequence_parallel_size": (("context_parallel_size", None), ("cp_comm_type", "a2a")),
     "batch_size": (("micro_batch_size", None),),
     "fp8_hybrid": (("fp8_format", "hybrid"),),
     "fp8_e4m3": (("fp8_format", "e4m3"),),
@@ -129,15 +136,35 @@ EARLIER: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     "pp_partition_method": tuple(
         (f"account_for_{end}_in_pipeline_split", _counts_ends) for end in ("embedding", "loss")
     ),
-    "num_key_value_heads": (("num_query_groups", None), ("group_query_attention", True)),
+    **dict.fromkeys(
+        ("num_key_value_heads", "num_attention_heads_kv"), (("num_query_groups", None), ("group_query_attention", True))
+    ),
     **dict.fromkeys(
         ("use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton", "use_flash_attn_builder"),
         (("use_flash_attn", True),),
     ),
+    "use_llama2_rotary_position_embeddings": (("use_rotary_position_embeddings", True),),
+    "use_alibi_mask": (("position_embedding_type", "alibi"),),
+    "use_rms_norm": (("normalization", "RMSNorm"), ("disable_bias_linear", True)),
+    "no_tie_embed_logits": (("untie_embeddings_and_output_weights", True),),
+    "glu_activation": (("swiglu", _is_gated),),
+    "qk_nope_head_dim": (("qk_head_dim", None),),
+    "qk_rope_head_dim": (("qk_pos_emb_head_dim", None),),
+    "shared_moe_ffn_hidden_size": (("moe_shared_expert_intermediate_size", None),),
+    "topk": (("moe_router_topk", None),),
+    "moe_train_capacity_factor": (("moe_expert_capacity_factor", None),),
+    "num_mtp_predictor": (("mtp_num_layers", None),),
+    "use_multi_token_prediction": (),
+    **dict.fromkeys(("enable_shared_expert", "num_shared_experts"), ()),  # whose width others say
+    **dict.fromkeys(("cpu_optimizer", "optimizer_offload_policy"), (("optimizer_cpu_offload", True),)),
 }
-"""What arguments of earlier versions, and of Megatron-DeepSpeed, set: names of today, with a value, what makes it of
-theirs, or theirs as it is.
+"""What arguments of earlier versions and of forks set: names of today, with a value, or what makes one of theirs.
+
+Of Megatron-DeepSpeed (bigscience-workshop, deepspeedai), Pai-Megatron-Patch (alibaba) and Megatron-LLM (epfLLM).
 """
+
+TODAY: Final = {("position_embedding_type", "rotary"): "rope"}
+"""Values by other names."""
 
 
 def _today(found: dict[str, Setting]) -> dict[str, Setting]:
@@ -146,7 +173,11 @@ def _today(found: dict[str, Setting]) -> dict[str, Setting]:
     for name, setting in found.items():
         for to, value in EARLIER.get(name, ((name, None),)):
             of_value = value(setting.value) if callable(value) else value
-            said.setdefault(to, Setting(setting.value if value is None else of_value, setting.line))
+            of_today = setting.value if value is None else of_value
+            said.setdefault(to, Setting(TODAY.get((to, str(of_today)), of_today), setting.line))
+    if "num_experts" in said and "moe_expert_parallel_size" in found:  # of Megatron-DeepSpeed, by its defaults
+        said.setdefault("expert_interval", Setting(2, said["num_experts"].line))
+        said.setdefault("moe_router_topk", Setting(1, said["num_experts"].line))
     return said
 
 
@@ -191,12 +222,14 @@ def _started(launch: ProcessCounts, given: Supplied) -> dict[str, Setting]:
 
 def job_of(options: Options, given: Supplied) -> Job:
     """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
+    if (file := options.get("deepspeed_config")) is not None:
+        options.note(f"what `{file}` says is not read; `--zero-stage` says the stage of ZeRO", "deepspeed_config")
     options.stays_on_device("optimizer_cpu_offload", "fine_grained_activation_offloading", "cpu_offloading_weights")
     offloads = not options.is_off("cpu_offloading")  # a command line has the number alone
     offloaded = options.optional("cpu_offloading_num_layers", least=0)
     own = given.model is None or "hidden_size" in options
     options.get("max_position_embeddings")  # of a model that is named, its own
-    model = _model(options) if own else _changed(given.model, options)
+    model = model_of(options) if own else _changed(given.model, options)
     name = given.name or (name_of(model) if model else "")
     if own and model is not None and (known := published_decoder(name)) is not None:
         model = replace(known, dropout=model.dropout, attention_dropout=model.attention_dropout)
@@ -279,8 +312,10 @@ def _changed(model: Decoder | None, options: Options) -> Decoder | None:
         return None
     layers, experts = options.optional("num_layers") or model.layers, options.optional("num_experts") or model.experts
     if "num_layers" in options or "moe_layer_freq" in options:
-        dense = _dense_layers(options, layers) if "moe_layer_freq" in options else model.dense_layers
-        model = replace(model, layers=layers, dense_layers=dense if experts else None)
+        dense, every = model.dense_layers, model.experts_every
+        if "moe_layer_freq" in options:
+            dense, every = layers_with_experts(options, layers)
+        model = replace(model, layers=layers, dense_layers=dense if experts else None, experts_every=every)
     return replace(model, experts=experts) if model.experts else model
 
 
@@ -291,120 +326,6 @@ def _launched(options: Options, name: str) -> int | None:
         options.note(f"`{name}` is `{found}`, which only the machine says; `--gpus N` does", name)
         return None
     return options.optional(name)
-
-
-def _model(options: Options) -> Decoder | None:
-    layers = options.optional("num_layers")
-    if layers is None:
-        return None
-    width, heads = options.whole("hidden_size"), options.whole("num_attention_heads")
-    gated = options.flag("swiglu") | options.flag("quick_geglu")
-    experts = options.optional("num_experts") or None
-    experts = None if experts == 1 else experts  # as scripts of Megatron-DeepSpeed say that there are none
-    squared = options.flag("squared_relu")
-    if squared and gated:
-        line = options.line("squared_relu")
-        raise options.wrong(line, "`squared_relu` and `swiglu` contradict each other", "use one of them")
-    if options.flag("multi_latent_attention"):
-        line = options.line("multi_latent_attention")
-        raise options.wrong(line, "multi-head latent attention is not read from arguments", "name the model: --model")
-    rms = options.word("normalization", ("LayerNorm", "RMSNorm")) == "RMSNorm"
-    position = _position(options)
-    grouped = options.flag("group_query_attention")
-    groups = options.optional("num_query_groups")
-    ffn = options.optional("ffn_hidden_size") or (4 * width if not gated else int(4 * width * 2 / 3 / 64) * 64)
-    bias = not options.flag("disable_bias_linear")
-    of_queries = options.flag("add_qkv_bias")
-    if of_queries and not bias:
-        options.note("the last layer of attention has a bias here, too", "add_qkv_bias")
-    vocabulary = options.optional("vocab_size")
-    if vocabulary is None:
-        vocabulary = 32000 if rms else 50257
-        options.note(f"a vocabulary of {vocabulary} is assumed, which `--vocab-size` states")
-    expert_ffn, shared = (
-        options.optional("moe_ffn_hidden_size"),
-        options.optional("moe_shared_expert_intermediate_size"),
-    )
-    dense = _dense_layers(options, layers) if experts else None
-    family = LLAMA2 if rms else GPT3
-    return family(
-        layers=layers,
-        width=width,
-        heads=heads,
-        kv_heads=(groups or heads) if grouped else heads,
-        head_size=options.optional("kv_channels") or width // heads,
-        ffn=ffn,
-        experts=experts,
-        top_k=(options.optional("moe_router_topk") or 2) if experts else None,
-        expert_ffn=(expert_ffn or ffn) if experts else None,
-        shared_experts=shared // (expert_ffn or ffn) if shared and experts else None,
-        dense_layers=dense,
-        vocabulary=vocabulary,
-        context=_positions(options, position == "learned_absolute"),
-        norm="rms" if rms else "layer",
-        head_norm=options.flag("qk_layernorm"),
-        position=POSITIONS.get(position or "") or Rotary(options.number("rotary_base") or 10000.0),
-        activation="relu_squared" if squared else "silu" if gated else "gelu_tanh",
-        gated=gated,
-        tied=not options.flag("untie_embeddings_and_output_weights"),
-        dropout=options.number("hidden_dropout") or 0.0,
-        attention_dropout=_attention_dropout(options),
-        attention_bias=bias or of_queries,
-        mlp_bias=bias,
-        names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
-    )
-
-
-POSITIONS: Final[Mapping[str, Literal["learned", "alibi"]]] = {"learned_absolute": "learned", "alibi": "alibi"}
-"""Positions that are not rotary, by Megatron's words, and those of its forks."""
-
-
-def _position(options: Options) -> str | None:
-    """How positions are encoded: `rope` by its earlier name, too."""
-    words = ("learned_absolute", "rope", "none", "yarn", "mrope", "relative", "alibi")
-    found = options.word("position_embedding_type", words)
-    without_own = options.flag("no_position_embedding") | options.is_off("add_position_embedding")
-    if options.flag("use_rotary_position_embeddings"):
-        found = "rope"
-    if found == "learned_absolute" and without_own:
-        found = "none"
-    if found in ("none", "yarn", "mrope", "relative"):
-        name = "position_embedding_type" if "position_embedding_type" in options else "no_position_embedding"
-        options.note(f"positions `{found}` are simulated as `rope`", name)
-    return found
-
-
-def _positions(options: Options, learned: bool) -> int:
-    """The positions of which the model has an embedding, or those of a sequence."""
-    most, sequence = options.optional("max_position_embeddings") or 0, options.optional("seq_length") or 2048
-    return max(most, sequence) if learned else sequence
-
-
-def _attention_dropout(options: Options) -> float | None:
-    """Of attention's weights; None where it is that of the rest."""
-    own, rest = options.number("attention_dropout"), options.number("hidden_dropout")
-    return None if own == rest else own
-
-
-def _dense_layers(options: Options, layers: int) -> int | None:
-    """How many of the first layers have no experts, of `moe_layer_freq`: a number, or a list of 0 and 1."""
-    found: Any = options.get("moe_layer_freq")
-    if isinstance(found, str):
-        pattern = found.replace(" ", "")
-        if re.fullmatch(r"\(?(\[[01](,[01])*\](\*\d+)?\+?)+\)?", pattern):
-            parts = re.findall(r"\[([01,]+)\](?:\*(\d+))?", pattern)
-            found = [int(n) for part, times in parts for n in part.split(",") * int(times or 1)]
-        elif pattern.isdecimal():
-            found = int(pattern)
-    if found in (None, 1):
-        return None
-    if (routed := as_list(found)) is not None:
-        dense = routed.index(1) if 1 in routed else len(routed)
-        if all(routed[dense:]) and len(routed) == layers:
-            return dense or None
-    raise options.wrong(
-        options.line("moe_layer_freq"), f"`moe_layer_freq` of `{found}`: only the first layers may be without experts"
-    )
 
 
 def _stages(options: Options, model: Decoder | None, pp: int) -> tuple[int, tuple[int, ...]]:

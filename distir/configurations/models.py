@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from distir.models.decoder import Decoder, Latent, Router
 from distir.models.published import DEEPSEEK_V3, GPT_OSS, LLAMA3, PUBLISHED, QWEN3, QWEN3_MOE
+from distir.models.rotary import Rotary
 
 SMALL_LLAMA: Final = LLAMA3(layers=6, width=256, heads=16, kv_heads=16, ffn=768, vocabulary=2048)
 """torchtitan's `debugmodel`: an MLP of 2/3 of four times the width, rounded up to a multiple of 256."""
@@ -128,11 +129,25 @@ def name_of(model: Decoder) -> str:
     return f"{model.layers} layers of {model.width}"
 
 
+def of_these_sizes(model: Decoder) -> tuple[str, Decoder] | None:
+    """The published model of these sizes, whatever the vocabulary; None if there is none, or several."""
+    theta = model.position.theta if isinstance(model.position, Rotary) else None
+    found = [
+        (name, known)
+        for name, known in PUBLISHED.items()
+        if isinstance(known, Decoder)
+        and _sizes(replace(known, vocabulary=model.vocabulary)) == _sizes(model)
+        and (known.position.theta if isinstance(known.position, Rotary) else None) == theta
+    ]
+    return found[0] if len({known.vocabulary for _, known in found}) == 1 else None
+
+
 def _sizes(model: Decoder) -> dict[str, Any]:
     plain = replace(model, names=Decoder(layers=1, width=1, heads=1, ffn=1, vocabulary=1, context=1).names)
-    kept = ("layers", "width", "heads", "shared_heads", "ffn", "vocabulary", "experts", "top_k", "expert_ffn", "tied")
+    kept = ("layers", "width", "heads", "shared_heads", "ffn", "vocabulary", "experts", "top_k", "expert_ffn", "tied",
+            "dense_layers", "experts_every")  # fmt: skip
     kind = plain.position if isinstance(plain.position, str) else "rotary"
-    is_layer, latent = plain.norm == "layer", plain.latent is not None
+    is_layer, latent = plain.norm == "layer", plain.latent
     more = {"size": plain.size, "gated": plain.gated, "position": kind, "is_layer": is_layer, "latent": latent}
     biases = {"attention_bias": plain.attention_bias, "mlp_bias": plain.mlp_bias, "window": plain.window}
     return {field: getattr(plain, field) for field in kept} | more | biases

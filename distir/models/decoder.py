@@ -118,6 +118,8 @@ class Decoder:
     """Experts for all tokens, side by side as one perceptron."""
     dense_layers: int | None = None
     """How many of the first layers have no experts."""
+    experts_every: int = 1
+    """Of so many layers, the last has experts; 1: all have them."""
 
     names: Names = Names()
     norm: OneOf["rms", "rms_offset", "layer"] = "rms"
@@ -198,4 +200,5 @@ class Decoder:
 
     def is_routed(self, layer: int) -> bool:
         """Whether a layer, counted from 0, has experts."""
-        return self.experts is not None and layer >= (self.dense_layers or 0)
+        is_one = layer >= (self.dense_layers or 0) and (layer + 1) % self.experts_every == 0
+        return self.experts is not None and is_one
