@@ -155,16 +155,27 @@ def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> t
         each *= degree
     gpus, assumed = given.gpus or stated, ""
     if given.gpus and stated and given.gpus != stated:
-        raise ConfigurationError(f"{path}: it is for {stated} GPUs, and `--gpus` says {given.gpus}")
+        raise ConfigurationError(
+            f"{path}: it is for {stated} GPUs, and `--gpus` says {given.gpus}",
+            "leave out `--gpus`, or change its degrees",
+        )
     if gpus is None:
         gpus = each * given.node // gcd(each, given.node)
         assumed = f"on {gpus} GPUs, as it does not say; `--gpus N` does"
     if gpus % each:
         product = " · ".join(str(d) for d in degrees if d > 1)
         raise ConfigurationError(
-            f"{path}: degrees of {product} = {each} do not divide {gpus} GPUs", f"use a multiple of {each} GPUs"
+            f"{path}: degrees of {product} = {each} do not divide {gpus} GPUs",
+            f"use a multiple of {each} GPUs: `--gpus {-(-gpus // each) * each}`",
         )
     return gpus // each, assumed
+
+
+def _fewer(job: Job) -> str:
+    """The most GPUs, fewer than a job has, among which its batch divides; empty if there are none."""
+    micro, total = job.micro_batch or 1, job.global_batch or 1
+    dp = next((dp for dp in range(min(job.dp, total // micro), 0, -1) if total % (micro * dp) == 0), 0)
+    return f", or fewer GPUs: {job.gpus // job.dp * dp}" if dp else ""
 
 
 def checked(path: str, job: Job, of_experts: int = 0) -> Job:
@@ -178,7 +189,7 @@ def checked(path: str, job: Job, of_experts: int = 0) -> Job:
             raise ConfigurationError(
                 f"{path}: a batch of {job.global_batch} is not a multiple of micro batches of {job.micro_batch} "
                 f"on {job.dp} replicas",
-                f"use a multiple of {each}",
+                f"use a multiple of {each}{_fewer(job)}",
             )
     each = job.cp * (job.tp // (job.etp or job.tp))
     if job.ep > 1 and job.dp * each % job.ep:

@@ -62,6 +62,12 @@ LAUNCHERS: Final[dict[str, dict[str, str]]] = {
 }
 """By launcher: what its options say, dashes as underscores. Of several the last that says a thing is heeded."""
 
+
+def says_nodes(option: str) -> bool:
+    """Whether an option of a launcher says how many nodes there are."""
+    return any(known.get(option) == NODES for known in LAUNCHERS.values())
+
+
 CALLED: Final = {
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",

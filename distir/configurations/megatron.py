@@ -28,7 +28,7 @@ from distir.configurations.jobs import (
     unsaid,
 )
 from distir.configurations.known import listed, words
-from distir.configurations.launchers import ProcessCounts
+from distir.configurations.launchers import ProcessCounts, says_nodes
 from distir.configurations.megatron_models import layers_with_experts, model_of
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting, as_list
@@ -195,7 +195,8 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     _ask(path, found, [str(setting.value) for name, setting in settings.items() if name in valued], effective)
     options = Options(path, settings | _started(found.launch, given), ARGUMENTS)
     for name, value, line in found.launch.unclear:
-        options.notes.append(Remark(f"`{name}` is `{value}`, which only the machine says; `--gpus N` does", line))
+        if "nnodes" not in options or not says_nodes(name):
+            options.notes.append(Remark(f"`{name}` is `{value}`, which only the machine says; `--gpus N` does", line))
     for skipped in found.skipped:
         if not skipped.options or not skipped.options.isdisjoint(effective):
             options.notes.append(Remark(skipped.text, skipped.line))
@@ -217,7 +218,11 @@ def _started(launch: ProcessCounts, given: Supplied) -> dict[str, Setting]:
         if total % count == 0:
             nodes, each = nodes or (count, line), (total // count, line)
     pairs = (("nnodes", nodes), ("nproc_per_node", each))
-    return {name: Setting(*number) for name, number in pairs if number is not None}
+    said = {name: Setting(*number) for name, number in pairs if number is not None}
+    for name, value, line in launch.unclear:
+        if says_nodes(name):
+            said.setdefault("nnodes", Setting(value, line))
+    return said
 
 
 def job_of(options: Options, given: Supplied) -> Job:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from distir.models.decoder import Decoder, Latent, Router
-from distir.models.published import DEEPSEEK_V3, GPT_OSS, LLAMA3, PUBLISHED, QWEN3, QWEN3_MOE
+from distir.models.published import DEEPSEEK_V3, GPT_OSS, LLAMA2, LLAMA3, PUBLISHED, QWEN3, QWEN3_MOE
 from distir.models.rotary import Rotary
 
 SMALL_LLAMA: Final = LLAMA3(layers=6, width=256, heads=16, kv_heads=16, ffn=768, vocabulary=2048)
@@ -47,6 +48,63 @@ DEEPSEEK_236B: Final = replace(
 )
 """Of the sizes of DeepSeek-V2."""
 
+_KNOWN = PUBLISHED["deepseek-v3"]
+assert isinstance(_KNOWN, Decoder)
+DEEPSEEK: Final = _KNOWN
+
+KIMI_K2: Final = DEEPSEEK_V3(
+    layers=61,
+    width=7168,
+    heads=64,
+    ffn=18432,
+    experts=384,
+    top_k=8,
+    expert_ffn=2048,
+    shared_experts=1,
+    dense_layers=1,
+    vocabulary=163840,
+    router=Router(score="sigmoid", scale=2.827, correction=True),
+)
+"""Of the sizes of Kimi K2 (arXiv:2507.20534), as forks of torchtitan have it."""
+
+LLAMA4: Final = partial(
+    Decoder,
+    layers=48,
+    width=5120,
+    heads=40,
+    kv_heads=8,
+    ffn=16384,
+    top_k=1,
+    expert_ffn=8192,
+    shared_experts=1,
+    vocabulary=202048,
+    context=8192,
+    position=Rotary(500000.0),
+    router=Router(score="sigmoid"),
+)
+"""torchtitan's Llama 4, all of whose layers are rotated and attend to all tokens (torchtitan/models/llama4)."""
+
+
+def _llama2(layers: int, width: int, heads: int) -> Decoder:
+    """A small Llama of torchtitan's: an MLP of 2/3 of four times the width, rounded up to a multiple of 256."""
+    return LLAMA2(layers=layers, width=width, heads=heads, ffn=-(-int(8 * width / 3) // 256) * 256)
+
+
+SMALL_LLAMAS: Final = {
+    "debugmodel": _llama2(8, 256, 16),
+    "271M": _llama2(16, 1024, 8),
+    "1B": _llama2(18, 2048, 16),
+    "26B": _llama2(80, 5120, 40),
+}
+"""Of torchtitan before 0.1, torchtitan/models/__init__.py."""
+
+LLAMA32: Final = partial(LLAMA3, context=131072, position=Rotary(500000.0, factor=32.0, context=8192), tied=True)
+
+QWEN2: Final = partial(
+    Decoder, attention_bias=True, position=Rotary(1000000.0), epsilon=1e-6, vocabulary=152064, context=32768
+)
+"""Qwen Team, arXiv:2407.10671 and arXiv:2412.15115, of like sizes. There the last layer of attention has no bias."""
+
 SMALL_QWEN: Final = QWEN3(layers=8, width=256, heads=16, ffn=3072, vocabulary=2048, tied=True)
 SMALL_QWEN_MOE: Final = QWEN3_MOE(
     layers=8, width=256, heads=16, kv_heads=8, ffn=3072, experts=64, expert_ffn=768, vocabulary=2048
@@ -60,11 +118,54 @@ UNPUBLISHED: Final = {
     ("deepseek_v3", "debugmodel"): ("deepseek-v3-debugmodel", SMALL_DEEPSEEK),
     ("deepseek_v3", "16B"): ("deepseek-v3-16b", DEEPSEEK_16B),
     ("deepseek_v3", "236B"): ("deepseek-v3-236b", DEEPSEEK_236B),
+    ("deepseek_v3", "kimi_k2"): ("kimi-k2", KIMI_K2),
+    ("llama4", "17bx16e"): ("llama4-scout", LLAMA4(experts=16)),
+    ("llama4", "17bx128e"): ("llama4-maverick", LLAMA4(experts=128, experts_every=2)),
+    ("llama4", "debugmodel"): (
+        "llama4-debugmodel",
+        LLAMA4(
+            layers=6,
+            width=256,
+            heads=16,
+            kv_heads=16,
+            ffn=768,
+            expert_ffn=512,
+            experts=8,
+            experts_every=2,
+            vocabulary=2048,
+        ),
+    ),
+    **{("llama2", flavor): (f"llama2-{flavor.lower()}", model) for flavor, model in SMALL_LLAMAS.items()},
+    ("llama3", "1B"): ("llama3.2-1b", LLAMA32(layers=16, width=2048, heads=32, ffn=8192)),
+    ("llama3", "3B"): ("llama3.2-3b", LLAMA32(layers=28, width=3072, heads=24, ffn=8192)),
+    **{
+        ("qwen2", f"{size}B"): (
+            f"qwen2.5-{size}b",
+            QWEN2(
+                layers=layers,
+                width=width,
+                heads=heads,
+                kv_heads=kv_heads,
+                ffn=ffn,
+                tied=tied,
+                vocabulary=151936 if tied else 152064,
+            ),
+        )
+        for size, layers, width, heads, kv_heads, ffn, tied in (
+            ("0.5", 24, 896, 14, 2, 4864, True),
+            ("1.5", 28, 1536, 12, 2, 8960, True),
+            ("3", 36, 2048, 16, 2, 11008, True),
+            ("7", 28, 3584, 28, 4, 18944, False),
+            ("14", 48, 5120, 40, 8, 13824, False),
+            ("32", 64, 5120, 40, 8, 27648, False),
+            ("72", 80, 8192, 64, 8, 29568, False),
+        )
+    },
 }
 """By name and flavor: models that `--model` does not know, and what they are called here."""
 
 FLAVORS: Final[dict[tuple[str, str], str]] = {
-    **{(name, size): f"llama2-{size.lower()}" for name in ("llama", "llama2") for size in ("7B", "13B", "70B")},
+    **{("llama2", size): f"llama2-{size.lower()}" for size in ("7B", "13B", "70B")},
     ("llama3", "8B"): "llama3-8b",
     ("llama3", "70B"): "llama3-70b",
     ("llama3", "405B"): "llama3-405b",
@@ -86,7 +187,7 @@ Those of Llama 2 are of its versions before 0.1.
 """
 
 VARIANTS: Final = re.compile(
-    r"(?:[\w.]+\.)?(?P<name>llama[23]?|qwen3|gpt_oss|deepseek_v3)(?:_(?:ft|simple|auto_parallel))?"
+    r"(?:[\w.]+\.)?(?P<name>llama[234]?|qwen[23]|gpt_oss|deepseek_v3)(?:_(?!(?:mm|multimodal|vl|vlm|vision|next)\b)[a-z]\w*)?"
 )
 """Models that are parallelised otherwise, as `simple_fsdp.llama3`, and what of their names says the model."""
 
@@ -95,6 +196,7 @@ def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
     """The model of torchtitan's name and flavor, as `--model` calls it; None for one that is not among ours."""
     plain, variant = plain_flavor(flavor), VARIANTS.fullmatch(name)
     name = variant["name"] if variant else name
+    name = "llama2" if name == "llama" else name
     if (name, plain) in UNPUBLISHED:
         return UNPUBLISHED[name, plain]
     published = FLAVORS.get((name, plain))
@@ -102,9 +204,34 @@ def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
     return (published, model) if published and isinstance(model, Decoder) else None
 
 
+def of_name(name: str) -> tuple[str, Decoder] | None:
+    """The model that a name begins with, as on a hub: `meta-llama/Meta-Llama-3-8B-Instruct`; None for another one."""
+    plain = re.sub(r"^meta-", "", name.lower().rpartition("/")[2])
+    models = {**{n: m for n, m in PUBLISHED.items() if isinstance(m, Decoder)}, **dict(UNPUBLISHED.values()), **ALIASES}
+    for known in sorted(models, key=len, reverse=True):
+        letters = r"[\W_]*".join(re.escape(char) for char in known if char.isalnum())
+        if re.match(rf"{letters}(?![a-z0-9])", plain):
+            return known, models[known]
+    return None
+
+
+ALIASES: Final = {
+    "deepseek-v2-lite": DEEPSEEK_16B,
+    "deepseek-v2": DEEPSEEK_236B,
+    "deepseek-v3.1": DEEPSEEK,
+    "deepseek-r1": DEEPSEEK,
+    **{
+        name.replace("2.5", "2"): model
+        for name, model in dict(UNPUBLISHED.values()).items()
+        if name.startswith("qwen2.5")
+    },
+}
+"""Models by further names."""
+
+
 def plain_flavor(flavor: str) -> str:
     """A flavor without what it says of its attention."""
-    return re.sub(r"_(?:flex|varlen)(?:_attn)?$", "", flavor)
+    return re.sub(r"_(?:(?:flex|varlen)(?:_attn)?|irope)$", "", flavor)
 
 
 def flavor_of(published: str) -> tuple[str, str] | None:

@@ -26,6 +26,7 @@ IDLE_WORDS = frozenset((
     *("verbose", "profiler", "profiling", "save", "saves", "ckpt", "dataset", "datasets", "dataloader", "tokenizer"),
     *("vocab", "lr", "learning", "scheduler", "warmup", "decay", "seed", "eval", "evaluation", "validation", "test"),
     *("path", "paths", "dir", "folder", "project", "entity", "experiment", "comment", "timeout", "port", "addr"),
+    *("workers", "kill", "abort", "hostfile", "betas", "momentum", "nesterov", "coeff"),
 ))  # fmt: skip
 """Words of options that change nothing of what a step computes, sends or holds, whatever the framework."""
 
@@ -120,9 +121,15 @@ class Options:
         meant = known.meant(unknown)
         if meant or len(unknown) == MOST_UNKNOWN or (unknown and len(unknown) == len(settings)):
             raise self._none_of(unknown, meant)
+        tables = {name.partition(".")[0] for name in known.defaults if "." in name}
+        said = set[str]()
         for name in unknown:
-            if not (known.is_idle(name) or _has_idle_words(name)):
-                self.note(f"`{name}` is not simulated: {known.framework} has no such option here", name)
+            table = name.partition(".")[0]
+            what = name if table in tables or table == name else table
+            if what not in said and not (known.is_idle(name) or _has_idle_words(name)):
+                kind = "option" if what == name else "table"
+                self.note(f"`{what}` is not simulated: {known.framework} has no such {kind} here", name)
+                said.add(what)
 
     def __contains__(self, name: str) -> bool:
         return name in self.settings and self.settings[name].value is not None

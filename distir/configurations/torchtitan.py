@@ -29,7 +29,7 @@ from distir.configurations.jobs import (
     unsaid,
 )
 from distir.configurations.known import known
-from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_of, of_flavor, plain_flavor
+from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_of, of_flavor, of_name, plain_flavor
 from distir.configurations.options import Options, Setting, as_list, renamed
 from distir.models.decoder import Decoder
 from distir.transform.pipeline import SCHEDULES
@@ -54,6 +54,7 @@ KNOWN: Final = known(
     **dict.fromkeys(("training.skip_optimizer_step", "training.enable_fsdp2"), False),
     **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path", "optimizer.fused")),
     **dict.fromkeys(("parallelism.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_split_points")),
+    **dict.fromkeys(("hf_transformers.model", "hf_transformers.tie_word_embeddings")),
     **{"model.norm_type": "rmsnorm", "training.enable_loss_parallel": True, "training.fp8_linear": ""},
     **dict.fromkeys(("quantize.linear.float8.enable_float8_linear", "training.enable_fp8_linear"), False),
     **dict.fromkeys(("parallelism.enable_compiled_autograd", "parallelism.enable_async_tensor_parallel"), False),
@@ -192,18 +193,25 @@ def _micro_batch(options: Options, local: int, usual: int | None) -> int:
 
 
 def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
-    name, flavor = options.get("model.name"), options.get("model.flavor")
+    name, flavor = str(options.get("model.name")), str(options.get("model.flavor"))
+    on_hub = options.get("hf_transformers.model") if name.startswith("transformers") else None
     if given.model is not None:
         return given.name, given.model
-    found = of_flavor(str(name), str(flavor))
+    found = of_flavor(name, flavor)
     if found is None:
+        named = (str(on_hub or ""), flavor, f"{name}-{flavor}", name if "/" in name else "")
+        found = next((model for text in named if text and (model := of_name(text)) is not None), None)
+        if found is not None:
+            options.note(f"the model `{on_hub or f'{name} {flavor}'}` is taken as {found[0]}", "model.flavor")
+            return found
         flavors = [f for n, f in (*FLAVORS, *UNPUBLISHED) if n == name]
-        hint = f"flavors of {name} are {', '.join(flavors)}" if flavors else "name one that is like it with `--model`"
+        hint = f"flavors of {name} are {', '.join(flavors)}; " if flavors else ""
         line = options.line("model.flavor" if flavors else "model.name")
-        raise options.wrong(line, f"the model `{name}` of flavor `{flavor}` is not known here", hint)
-    if (plain := plain_flavor(str(flavor))) != flavor:
+        message = f"the model `{name}` of flavor `{flavor}` is not known here"
+        raise options.wrong(line, message, f"{hint}name one that is like it with `--model`")
+    if (plain := plain_flavor(flavor)) != flavor:
         options.note(f"the attention of `{flavor}` is simulated as that of `{plain}`", "model.flavor")
-    if (variant := VARIANTS.fullmatch(str(name))) and variant["name"] != name:
+    if (variant := VARIANTS.fullmatch(name)) and variant["name"] != name and name != "llama":
         options.note(f"`{name}` is simulated as `{variant['name']}`, parallelised as that is", "model.name")
     return found
 
@@ -295,7 +303,7 @@ def _precision(options: Options) -> str:
         options.note("weights in bfloat16 are not simulated: they are in float32", "training.dtype")
     if options.get("training.mixed_precision_reduce") != "float32":
         options.note("gradients are reduced in float32 here", "training.mixed_precision_reduce")
-    if any(str(converter) == "mx" for converter in converters):
+    if any(str(converter).rpartition(".")[2] == "mx" for converter in converters):
         raise options.wrong(options.line("model.converters"), "the precision `mxfp8` cannot be expressed")
     for other in converters:
         if other and not str(other).startswith(("float8", "quantize.linear.float8")):
