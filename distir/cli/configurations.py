@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from distir.configurations import Answer, Exported, Format, Job, ReadJob, Supplied
     from distir.search import Row
+    from distir.validate.memory import RunMemory
     from distir.validate.programs import RunProgram
 
 NAMES = ("torchtitan", "torchtitan-python", "megatron", "megatron-bridge", "nemo", "deepspeed", "fsdp2")
@@ -105,19 +106,37 @@ def import_job(
 
 
 def _told(reading: ReadJob, found: RunProgram, said: Answer, path: str) -> list[str]:
-    """The answer in one line, then what it is of, then what was not simulated."""
-    from distir.cost import show_bytes, show_seconds
+    """The answer in one line, with how sure it is, then what it is of, then what was not simulated."""
+    from distir.cost import show_seconds
+    from distir.cost.hardware import PUBLISHED_SHARE
 
-    verdict = "fits" if said.memory.fits else "does not fit"
-    memory = f"{show_bytes(said.memory.needed)} of {show_bytes(said.memory.capacity)} on the fullest device"
-    if not said.memory.host_fits:
-        memory += ", and the hosts have too little memory for what is offloaded"
-    speed = f"{show_seconds(said.step_time_s)} a step, {said.tokens_per_s:,.0f} tokens/s"
-    share = "" if said.mfu is None else f", MFU {100 * said.mfu:.1f} %"
-    lines = [f"{verdict}: {memory}; {speed}{share}", describe(reading.job, found)]
+    step = f"{show_seconds(said.step_time_s)} a step"
+    if said.band is not None:
+        low, high = map(show_seconds, said.band)
+        step += f" ({low} to {high} in {PUBLISHED_SHARE:.0%} of published runs)"
+    share = "" if said.mfu is None else f", MFU {100 * said.mfu:.1f} %{_of_peak(reading.job.precision)}"
+    speed = f"{step}, {said.tokens_per_s:,.0f} tokens/s{share}"
+    lines = [f"{_verdict(said.memory)}; {speed}", describe(reading.job, found)]
     if reading.notes:
         lines += ["", "not simulated, or assumed:", *(f"  {note.shown(shown(path))}" for note in reading.notes)]
     return lines
+
+
+def _verdict(memory: RunMemory) -> str:
+    """Whether it fits, and what a process needs; what the allocator holds beside that is no need."""
+    from distir.cost import show_bytes
+
+    used = memory.needed - memory.unused
+    text = f"{'fits' if memory.fits else 'does not fit'}: {show_bytes(used)} of {show_bytes(memory.capacity)}"
+    text += " on the fullest device"
+    if memory.unused > used // 100:
+        text += f", and {show_bytes(memory.unused)} that the allocator keeps"
+    return text if memory.host_fits else f"{text}, and the hosts have too little memory for what is offloaded"
+
+
+def _of_peak(precision: str) -> str:
+    """Of which peak the share is, where it is not that of products in 16 bits."""
+    return {"fp8": " of the peak in 8 bits", "fp32": " of the peak in float32"}.get(precision, "")
 
 
 def describe(job: Job, found: RunProgram) -> str:

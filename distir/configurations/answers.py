@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 from distir.configurations.jobs import GLOBAL_BATCH, MICRO_BATCH, Job
 from distir.configurations.options import ConfigurationError
@@ -29,13 +30,15 @@ class Answer:
 
     `mfu`: 6 FLOPs for each weight of a matrix product and 12 for each pair of a token's attention and width, by the
     seconds and the peak of all devices, as torchtitan counts (torchtitan/models/utils.py); None without a peak. It is
-    the peak of products in 16 bits, or in Float32 where the job computes in that.
+    the peak of products in 16 bits, or in Float32 or 8 bits where it computes in those. `band`: the range that has 8
+    of 10 published steps with this simulated time, in seconds; None where the profile does not say.
     """
 
     step_time_s: float
     memory: RunMemory
     tokens_per_s: float
     mfu: float | None
+    band: tuple[float, float] | None = None
 
 
 def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
@@ -137,7 +140,7 @@ def answer(job: Job, found: RunProgram) -> Answer:
     work = flops_per_token(job.model, found.step.sequence) * tokens
     top = peak_flops(found.hardware, job.precision)
     mfu = work / seconds / (job.gpus * top) if top else None
-    return Answer(seconds, memory_of(found, simulation), tokens / seconds, mfu)
+    return Answer(seconds, memory_of(found, simulation), tokens / seconds, mfu, simulation.published_band)
 
 
 def flops_per_token(model: Decoder, sequence: int) -> float:
@@ -160,8 +163,17 @@ def active_weights(model: Decoder, module: Module) -> int:
 
 
 def peak_flops(hardware: Hardware, precision: str = "bf16") -> float:
-    """The arithmetic peak of the slowest device, of products in Float32 or else in 16 bits. FLOP/s; 0 without one."""
-    short = (DTYPES["Float32"],) if precision == "fp32" else (DTYPES["BFloat16"], DTYPES["Float16"])
-    rates = [next((kind.rates[d] for d in short if d in kind.rates), None) for kind in hardware.kinds.distinct]
+    """The arithmetic peak of the slowest device, of products in a job's precision. FLOP/s; 0 without one."""
+    types = PRODUCTS.get(precision, PRODUCTS["bf16"])
+    rates = [next((kind.rates[DTYPES[d]] for d in types if DTYPES[d] in kind.rates), None)
+             for kind in hardware.kinds.distinct]  # fmt: skip
     found = min((rate.peak for rate in rates if rate is not None), default=0.0)
     return found if math.isfinite(found) else 0.0
+
+
+PRODUCTS: Final = {
+    "bf16": ("BFloat16", "Float16"),
+    "fp32": ("Float32",),
+    "fp8": ("Float8E4M3FN", "BFloat16", "Float16"),
+}
+"""The types of a job's products by its precision, the one that counts first; others are in 16 bits."""

@@ -64,13 +64,15 @@ class RunMemory:
 
     `needed`: what a process needs of the fullest device, the one that comes nearest to its limit; `capacity`: what that
     device has. `reported`: the peak as the framework reports it, perhaps of another device (`HeldMemory`).
-    `host_fits`: whether the hosts have memory for what is offloaded.
+    `host_fits`: whether the hosts have memory for what is offloaded. `unused`: what of `needed` the allocator holds
+    without use, and frees before the device has no memory left.
     """
 
     needed: int
     capacity: int
     reported: int
     host_fits: bool = True
+    unused: int = 0
 
     @property
     def fits(self) -> bool:
@@ -89,7 +91,8 @@ def memory_of(program: RunProgram, simulation: Simulation) -> RunMemory:
     fullest = max(found, key=lambda device: found[device].needed - has[device].capacity_bytes)
     beyond = has[fullest].overhead.beyond
     host_fits = all(own.offloaded_bytes <= own.host_capacity_bytes for own in has.values())
-    return RunMemory(found[fullest].needed + beyond, has[fullest].capacity_bytes + beyond, reported, host_fits)
+    needed, capacity = found[fullest].needed + beyond, has[fullest].capacity_bytes + beyond
+    return RunMemory(needed, capacity, reported, host_fits, found[fullest].reserved)
 
 
 def totals_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:

@@ -235,7 +235,8 @@ class Script:
         """Report a statement that depends on what is not known, and remember what decides its variable."""
         declares = _DECLARES.match(statement)
         assigned = _ASSIGNED.match(statement, declares.end() if declares else 0)
-        if not assigned and ".py" not in statement and not statement.startswith("--"):
+        is_command = statement.startswith("--") or (".py" in statement and not statement.startswith(PRINTING))
+        if not (assigned or is_command):
             return
         deciding = frozenset(name for branch in unknown for name in self.lacking(branch.condition + branch.value))
         if assigned:
