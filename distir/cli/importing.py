@@ -61,7 +61,8 @@ def import_(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="hf: override a setting of the configuration. megatron: a variable of the script; 1 is $1.",
+            help="hf: override a setting of the configuration. megatron: a variable of the script; 1 is $1, @ all "
+            "arguments. torchtitan-python: the function, config=llama3_8b.",
         ),
     ] = None,
     mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
@@ -155,7 +156,7 @@ def import_(
             "micro_batch": micro_batch,
             "global_batch": global_batch,
         }
-        if settings and kind != "megatron":
+        if settings and kind not in ("megatron", "torchtitan-python"):
             raise Refused("`--set` is for variables of scripts, and for models of transformers", "change the file")
         return configurations.import_job(kind, source, hardware, {**given, "variables": settings or ()}, out, strict)
     if kind not in MODELS:

@@ -99,16 +99,20 @@ def _given(words: Value, script: Script) -> Value:
     """The words without those of a script's caller; a variable where no value of an option is due is reported."""
     found: Value = []
     for word, line in words:
-        has_value = bool(found) and not found[-1][0].startswith("--")
         unset = _UNSET.fullmatch(word)
-        name = unset["name"] if unset else ""
-        if name in ("@", "*") or (name in script.untaken and not script.decided.get(name)):
+        has_value = bool(found) and not found[-1][0].startswith("--")
+        if unset and (unset["name"] in "@*" or (has_value and is_reported(unset["name"], script))):
             continue
         if has_value and unset:
             script.skipped.append(Skipped(f"not read: `{word}` is set nowhere", line))
         else:
             found.append((word, line))
     return found
+
+
+def is_reported(name: str, script: Script) -> bool:
+    """Whether a variable is set in a branch alone: in one that is not taken, or in one that is reported."""
+    return name in script.untaken or name in script.decided
 
 
 def _options(words: Value) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
-from distir.configurations.options import ConfigurationError
 from distir.ir.registry import Registry
 
 
@@ -21,7 +20,7 @@ class Format:
     title: str
     version: str
     suffixes: tuple[str, ...]
-    read: Callable[[str, str, Supplied], ReadJob] | None
+    read: Callable[[str, str, Supplied], ReadJob]
     write: Callable[[Job], Exported]
 
 
@@ -31,14 +30,10 @@ FORMATS: Registry[Format] = Registry()
 
 def configuration_format(definition: Format) -> Format:
     """Register a format."""
-    FORMATS.register(definition.name, definition, definition.read.__module__ if definition.read else __name__)
+    FORMATS.register(definition.name, definition, definition.read.__module__)
     return definition
 
 
 def read(name: str, text: str, path: str, given: Supplied) -> ReadJob:
-    """What a configuration says. Raises ConfigurationError, for a format that is only written, too."""
-    found = FORMATS[name]
-    if found.read is None:
-        readable = ", ".join(f"`{other}`" for other in FORMATS if FORMATS[other].read)
-        raise ConfigurationError(f"`{name}` is written, not read", f"{readable} are read")
-    return found.read(text, path, given)
+    """What a configuration says. Raises ConfigurationError."""
+    return FORMATS[name].read(text, path, given)

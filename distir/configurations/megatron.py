@@ -191,6 +191,10 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     effective = {name for name in ARGUMENTS.defaults if not ARGUMENTS.is_idle(name)}
     effective |= {name for name, to in EARLIER.items() if any(today in effective for today, _ in to)}
     flags = {name for name, default in ARGUMENTS.defaults.items() if isinstance(default, bool)}
+    for name in flags & settings.keys():  # the variable behind it is no value
+        value = re.fullmatch(r"\$\{?(\w+)\}?", str(settings[name].value))
+        if value and arguments.is_reported(value[1], found.script):
+            settings[name] = replace(settings[name], value=True)
     valued = effective - flags - {"deepspeed_config"}
     _ask(path, found, [str(setting.value) for name, setting in settings.items() if name in valued], effective)
     options = Options(path, settings | _started(found.launch, given), ARGUMENTS)

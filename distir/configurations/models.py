@@ -210,7 +210,7 @@ def of_name(name: str) -> tuple[str, Decoder] | None:
     models = {**{n: m for n, m in PUBLISHED.items() if isinstance(m, Decoder)}, **dict(UNPUBLISHED.values()), **ALIASES}
     for known in sorted(models, key=len, reverse=True):
         letters = r"[\W_]*".join(re.escape(char) for char in known if char.isalnum())
-        if re.match(rf"{letters}(?![a-z0-9])", plain):
+        if re.match(rf"{letters}(?!\.?\d|[a-z])", plain):
             return known, models[known]
     return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,12 +50,15 @@ KNOWN: Final = known(
         *("model.print_after_conversion", "optimizer.lr", "optimizer.beta?", "optimizer.eps"),
         *("optimizer.weight_decay", "optimizer.implementation", "activation_checkpoint.preserve_rng_state"),
         *("activation_checkpoint.d*", "activation_checkpoint.early_stop", "activation_checkpoint.visualize*"),
+        *("parallelism.spmd_backend", "training.disable_cuda_graphs", "model.attn_backend"),
         *("quantize.linear.float8.emulate", "quantize.grouped_mm.float8.fqns", "quantize.grouped_mm.mx.fqns"),
     ),
     **dict.fromkeys(("training.skip_optimizer_step", "training.enable_fsdp2"), False),
     **dict.fromkeys(("job.use_for_integration_test", "experimental.custom_model_path", "optimizer.fused")),
     **dict.fromkeys(("parallelism.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_split_points")),
     **dict.fromkeys(("hf_transformers.model", "hf_transformers.tie_word_embeddings")),
+    **{"parallelism.enable_sequence_parallel": True, "parallelism.spmd_backend": None},
+    **dict.fromkeys(("model.attn_backend", "model.moe_comm_backend", "model.num_mtp_layers")),
     **{"model.norm_type": "rmsnorm", "training.enable_loss_parallel": True, "training.fp8_linear": ""},
     **dict.fromkeys(("quantize.linear.float8.enable_float8_linear", "training.enable_fp8_linear"), False),
     **dict.fromkeys(("parallelism.enable_compiled_autograd", "parallelism.enable_async_tensor_parallel"), False),
@@ -116,7 +120,11 @@ TORCHS: Final = {known.torch: name for name, known in _OURS if known.torch and n
 
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a job configuration says. Raises ConfigurationError."""
-    found = texts.of_toml(text, path)
+    return job_of(texts.of_toml(text, path), path, given)
+
+
+def job_of(found: Mapping[str, Setting], path: str, given: Supplied) -> ReadJob:
+    """The job of settings by the options of any version. Raises ConfigurationError."""
     is_early = any(name.startswith(f"{table}pipeline_parallel_") for name in found for table in EARLIER)
     options = Options(path, {renamed(RENAMED, name): setting for name, setting in found.items()}, KNOWN)
     name, model = _model(options, given)
@@ -157,7 +165,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         schedule=schedule,
         schedule_file=file,
         stages=stages,
-        sequence_parallel=tp > 1,
+        sequence_parallel=options.flag("parallelism.enable_sequence_parallel") and tp > 1,
         zero=zero,
         shard=groups,
         micro_batch=micro,
@@ -303,8 +311,9 @@ def _precision(options: Options) -> str:
         options.note("weights in bfloat16 are not simulated: they are in float32", "training.dtype")
     if options.get("training.mixed_precision_reduce") != "float32":
         options.note("gradients are reduced in float32 here", "training.mixed_precision_reduce")
-    if any(str(converter).rpartition(".")[2] == "mx" for converter in converters):
-        raise options.wrong(options.line("model.converters"), "the precision `mxfp8` cannot be expressed")
+    for precision, kind in (("mxfp8", "mx"), ("nvfp4", "nvfp4")):
+        if any(str(converter).rpartition(".")[2] == kind for converter in converters):
+            raise options.wrong(options.line("model.converters"), f"the precision `{precision}` cannot be expressed")
     for other in converters:
         if other and not str(other).startswith(("float8", "quantize.linear.float8")):
             options.note(f"the converter `{other}` is not simulated", "model.converters")
@@ -358,12 +367,9 @@ def write(job: Job) -> Exported:
     if job.precision == "fp8":
         tables["model"]["converters"] = ["quantize.linear.float8"]
         tables["quantize.linear.float8"] = {"recipe_name": "tensorwise"}
-    if job.gradients:
-        lost.append(f"gradients in {job.gradients}: torchtitan reduces them in float32")
     if job.precision == "fp32":
         tables["training"]["mixed_precision_param"] = "float32"
-    if job.precision not in ("", "bf16", "fp8", "fp32"):
-        lost.append(f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights")
+    lost += unsaid_precisions(job)
     tables["training"] |= _without_none({
         "seq_len": job.seq,
         "local_batch_size": local_batch(job),
@@ -375,6 +381,14 @@ def write(job: Job) -> Exported:
     tables["compile"] = {"enable": job.compile or job.async_tp}
     lines = [f"\n[{name}]\n{_lines(table)}" for name, table in tables.items() if table]
     return Exported("".join(lines).lstrip(), lost)
+
+
+def unsaid_precisions(job: Job) -> list[str]:
+    """What torchtitan cannot say of a job's precisions."""
+    lost = [f"gradients in {job.gradients}: torchtitan reduces them in float32"] if job.gradients else []
+    if job.precision not in ("", "bf16", "fp8", "fp32"):
+        lost.append(f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights")
+    return lost
 
 
 def local_batch(job: Job) -> int | None:

@@ -100,7 +100,7 @@ def test_a_row_of_a_search_goes_to_a_framework(distir, tmp_path):
     [
         (("import", "torchtita", "job.toml"), "did you mean `torchtitan`?"),
         (("import", "torchtitan", "job.toml", "--model", "llama3-8"), "did you mean `llama3-8b`?"),
-        (("import", "torchtitan-python", "job.toml"), "is written, not read"),
+        (("import", "torchtitan-python", "job.toml"), "no function returns a configuration"),
         (("import", "onnx", "job.toml", "--gpus", "8"), "`--gpus` is for jobs of training frameworks"),
         (("import", "onnx", "job.toml", "--micro-batch", "8"), "`--micro-batch` is for jobs of training frameworks"),
         (("export", "megatorn", "job.toml"), "did you mean `megatron`?"),

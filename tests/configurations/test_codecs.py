@@ -14,7 +14,7 @@ from distir.models import PUBLISHED
 from distir.validate import plan_of, read_runs
 
 ROOT = Path(__file__).parents[2]
-READ = [name for name in FORMATS if FORMATS[name].read]
+READ = list(FORMATS)
 MODELS = ["llama2-7b", "llama3-8b", "llama3-70b", "qwen3-32b", "qwen3-30b-a3b", "mixtral-8x7b", "gpt3-13b"]
 DEGREES = st.sampled_from([1, 2, 4, 8])
 
@@ -394,7 +394,8 @@ def test_a_wrap_plan_runs():
         ("megatron-bridge", "model:\n  tensor_model_parallel_siz: 1", "f:2: Megatron-Bridge has no option", "size"),
         ("fsdp2", "fully_shard(model)", "f: no `PLAN", "distir export"),
         ("fsdp2", "PLAN = {'a': f()}", "f:1: expected a literal", None),
-        ("torchtitan-python", "", "written, not read", "`torchtitan`"),
+        ("torchtitan-python", "x = 1", "f: no function returns a configuration", None),
+        ("torchtitan-python", "def (", "f:1: no Python", None),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_line(name, text, message, help):
