@@ -28,6 +28,7 @@ class CommandLine:
     words: Value = field(default_factory=list[tuple[str, int]])
     launch: ProcessCounts = field(default_factory=ProcessCounts)
     skipped: list[Skipped] = field(default_factory=list[Skipped])
+    program: str = ""
     script: Script = field(default_factory=lambda: Script(""))
 
 
@@ -57,9 +58,10 @@ def arguments(text: str, path: str, given: Mapping[str, str] | None = None) -> C
         text = "not read: it is of no command; the line before it may lack a `\\`"
         script.skipped += [Skipped(text, command[0][1]) for command in loose]
     if not _options(words):
-        return CommandLine(words, ProcessCounts(), script.skipped, script)
+        return CommandLine(words, ProcessCounts(), script.skipped, script=script)
     words = _given(words, script)
-    return CommandLine(words, launched(launcher, header), script.skipped, script)
+    program = next((word for word, _ in reversed(launcher) if not word.startswith("-")), "")
+    return CommandLine(words, launched(launcher, header), script.skipped, program, script)
 
 
 _USAGE = re.compile(

@@ -181,6 +181,12 @@ def _today(found: dict[str, Setting]) -> dict[str, Setting]:
     return said
 
 
+OTHERS: Final = re.compile(
+    r"bert|t5|ict|biencoder|retro|mamba|hybrid|vision|vlm|vit|dino|multimodal|llava|clip|rwkv", re.I
+)
+"""Parts of the names of programs that train something else than a decoder of attention and perceptrons."""
+
+
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a script or a list of arguments says. Raises ConfigurationError."""
     found = arguments.arguments(text, path, given.variables)
@@ -188,6 +194,10 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     if not settings:
         _ask(path, found, [word for word, _ in found.words], ())
         raise ConfigurationError(f"{path}: no command with options, such as --tensor-model-parallel-size", None)
+    if (kind := OTHERS.search(found.program.rpartition("/")[2])) is not None:
+        program = found.program.rpartition("/")[2]
+        hint = "scripts of decoders alone are read, such as those that run pretrain_gpt.py"
+        raise ConfigurationError(f"{path}: `{program}` trains another model than a decoder: {kind[0]}", hint)
     effective = {name for name in ARGUMENTS.defaults if not ARGUMENTS.is_idle(name)}
     effective |= {name for name, to in EARLIER.items() if any(today in effective for today, _ in to)}
     flags = {name for name, default in ARGUMENTS.defaults.items() if isinstance(default, bool)}

@@ -26,7 +26,7 @@ DEEPEST: Final = 20
 
 
 @dataclass(slots=True)
-class Written:
+class PythonSettings:
     """What a file says: the settings of a function, its name, and what of it is not read; `others`: like functions."""
 
     name: str
@@ -36,7 +36,7 @@ class Written:
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def of_python(text: str, path: str, chosen: str | None) -> Written:
+def of_python(text: str, path: str, chosen: str | None) -> PythonSettings:
     """The configuration that a function of a file makes: `chosen`, or the only one. Raises ConfigurationError."""
     try:
         tree = ast.parse(text)
@@ -66,7 +66,7 @@ def of_python(text: str, path: str, chosen: str | None) -> Written:
     }
     reader = _Reader(path, functions, constants)
     settings = reader.result(functions[name], 0)
-    return Written(name, makers, settings, reader.notes, dict(_imported(tree)))
+    return PythonSettings(name, makers, settings, reader.notes, dict(_imported(tree)))
 
 
 def _makes_one(node: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> bool:

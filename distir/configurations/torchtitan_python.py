@@ -14,7 +14,7 @@ from distir.configurations import torchtitan
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, on_hosts, unsaid
 from distir.configurations.options import ConfigurationError, Setting, as_list, renamed
-from distir.configurations.python_settings import CHOICE, MADE_BY, Written, of_python
+from distir.configurations.python_settings import CHOICE, MADE_BY, PythonSettings, of_python
 
 MOVED = {"enable_async_tensor_parallel": "compile.enable_async_tensor_parallel"}
 """Options of 0.2.2 that are elsewhere in 0.3."""
@@ -63,7 +63,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     return ReadJob(found.job, found.framework, [*written.notes, *found.notes])
 
 
-def _of_today(written: Written) -> Iterator[tuple[str, Setting]]:
+def _of_today(written: PythonSettings) -> Iterator[tuple[str, Setting]]:
     """The settings by the options of 0.2.2."""
     for name, setting in written.settings.items():
         part, _, rest = name.partition(".")
@@ -82,7 +82,7 @@ def _of_today(written: Written) -> Iterator[tuple[str, Setting]]:
             yield renamed(RENAMED, name), setting
 
 
-def _name(written: Written) -> str:
+def _name(written: PythonSettings) -> str:
     """The name of the model of a function: its own, that of the module that it is from, or of most of the others."""
     module = written.modules.get("model_registry", "").rpartition(".")[2]
     others = [name for other in written.others for name in NAMES if _begins(other, name)]
@@ -94,7 +94,7 @@ def _begins(function: str, name: str) -> bool:
     return re.match(rf"{name}(?![a-z0-9])", function) is not None
 
 
-def _model(written: Written, rest: str, setting: Setting) -> Iterator[tuple[str, Setting]]:
+def _model(written: PythonSettings, rest: str, setting: Setting) -> Iterator[tuple[str, Setting]]:
     """The model of `model_registry("8B", converters=[…])`, whose name the module says, or the function's."""
     if rest == "0":
         yield "model.name", Setting(_name(written), setting.line)
