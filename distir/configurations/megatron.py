@@ -251,7 +251,8 @@ def job_of(options: Options, given: Supplied) -> Job:
     model = model_of(options) if own else _changed(given.model, options)
     name = given.name or (name_of(model) if model else "")
     if own and model is not None and (known := published_decoder(name)) is not None:
-        model = replace(known, dropout=model.dropout, attention_dropout=model.attention_dropout)
+        context = model.context if model.position == "learned" else known.context  # of which there is an embedding
+        model = replace(known, context=context, dropout=model.dropout, attention_dropout=model.attention_dropout)
     if model is not None and not model.experts:
         for other in options.settings:
             if other.startswith("moe_"):

@@ -240,6 +240,16 @@ def test_a_tokenizer_says_the_vocabulary(words, tokens):
     assert not [text for text in texts(found) if "vocabulary" in text]
 
 
+def test_positions_are_as_many_as_the_arguments_say():
+    """By hand, of examples/pretrain_gpt_distributed_with_mp.sh of NVIDIA/Megatron-LM, commit 090e141c."""
+    words = (
+        "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024"
+    )
+    model = read(f"torchrun --nproc_per_node 8 a.py {words} --micro-batch-size 4 --merge-file a.txt --fp16").job.model
+    layer = 12 * 1024**2 + 13 * 1024
+    assert weights(model) == 24 * layer + (50257 + 1024) * 1024 + 2 * 1024 == 354_823_168
+
+
 def test_without_a_tokenizer_the_vocabulary_is_that_of_the_model_of_these_sizes():
     small, large = (
         "--num-layers 4 --hidden-size 1024 --num-attention-heads 16",
