@@ -118,7 +118,7 @@ class Options:
         self.notes: list[Remark] = []
         self._read: set[str] = set()
         unknown = list(islice((name for name in settings if not known.has(name)), MOST_UNKNOWN))
-        meant = known.meant(name for name in unknown if not known.is_idle(name))
+        meant = known.meant(name for name in unknown if name not in known.idle)
         if meant or len(unknown) == MOST_UNKNOWN or (unknown and len(unknown) == len(settings)):
             raise self._none_of(unknown, meant)
         tables = {name.partition(".")[0] for name in known.defaults if "." in name}
