@@ -167,7 +167,8 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
         refuse("a scatter of several operands has no op here", operation.place)
     data, indices, updates = operands
     numbers = _numbers(operation)
-    region = plain_region(operation.regions[0]).rpartition(".")[2] if operation.regions else ""
+    applied = plain_region(operation.regions[0]) if operation.regions else []
+    region = applied[0].rpartition(".")[2] if applied else ""
     if region not in COMBINED:
         refuse("a scatter by another function than a sum, a product or an extreme", operation.place)
     reduction = COMBINED[region]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distir.files import limits
+from distir.importers.stablehlo import gspmd
 from distir.importers.stablehlo.text import (
     Braces,
     MlirOperation,
@@ -20,7 +21,6 @@ from distir.importers.stablehlo.text import (
 )
 
 SHARDING = "sdy.sharding"
-GSPMD = "mhlo.sharding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
     for operation in module.others:
         if operation.name != "sdy.mesh":
             continue
-        body = next((word for word in operation.words if isinstance(word, Braces)), Braces({}, ()))
+        listed = (*operation.words, operation.attribute("mesh"))
+        body = next((word for word in listed if isinstance(word, Braces)), Braces({}, ()))
         if "device_ids" in body.named:
             refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
         axes: list[Any] = first_list(body.listed)
@@ -65,6 +66,8 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
             )
         if made.size > 1:
             found.append((made, operation))
+    if not found and (axes_of_gspmd := gspmd.axes_of(module)):
+        return DeviceMesh("mesh", axes_of_gspmd)
     if any(mesh.axes != found[0][0].axes for mesh, _ in found):
         refuse("a second mesh, of other axes", found[-1][1].place, "use one mesh")
     return found[0][0] if found else None
@@ -72,17 +75,23 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
 
 def of_parameter(param: MlirParameter, mesh: DeviceMesh | None, shape: Sequence[int]) -> Sharding | None:
     """How an argument or a result is annotated; None where it is not. Raises ImportRefused for what is not honoured."""
-    plain = param.attributes.get(GSPMD)
-    if isinstance(plain, str) and plain != "{replicated}":
-        advice = "export with Shardy (`jax.config.update('jax_use_shardy_partitioner', True)`), or a newer jax"
-        refuse(f"the sharding `{plain}` is GSPMD's", param.place, advice)
-    given = param.attributes.get(SHARDING)
-    return None if given is None else sharding(given, mesh, shape, param.place)
+    plain, given = param.attributes.get(gspmd.SHARDING), param.attributes.get(SHARDING)
+    given = given if given is not None or mesh is None else plain
+    return None if given is None else stated(given, mesh, shape, param.place)
+
+
+def stated(given: Any, mesh: DeviceMesh | None, shape: Sequence[int], place: TextPlace) -> Sharding:
+    """What an attribute says, of Shardy or, as text, of GSPMD."""
+    if not isinstance(given, str) or mesh is None:
+        return sharding(given, mesh, shape, place)
+    return Sharding(tuple(gspmd.dims_of(given, dict(mesh.axes), len(shape), place)), place)
 
 
 def of_constraint(operation: MlirOperation, mesh: DeviceMesh | None, shape: Sequence[int]) -> Sharding:
     """How `sdy.sharding_constraint` says that a value lies."""
-    given = operation.attribute("sharding") or next((w for w in operation.words if isinstance(w, Braces)), None)
+    given = operation.attribute("out_sharding", "sharding") or next(
+        (w for w in operation.words if isinstance(w, Braces)), None
+    )
     if given is None:
         refuse("expected a sharding", operation.place)
     return sharding(given, mesh, shape, operation.place)
