@@ -199,9 +199,9 @@ def _erfc(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) ->
 def _reduce_precision(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     """The same in fewer bits, where these are those of an element type."""
     (x,) = operands
-    text = str(next((w.text for w in operation.words if isinstance(w, MlirWord)), ""))
+    given = operation.attribute("format")
     bits = [operation.attribute("exponent_bits"), operation.attribute("mantissa_bits")]
-    said = text or f"e{bits[0]}m{bits[1]}"
+    said = given.text if isinstance(given, MlirWord) else f"e{bits[0]}m{bits[1]}"
     if said not in PRECISIONS:
         refuse(f"a precision of `{said}` has no element type here", operation.place, "convert to one that has")
     name = PRECISIONS[said]

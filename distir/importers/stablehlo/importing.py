@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,7 +22,7 @@ from distir.importers.stablehlo.dialects import other_than_stablehlo
 from distir.importers.stablehlo.distribution import SHOWN, distributed
 from distir.importers.stablehlo.elementwise import into_sizes
 from distir.importers.stablehlo.manual import layouts_of
-from distir.importers.stablehlo.shardings import Sharding, of_parameter
+from distir.importers.stablehlo.shardings import Sharding, mesh_of, of_parameter
 from distir.importers.stablehlo.shardings import stated as stated_sharding
 from distir.importers.stablehlo.tensors import tensor_type
 from distir.importers.stablehlo.text import (
@@ -78,14 +79,34 @@ def _imported(
     text: str, file: str, params: Sequence[str], batch: Mapping[str, int], outline: bool, distribute: bool
 ) -> Imported:
     module = read_module(text, file)
-    entry = _entry(module, file)
+    entries = _entries(module, file)
+    named = {name for entry in entries for name in _names(entry.params)}
+    unknown = next((name for name in batch if name not in named), None)
+    if unknown is not None:
+        message = f"there is no argument `{unknown}` for the batch"
+        refuse(message, entries[0].place, f"the arguments are {', '.join(sorted(named)) or 'none'}")
+    if len(entries) == 1:
+        return _program(module, entries[0], params, batch, outline, distribute)
+    found = [(entry, _program(module, entry, params, batch, False, distribute)) for entry in entries]
+    mains = [replace(one.functions["main"], name=entry.name) for entry, one in found]
+    notes = dict.fromkeys(note for _, one in found for note in one.notes)
+    listed = ", ".join(f"`@{entry.name}`" for entry in entries)
+    said = f"no function is called `@main`: imported is each of {listed}, and `--function` says which is meant"
+    return Imported(Module(tuple(mains)), {}, (said, *notes))
+
+
+def _program(
+    module: ModuleText,
+    entry: FunctionText,
+    params: Sequence[str],
+    batch: Mapping[str, int],
+    outline: bool,
+    distribute: bool,
+) -> Imported:
+    """The program that begins with a function."""
     into = StableHlo(module, distribute)
     parts = layouts_of(entry, into.mesh) if distribute else {}
     names = _names(entry.params)
-    unknown = next((name for name in batch if name not in names), None)
-    if unknown is not None:
-        message = f"there is no argument `{unknown}` for the batch"
-        refuse(message, entry.place, f"the arguments are {', '.join(names) or 'none'}")
     arguments = [
         _argument(into, p, name, _roles_of(p, name, params, batch), parts.get(p.name))
         for p, name in zip(entry.params, names, strict=True)
@@ -113,6 +134,8 @@ def _imported(
     made, notes = distributed(found, into.mesh, given, wanted, constraints)
     if outline and found is whole:
         made = outline_repeats(made)
+    if into.weights:
+        notes.append("what weights are is in the file, and left out of the program for several devices")
     return Imported(made, {}, (*notes, *_remarks(into, entry, params)))
 
 
@@ -218,23 +241,26 @@ def _text(path: str) -> str:
     return text
 
 
-def _entry(module: ModuleText, file: str) -> FunctionText:
+def _entries(module: ModuleText, file: str) -> list[FunctionText]:
+    """`@main`, or else the functions that no other calls."""
     if not module.functions:
         advice = "write it with `jax.jit(f).lower(...).as_text()`"
         refuse("the file has no function `func.func`", TextPlace(file, 1, 1), advice)
-    known = list(module.functions.values())
+    known = [function for function in module.functions.values() if not function.declared]
     public = [function for function in known if not function.private] or known
     if "main" in module.functions or len(public) == 1:
-        return module.functions.get("main") or public[0]
-    listed = ", ".join(f"`@{function.name}`" for function in public)
-    advice = "call one of them `@main`, or mark those that it calls as `private`"
-    return refuse(f"the file has several functions, and none is called `@main`: {listed}", public[1].place, advice)
+        return [module.functions.get("main") or public[0]]
+    if mesh_of(module) is not None:
+        listed = ", ".join(f"`@{function.name}`" for function in public)
+        advice = "call one of them `@main`, or mark those that it calls as `private`"
+        refuse(f"the file has several functions over a mesh, and none is `@main`: {listed}", public[1].place, advice)
+    return public
 
 
 def _others(module: ModuleText, entry: FunctionText) -> tuple[str, ...]:
-    """A remark on functions beside the entry that a program could begin with, too."""
+    """A remark on functions beside `@main` that a program could begin with, too."""
     others = [f"`@{f.name}`" for f in module.functions.values() if not f.private and f is not entry]
-    if not others:
+    if not others or entry.name != "main":
         return ()
     return (f"imported is `@{entry.name}` with what it calls; the file also has {', '.join(others)}",)
 
