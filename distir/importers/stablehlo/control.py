@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from distir.files import limits
 from distir.importers.stablehlo import gspmd
+from distir.importers.stablehlo.elementwise import into_sizes
 from distir.importers.stablehlo.shardings import Sharding, of_constraint
-from distir.importers.stablehlo.text import Braces, MlirOperation, SymbolReference, first_list, refuse
-from distir.importers.stablehlo.translating import AROUND_REGIONS, RULES_BY_OP, StableHlo, rule
+from distir.importers.stablehlo.tensors import tensor_type
+from distir.importers.stablehlo.text import Braces, FunctionText, MlirOperation, SymbolReference, first_list, refuse
+from distir.importers.stablehlo.translating import AROUND_REGIONS, DEVICE, RULES_BY_OP, StableHlo, rule
+from distir.ir import DTYPES, Dense
 
 MARKS = frozenset(("annotate_device_placement", "LayoutConstraint", "mark_tensor", "tt.mark_argument"))
 """Custom calls that say something to a compiler, and give what they are given."""
+
+
+_KEYS = re.compile(r"_?threefry_(?:fold_in|split|seed)(?:_\d+)?")
+_KEPT = re.compile(r"_?bernoulli(?:_\d+)?")
+"""What jax calls functions that make random keys, and that draw what dropout keeps."""
 
 
 @rule("tuple")
@@ -48,7 +57,29 @@ def _called(into: StableHlo, operation: MlirOperation, name: str, operands: Sequ
         refuse(f"there is no function `@{name}`", operation.place)
     if function.declared:
         refuse(f"`@{name}` is declared, and has no body here", operation.place, "link the module that has it")
+    if (drawn := _drawn(into, function, operands)) is not None:
+        return drawn
     return into.run(function, operands, operation.place)
+
+
+def _drawn(into: StableHlo, function: FunctionText, operands: Sequence[str]) -> list[str] | None:
+    """What functions of `jax.random` give that dropout takes: keys, which are not followed, and what is kept."""
+    of = [tensor_type(result.type, DEVICE, result.place) for result in function.results]
+    if _KEYS.fullmatch(function.name):
+        return [
+            into.expanded(into.known_value(Dense(one.dtype, (), (0,))), into_sizes(one.shape))
+            for one in of
+            if one.dtype
+        ]
+    kept = into.array(operands[1]) if _KEPT.fullmatch(function.name) and len(operands) == 2 else None
+    if kept is None:
+        return None
+    into.drawn += 1
+    ones = into.expanded(into.known_value(Dense(DTYPES["Float32"], (), (1.0,))), into_sizes(of[0].shape))
+    given = (1 - float(kept), True, into.drawn)
+    types = ("Float32", "Bool", "Int64")
+    known = (into.known_value(Dense(DTYPES[name], (), (value,))) for name, value in zip(types, given, strict=True))
+    return [into.several("Dropout", 2, ones, *known)[1]]
 
 
 @rule("while")

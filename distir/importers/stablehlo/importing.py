@@ -189,7 +189,8 @@ def _remarks(into: StableHlo, entry: FunctionText, params: Sequence[str]) -> tup
     """What is to be said of what was imported."""
     left = ", ".join(f"`%{name}`" for name in into.missing[:SHOWN]) + ", …" * (len(into.missing) > SHOWN)
     missing = (f"the file leaves out what weights are: {left} are parameters without data",) if left else ()
-    return (*_of_regions(into), *_others(into.module, entry), *missing, *_unnamed(entry, params))
+    drawn = ("what dropout keeps is drawn anew: not as jax does from its keys",) if into.drawn else ()
+    return (*_of_regions(into), *_others(into.module, entry), *missing, *drawn, *_unnamed(entry, params))
 
 
 def _of_regions(into: StableHlo) -> tuple[str, ...]:

@@ -102,6 +102,8 @@ class StableHlo(Translation):
         """Complex values, which are two: real and imaginary parts."""
         self.tuples: dict[str, tuple[str, ...]] = {}
         """What tuples have."""
+        self.drawn = 0
+        """How many times random numbers are drawn."""
         self.missing: list[str] = []
         """Weights whose values the file leaves out."""
         self._computed: dict[Any, tuple[str, ...]] = {}
@@ -424,8 +426,6 @@ class StableHlo(Translation):
             advice = "write this part of the function with other ops, or export a part without it"
             refuse(f"`{operation.name}` has no op here", operation.place, advice)
         operands = [self.operand(given, operation, name not in TAKE_STACKS) for given in operation.operands]
-        if not self.inside and name not in WHOLE and operation.symbol not in AROUND_REGIONS:
-            operands = [self.whole(operand) for operand in operands]
         try:
             with self._named(operation):
                 made = self._written(found, operation, operands)
@@ -444,10 +444,13 @@ class StableHlo(Translation):
 
     def _written(self, found: Translated, operation: MlirOperation, operands: Sequence[str]) -> str | Sequence[str]:
         """What a rule gives; of complex values, what those for their parts give."""
-        of_parts = RULES_BY_OP.get("complex values") if operation.name.rpartition(".")[2] not in WHOLE else None
+        if operation.name.rpartition(".")[2] in WHOLE:
+            return found(self, operation, operands)
+        if not self.inside and operation.symbol not in AROUND_REGIONS:
+            operands = [self.whole(operand) for operand in operands]
         types = [*operation.types[1], *(str(w.named.get("type")) for w in operation.words if isinstance(w, Braces))]
         of_pairs = any(name in self.pairs for name in operands) or any("complex<" in of for of in types)
-        return of_parts(self, operation, operands) if of_parts and of_pairs else found(self, operation, operands)
+        return (RULES_BY_OP["complex values"] if of_pairs else found)(self, operation, operands)
 
     @contextmanager
     def _named(self, operation: MlirOperation) -> Generator[None]:
