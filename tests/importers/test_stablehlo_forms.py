@@ -104,7 +104,7 @@ module @outer {
 
 def test_two_modules_in_a_file_are_no_one_program(tmp_path):
     one = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"
-    with pytest.raises(ImportRefused, match="a second function `@main` .*line 5, column 1.*split the file"):
+    with pytest.raises(ImportRefused, match=r"a second function `@main` .*line 5, column 1.*split the file"):
         imported(tmp_path, f"{one}// -----\n{one}")
 
 
@@ -365,7 +365,7 @@ def test_what_is_outside_of_regions_is_done_on_whole_values(tmp_path):
 
 def test_a_region_has_no_program_of_one_device(tmp_path):
     with pytest.raises(
-        ImportRefused, match="written for the devices of a mesh .*without `--one-device` and `--verify`"
+        ImportRefused, match=r"written for the devices of a mesh .*without `--one-device` and `--verify`"
     ):
         imported(tmp_path, region(PRODUCT + "  sdy.return %1 : tensor<4x16xf32>"), distribute=False)
 
