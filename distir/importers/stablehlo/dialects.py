@@ -9,7 +9,7 @@ READ = frozenset(("stablehlo", "chlo", "mhlo", "sdy"))
 """Dialects whose operations have rules."""
 
 AROUND = frozenset(("func", "builtin", "module", "arith", "ml_program", "util"))
-"""Dialects that stand beside any other."""
+"""Dialects whose operations are found with those of any other."""
 
 WHENCE = {
     "ttir": "Tenstorrent's compiler", "ttnn": "Tenstorrent's compiler", "ttcore": "Tenstorrent's compiler",

@@ -56,16 +56,17 @@ def import_stablehlo(
     outline: bool = True,
     distribute: bool = True,
 ) -> Imported:
-    """The program of a file of StableHLO, as jax writes it with `as_text()`.
+    """The program of a file of StableHLO, as jax writes it with `as_text()`, and torch-xla.
 
     The entry function's arguments are parameters of `@main`, called as in Python where the file has their names
-    (`as_text(debug_info=True)`). `{param}` are those of floats that `params` names, by patterns as of files; by default
-    those that jax calls `params`. `batch` names the arguments that carry the batch, with the axis. Calls, and loops of
-    known length, are written out; attention, normalisations and activations become ops, and repeated blocks functions
-    unless `outline` is false.
+    (`as_text(debug_info=True)`). Without `@main`, each public function is imported. `{param}` are those of floats that
+    `params` names, by patterns as of files; by default those that jax calls `params`. `batch` names the arguments that
+    carry the batch, with the axis. Calls, and loops of known length, are written out; attention, normalisations and
+    activations become ops, and repeated blocks functions unless `outline` is false.
 
-    With annotations of Shardy the program is that of all devices of the mesh, numbered as there, with collectives where
-    these shardings need them; unless `distribute` is false. `notes` of the result say what is not as annotated.
+    With annotations of Shardy or GSPMD the program is that of all devices of the mesh, numbered as there, with
+    collectives where these shardings need them; unless `distribute` is false. With regions for one device
+    (`jax.shard_map`) it is that of one that represents all. `notes` of the result say what is not as in the file.
 
     Raises ImportRefused, with file, line and column, for what cannot be imported, OSError for a file that cannot be
     read.

@@ -183,7 +183,7 @@ class FunctionText:
 class ModuleText:
     """The functions of a file by name, its other operations (`sdy.mesh`), and how many characters it has.
 
-    `resources`: by name, the bytes behind the module that `dense_resource<name>` stands for.
+    `resources`: by name, the bytes behind the module that `dense_resource<name>` refers to.
     """
 
     functions: dict[str, FunctionText]

@@ -271,7 +271,7 @@ class StableHlo(Translation):
         return given
 
     def resource(self, name: str, of: TensorType, place: TextPlace) -> str:
-        """A weight whose values stand behind the module, or are left out. Raises ImportRefused for too few, or many."""
+        """A weight whose values are behind the module, or left out. Raises ImportRefused for too few, or many."""
         data = self.module.resources.get(name)
         if data is not None and name in self._resources:
             return self._resources[name]
