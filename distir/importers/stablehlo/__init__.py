@@ -2,7 +2,7 @@
 
 `text` reads the syntax and knows no op, and `dialects` names what is no StableHLO; rules (`elementwise`, `shapes`,
 `indexing`, `layers`, `sorting`, `control`) write operations with ops of ours, one definition each, `complexes` those of
-complex values; `shardings` reads annotations of Shardy, `gspmd` those before it, and `distribution` splits the program by
+complex values; `shardings` reads annotations of Shardy, `gspmd` earlier ones, and `distribution` splits the program by
 them; `manual` writes regions for one device of the mesh.
 """
 
