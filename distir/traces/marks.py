@@ -24,7 +24,8 @@ CUT = 0.5
 """A first or last step with less than this share of what the others have is cut."""
 
 _INNER = re.compile(r"Optimizer\.|autograd::|FSDP::|DistributedDataParallel|enumerate\(|Torch-Compiled|## |nn\.Module")
-_NAME = re.compile(r"[^\d\[(#:=]+")
+_NAME = re.compile(r".+?(?=\d|(?<=\w)[\[(#=]|$)")
+"""The beginning of a name, without what counts steps or says what they are of: `step` of `step[DECODE bs=8]`."""
 
 
 def repeated(threads: Mapping[str, Sequence[RecordedOp]]) -> tuple[str, list[RecordedStep]]:

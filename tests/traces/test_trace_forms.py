@@ -131,6 +131,7 @@ def test_a_first_step_without_kernels_is_left_out_and_said(distir, tmp_path):
         (["execute_context_0(0)_generation_8(8)", "execute_context_1(16)_generation_9(9)"], "execute_context"),
         (["step[DECODE bs=8]", "step[EXTEND bs=1 toks=77]"], "step"),
         (["train_iteration"], "train_iteration"),
+        (["[pl][profile]run_training_batch"], "[pl][profile]run_training_batch"),
     ],
 )
 def test_without_profiler_steps_an_annotation_that_repeats_marks_them(marks, name, distir, tmp_path):
@@ -143,7 +144,7 @@ def test_without_profiler_steps_an_annotation_that_repeats_marks_them(marks, nam
     assert any(f"steps are what the annotation `{name}` marks" in note for note in found["notes"])
 
 
-@pytest.mark.parametrize("mark", [None, "Optimizer.step#AdamW.step", "forward"])
+@pytest.mark.parametrize("mark", [None, "Optimizer.step#AdamW.step", "forward", "model_runner: forward"])
 def test_what_marks_a_part_of_a_step_marks_none(mark, distir, tmp_path):
     rank = Rank(0, 1)
     for number in range(3):

@@ -173,6 +173,12 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
         refuse("a scatter by another function than a sum, a product or an extreme", operation.place)
     reduction = COMBINED[region]
     shape, rank = into.shape(data), len(into.shape(data))
+    sizes = _window_sizes(numbers, into.shape(updates), rank)
+    if region == "second" and (axis := _window_axis(numbers, sizes, shape)) is not None:
+        places = _window_places(into, indices, numbers, axis, sizes[axis], rank)
+        return into.apply(
+            "ScatterElements", data, into.expanded(places, sizes), into.reshaped(updates, sizes), axis=axis
+        )
     if sorted(numbers.of) != sorted(numbers.dropped):
         refuse("a scatter of slices that are no single elements along an index has no op here", operation.place)
     if numbers.batch:
@@ -205,6 +211,39 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
     indices, updates = _written_in_range(into, indices, updates, sizes, from_end, reduction)
     made = into.apply("ScatterND", into.transposed(data, order), indices, updates, reduction=reduction)
     return into.transposed(made, sorted(range(rank), key=order.__getitem__))
+
+
+def _window_sizes(numbers: _Numbers, shape: Sequence[int], rank: int) -> list[int]:
+    """The shape of a written window in the operand's dimensions, with all of its batch."""
+    window = iter([shape[axis] for axis in numbers.window])
+    batch = iter([size for axis, size in enumerate(shape) if axis not in numbers.window])
+    return [
+        next(batch) if axis in numbers.batch else 1 if axis in numbers.dropped else next(window) for axis in range(rank)
+    ]
+
+
+def _window_axis(numbers: _Numbers, sizes: Sequence[int], shape: Sequence[int]) -> int | None:
+    """The only dimension along which a window for each of a batch is a part: as where a cache is written.
+
+    None for other windows. Dimensions that it has all of are at 0, wherever indices say.
+    """
+    parts = [axis for axis in numbers.of if sizes[axis] != shape[axis]]
+    batched = all(sizes[axis] == shape[axis] for axis in numbers.batch)
+    plain = not numbers.dropped and numbers.index_batch == list(range(len(numbers.index_batch)))
+    return parts[0] if len(parts) == 1 and plain and batched and numbers.vector == len(numbers.index_batch) else None
+
+
+def _window_places(into: StableHlo, indices: str, numbers: _Numbers, axis: int, size: int, rank: int) -> str:
+    """Where along a dimension the elements of each window are."""
+    component = numbers.of.index(axis)
+    shape = into.shape(indices)
+    ends = [*shape[:-1], component + 1]
+    begin = into.reshaped(into.sliced(indices, [*(0 for _ in shape[:-1]), component], ends), shape[:-1])
+    order = sorted(range(len(numbers.batch)), key=numbers.batch.__getitem__)
+    sizes = dict(zip(sorted(numbers.batch), (shape[:-1][n] for n in order), strict=True))
+    begin = into.reshaped(into.transposed(begin, order), [sizes.get(a, 1) for a in range(rank)])
+    row = into.apply("Cast", into.known_value(np.arange(size)), to=into.dtype(indices))
+    return into.apply("Add", begin, into.reshaped(row, [size if a == axis else 1 for a in range(rank)]))
 
 
 def _written_in_range(

@@ -56,7 +56,7 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
             continue
         listed = (*operation.words, operation.attribute("mesh"))
         body = next((word for word in listed if isinstance(word, Braces)), Braces({}, ()))
-        if "device_ids" in body.named:
+        if "device_ids" in body.named and first_list(body.listed):
             refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
         axes: list[Any] = first_list(body.listed)
         made = DeviceMesh(operation.symbol, {str(name): int(size) for name, size in axes})
