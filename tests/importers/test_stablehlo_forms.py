@@ -363,6 +363,19 @@ def test_what_is_outside_of_regions_is_done_on_whole_values(tmp_path):
     assert any("each device gathers" in note for note in found.notes)
 
 
+def test_functions_are_each_over_the_mesh_that_they_name(tmp_path):
+    def over(name, mesh, body="return %x : tensor<4xf32>"):
+        sharding = f'#sdy.sharding<@{mesh}, [{{"a"}}]>'
+        return f"func.func @{name}(%x: tensor<4xf32> {{sdy.sharding = {sharding}}}) -> tensor<4xf32> {{\n{body}\n}}\n"
+
+    meshes = 'sdy.mesh @two = <["a"=2]>\nsdy.mesh @four = <["a"=4]>\nsdy.mesh @one = <[], device_ids=[0]>\n'
+    unknown = "%0 = stablehlo.fft %x, type = FFT : tensor<4xf32>\nreturn %0 : tensor<4xf32>"
+    found = imported(tmp_path, meshes + over("f", "two") + over("g", "four") + over("h", "two", unknown))
+    assert [len(found.functions[name].params) for name in ("f", "g")] == [2, 4]
+    assert "h" not in found.functions
+    assert any(note.startswith("`@h` is left out: `stablehlo.fft` has no op here") for note in found.notes)
+
+
 def test_a_region_has_no_program_of_one_device(tmp_path):
     with pytest.raises(
         ImportRefused, match=r"written for the devices of a mesh .*without `--one-device` and `--verify`"

@@ -120,7 +120,21 @@ def _barrier(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
     return operands
 
 
-@rule("propagation_barrier")
+@rule("named_computation")
+def _named_computation(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
+    """What it is made of."""
+    block = operation.regions[0]
+    names = [name for name, _ in (operation.bound or block.params)]
+    return into.block(block, names, operands, operation.place, None)
+
+
+@rule("sharding_group")
+def _sharding_group(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
+    """Values that a propagation splits alike, which changes no value."""
+    return ()
+
+
+@rule("propagation_barrier", "data_flow_edge")
 def _propagation_barrier(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
     return operands
 

@@ -22,7 +22,7 @@ from distir.importers.stablehlo.dialects import other_than_stablehlo
 from distir.importers.stablehlo.distribution import SHOWN, distributed
 from distir.importers.stablehlo.elementwise import into_sizes
 from distir.importers.stablehlo.manual import layouts_of
-from distir.importers.stablehlo.shardings import Sharding, mesh_of, of_parameter
+from distir.importers.stablehlo.shardings import Sharding, of_parameter
 from distir.importers.stablehlo.shardings import stated as stated_sharding
 from distir.importers.stablehlo.tensors import tensor_type
 from distir.importers.stablehlo.text import (
@@ -88,12 +88,33 @@ def _imported(
         refuse(message, entries[0].place, f"the arguments are {', '.join(sorted(named)) or 'none'}")
     if len(entries) == 1:
         return _program(module, entries[0], params, batch, outline, distribute)
-    found = [(entry, _program(module, entry, params, batch, False, distribute)) for entry in entries]
-    mains = [replace(one.functions["main"], name=entry.name) for entry, one in found]
-    notes = dict.fromkeys(note for _, one in found for note in one.notes)
-    listed = ", ".join(f"`@{entry.name}`" for entry in entries)
-    said = f"no function is called `@main`: imported is each of {listed}, and `--function` says which is meant"
-    return Imported(Module(tuple(mains)), {}, (said, *notes))
+    return _each(module, entries, params, batch, distribute)
+
+
+def _each(
+    module: ModuleText,
+    entries: Sequence[FunctionText],
+    params: Sequence[str],
+    batch: Mapping[str, int],
+    distribute: bool,
+) -> Imported:
+    """The programs of several functions, called as these are. Raises ImportRefused where there is none."""
+    found: dict[str, Imported] = {}
+    notes: list[str] = []
+    left: list[ImportRefused] = []
+    for entry in entries:
+        try:
+            found[entry.name] = _program(module, entry, params, batch, False, distribute)
+        except ImportRefused as refused:
+            left.append(refused)
+            notes.append(f"`@{entry.name}` is left out: {refused.message}")
+    if not found:
+        raise left[0]
+    functions = [replace(f, name=f.name.replace("main", name, 1)) for name, one in found.items() for f in one]
+    shared = [note for note in next(iter(found.values())).notes if all(note in one.notes for one in found.values())]
+    notes += [f"`@{name}`: {note}" for name, one in found.items() for note in one.notes if note not in shared]
+    said = "no function is called `@main`: each public one is imported, and `--function` says which is meant"
+    return Imported(Module(tuple(functions)), {}, (said, *notes, *shared))
 
 
 def _program(
@@ -105,7 +126,7 @@ def _program(
     distribute: bool,
 ) -> Imported:
     """The program that begins with a function."""
-    into = StableHlo(module, distribute)
+    into = StableHlo(module, entry, distribute)
     parts = layouts_of(entry, into.mesh) if distribute else {}
     names = _names(entry.params)
     arguments = [
@@ -252,10 +273,6 @@ def _entries(module: ModuleText, file: str) -> list[FunctionText]:
     public = [function for function in known if not function.private] or known
     if "main" in module.functions or len(public) == 1:
         return [module.functions.get("main") or public[0]]
-    if mesh_of(module) is not None:
-        listed = ", ".join(f"`@{function.name}`" for function in public)
-        advice = "call one of them `@main`, or mark those that it calls as `private`"
-        refuse(f"the file has several functions over a mesh, and none is `@main`: {listed}", public[1].place, advice)
     return public
 
 

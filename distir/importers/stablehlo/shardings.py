@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from distir.files import limits
 from distir.importers.stablehlo import gspmd
 from distir.importers.stablehlo.text import (
     Braces,
+    FunctionText,
     MlirOperation,
     MlirParameter,
     MlirWord,
     ModuleText,
+    Region,
+    SymbolReference,
     TextPlace,
     first_list,
     refuse,
@@ -48,17 +51,21 @@ class Sharding:
         return next((number for number, axes in enumerate(self.dims) if axis in axes), None)
 
 
-def mesh_of(module: ModuleText) -> DeviceMesh | None:
-    """The mesh of a file; None where it has none of more than one device. Raises ImportRefused for several."""
+def mesh_of(module: ModuleText, entry: FunctionText) -> DeviceMesh | None:
+    """The mesh that a function is over; None where it is over none of more than one device.
+
+    Raises ImportRefused for several.
+    """
+    used = _symbols(module, entry)
     found: list[tuple[DeviceMesh, MlirOperation]] = []
     for operation in module.others:
-        if operation.name != "sdy.mesh":
+        if operation.name != "sdy.mesh" or operation.symbol not in used:
             continue
         listed = (*operation.words, operation.attribute("mesh"))
         body = next((word for word in listed if isinstance(word, Braces)), Braces({}, ()))
-        if "device_ids" in body.named and first_list(body.listed):
-            refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
         axes: list[Any] = first_list(body.listed)
+        if "device_ids" in body.named and axes:
+            refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
         made = DeviceMesh(operation.symbol, {str(name): int(size) for name, size in axes})
         if made.size > limits.MESH:
             refuse(
@@ -78,6 +85,30 @@ def of_parameter(param: MlirParameter, mesh: DeviceMesh | None, shape: Sequence[
     plain, given = param.attributes.get(gspmd.SHARDING), param.attributes.get(SHARDING)
     given = given if given is not None or mesh is None else plain
     return None if given is None else stated(given, mesh, shape, param.place)
+
+
+def _symbols(module: ModuleText, entry: FunctionText) -> set[str]:
+    """All symbols that a function names, and those that it calls."""
+    found: set[str] = set()
+    pending: list[Any] = [entry]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, SymbolReference) and item.name not in found:
+            found.add(item.name)
+            pending.append(module.functions.get(item.name))
+        elif isinstance(item, FunctionText):
+            pending += [p.attributes for p in (*item.params, *item.results)] + [item.body]
+        elif isinstance(item, Region):
+            pending += item.operations
+        elif isinstance(item, MlirOperation):
+            pending += [item.attributes, *item.words, *item.regions]
+        elif isinstance(item, Braces):
+            pending += [*item.named.values(), *item.listed]
+        elif isinstance(item, (dict, list, tuple)):
+            pending += (
+                list(cast("dict[str, Any]", item).values()) if isinstance(item, dict) else list(cast("list[Any]", item))
+            )
+    return found
 
 
 def stated(given: Any, mesh: DeviceMesh | None, shape: Sequence[int], place: TextPlace) -> Sharding:

@@ -74,12 +74,12 @@ def rule(*names: str) -> Callable[[Translated], Translated]:
 class StableHlo(Translation):
     """A function in the making. A rule gets names of the program, and appends to it by `apply`."""
 
-    def __init__(self, module: ModuleText, distribute: bool = True) -> None:
+    def __init__(self, module: ModuleText, entry: FunctionText, distribute: bool = True) -> None:
         super().__init__("main", Functions(length=module.length), "")
         self.module = module
         self.distribute = distribute
         self.depth = 0
-        self.mesh = mesh_of(module)
+        self.mesh = mesh_of(module, entry)
         self.inside = 0
         """How many regions for one device of the mesh are around what is written now."""
         self.regions: list[TextPlace] = []
