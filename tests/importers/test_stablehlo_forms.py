@@ -219,6 +219,25 @@ def test_padding_between_elements(tmp_path):
     np.testing.assert_array_equal(run(imported(tmp_path, function(body, "%arg0: tensor<2x3xf32>")), x)[0], expected)
 
 
+def test_windows_of_a_batch_are_read_and_written_where_its_indices_say(tmp_path):
+    """As jax writes `vmap` of `dynamic_slice` and `dynamic_update_slice`: a cache of several sequences."""
+    body = """
+%r = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1, 2], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2, 3>}> : (tensor<2x5x3xf32>, tensor<2x2xi32>) -> tensor<2x2x3xf32>
+%w = "stablehlo.scatter"(%arg0, %arg1, %arg2) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1, 2], index_vector_dim = 1>, unique_indices = true}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  stablehlo.return %b : tensor<f32>
+}) : (tensor<2x5x3xf32>, tensor<2x2xi32>, tensor<2x2x3xf32>) -> tensor<2x5x3xf32>
+return %r, %w : tensor<2x2x3xf32>, tensor<2x5x3xf32>"""
+    params = "%arg0: tensor<2x5x3xf32>, %arg1: tensor<2x2xi32>, %arg2: tensor<2x2x3xf32>"
+    found = imported(tmp_path, function(body, params, "(tensor<2x2x3xf32>, tensor<2x5x3xf32>)"))
+    cache, new = random(2, 5, 3), random(2, 2, 3)
+    expected = cache.copy()
+    expected[0, 1:3], expected[1, 3:5] = new
+    read, wrote = run(found, cache, np.array([[1, 0], [3, 0]], np.int32), new)
+    np.testing.assert_array_equal(read, np.stack([cache[0, 1:3], cache[1, 3:5]]))
+    np.testing.assert_array_equal(wrote, expected)
+
+
 def weight(name):
     body = f"%w = stablehlo.constant dense_resource<{name}> : tensor<2xf32>\n%0 = stablehlo.multiply %arg0, %w : tensor<2xf32>\nreturn %0 : tensor<2xf32>"
     return function(body, "%arg0: tensor<2xf32>", "tensor<2xf32>")

@@ -61,6 +61,12 @@ def _gather(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) 
     shape = into.shape(data)
     whole = all(size == n for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if axis not in numbers.of)
     single = all(sizes[axis] == 1 for axis in numbers.of)
+    own = [n if axis in numbers.batch else size for axis, (size, n) in enumerate(zip(sizes, shape, strict=True))]
+    rest = list(range(len(numbers.batch), len(shape)))
+    in_order = numbers.batch == list(range(len(numbers.batch))) and numbers.window == rest
+    if in_order and (axis := _window_axis(numbers, own, shape)) is not None:
+        places = _window_places(into, indices, numbers, axis, own[axis], len(shape), shape[axis] - own[axis])
+        return into.apply("GatherElements", data, into.expanded(places, own), axis=axis)
     if not (whole or numbers.batch) or not single or sorted(numbers.of) != sorted(numbers.dropped):
         refuse("a gather of slices that are neither whole nor single elements has no op here", operation.place)
     if numbers.batch:
@@ -233,12 +239,15 @@ def _window_axis(numbers: _Numbers, sizes: Sequence[int], shape: Sequence[int]) 
     return parts[0] if len(parts) == 1 and plain and batched and numbers.vector == len(numbers.index_batch) else None
 
 
-def _window_places(into: StableHlo, indices: str, numbers: _Numbers, axis: int, size: int, rank: int) -> str:
-    """Where along a dimension the elements of each window are."""
+def _window_places(
+    into: StableHlo, indices: str, numbers: _Numbers, axis: int, size: int, rank: int, most: int | None = None
+) -> str:
+    """Where along a dimension the elements of each window are; of one that is read, which begins at `most` at most."""
     component = numbers.of.index(axis)
     shape = into.shape(indices)
     ends = [*shape[:-1], component + 1]
     begin = into.reshaped(into.sliced(indices, [*(0 for _ in shape[:-1]), component], ends), shape[:-1])
+    begin = begin if most is None else clamped(into, begin, 0, most)
     order = sorted(range(len(numbers.batch)), key=numbers.batch.__getitem__)
     sizes = dict(zip(sorted(numbers.batch), (shape[:-1][n] for n in order), strict=True))
     begin = into.reshaped(into.transposed(begin, order), [sizes.get(a, 1) for a in range(rank)])
