@@ -238,6 +238,26 @@ return %r, %w : tensor<2x2x3xf32>, tensor<2x5x3xf32>"""
     np.testing.assert_array_equal(wrote, expected)
 
 
+def test_a_batch_may_be_a_component_of_indices(tmp_path):
+    """As jax wrote the same until it had batching dimensions (0.4.31)."""
+    body = """
+%i = stablehlo.iota dim = 0 : tensor<2x1xi32>
+%j = stablehlo.concatenate %i, %arg1, dim = 1 : (tensor<2x1xi32>, tensor<2x2xi32>) -> tensor<2x3xi32>
+%m = stablehlo.constant dense<[[1, 3, 0], [1, 3, 0]]> : tensor<2x3xi32>
+%k = stablehlo.minimum %j, %m : tensor<2x3xi32>
+%w = "stablehlo.scatter"(%arg0, %k, %arg2) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0, 1, 2], index_vector_dim = 1>, unique_indices = true}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  stablehlo.return %b : tensor<f32>
+}) : (tensor<2x5x3xf32>, tensor<2x3xi32>, tensor<2x2x3xf32>) -> tensor<2x5x3xf32>
+return %w : tensor<2x5x3xf32>"""
+    params = "%arg0: tensor<2x5x3xf32>, %arg1: tensor<2x2xi32>, %arg2: tensor<2x2x3xf32>"
+    cache, new = random(2, 5, 3), random(2, 2, 3)
+    expected = cache.copy()
+    expected[0, 1:3], expected[1, 3:5] = new
+    found = imported(tmp_path, function(body, params, "tensor<2x5x3xf32>"))
+    np.testing.assert_array_equal(run(found, cache, np.array([[1, 0], [9, 0]], np.int32), new)[0], expected)
+
+
 def weight(name):
     body = f"%w = stablehlo.constant dense_resource<{name}> : tensor<2xf32>\n%0 = stablehlo.multiply %arg0, %w : tensor<2xf32>\nreturn %0 : tensor<2xf32>"
     return function(body, "%arg0: tensor<2xf32>", "tensor<2xf32>")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from distir.importers.stablehlo.ranges import bounds, clamped, range_of
@@ -12,7 +12,7 @@ from distir.importers.stablehlo.shapes import plain_region
 from distir.importers.stablehlo.text import MlirOperation, refuse
 from distir.importers.stablehlo.translating import StableHlo, rule
 from distir.ir import DTYPES, Dense, DType
-from distir.ops.numeric import np
+from distir.ops.numeric import Array, np
 
 BOOL, INT32 = DTYPES["Bool"], DTYPES["Int32"]
 
@@ -61,11 +61,12 @@ def _gather(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) 
     shape = into.shape(data)
     whole = all(size == n for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if axis not in numbers.of)
     single = all(sizes[axis] == 1 for axis in numbers.of)
-    own = [n if axis in numbers.batch else size for axis, (size, n) in enumerate(zip(sizes, shape, strict=True))]
-    rest = list(range(len(numbers.batch), len(shape)))
-    in_order = numbers.batch == list(range(len(numbers.batch))) and numbers.window == rest
-    if in_order and (axis := _window_axis(numbers, own, shape)) is not None:
-        places = _window_places(into, indices, numbers, axis, own[axis], len(shape), shape[axis] - own[axis])
+    batched, places = _over_batch(into, numbers, indices, shape)
+    own = [n if axis in batched.batch else size for axis, (size, n) in enumerate(zip(sizes, shape, strict=True))]
+    rest = list(range(len(batched.batch), len(shape)))
+    in_order = batched.batch == list(range(len(batched.batch))) and batched.window == rest
+    if in_order and (axis := _window_axis(batched, own, shape)) is not None:
+        places = _window_places(into, places, batched, axis, own[axis], len(shape), shape[axis] - own[axis])
         return into.apply("GatherElements", data, into.expanded(places, own), axis=axis)
     if not (whole or numbers.batch) or not single or sorted(numbers.of) != sorted(numbers.dropped):
         refuse("a gather of slices that are neither whole nor single elements has no op here", operation.place)
@@ -179,6 +180,7 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
         refuse("a scatter by another function than a sum, a product or an extreme", operation.place)
     reduction = COMBINED[region]
     shape, rank = into.shape(data), len(into.shape(data))
+    numbers, indices = _over_batch(into, numbers, indices, shape)
     sizes = _window_sizes(numbers, into.shape(updates), rank)
     if region == "second" and (axis := _window_axis(numbers, sizes, shape)) is not None:
         places = _window_places(into, indices, numbers, axis, sizes[axis], rank)
@@ -217,6 +219,53 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
     indices, updates = _written_in_range(into, indices, updates, sizes, from_end, reduction)
     made = into.apply("ScatterND", into.transposed(data, order), indices, updates, reduction=reduction)
     return into.transposed(made, sorted(range(rank), key=order.__getitem__))
+
+
+def _over_batch(into: StableHlo, numbers: _Numbers, indices: str, shape: Sequence[int]) -> tuple[_Numbers, str]:
+    """The same where indices count along a batch, which earlier versions of jax wrote as a component of theirs."""
+    given = into.shape(indices)
+    if len(given) != 2 or numbers.vector != 1 or len(numbers.dropped) != 1 or len(numbers.of) < 2:
+        return numbers, indices
+    (axis,) = numbers.dropped
+    component = numbers.of.index(axis) if axis in numbers.of else 0
+    counted = _column(into, indices, component)
+    if component != 0 or given[0] != shape[axis] or not _counts(counted, given[0]):
+        return numbers, indices
+    rest = into.sliced(indices, [0, 1], list(given))
+    return replace(numbers, dropped=[], batch=[axis], index_batch=[0], of=numbers.of[1:]), rest
+
+
+def _counts(column: Array | None, count: int) -> bool:
+    """Whether a column is known, and counts rows."""
+    return column is not None and np.array_equal(np.broadcast_to(column, (count,)), np.arange(count))
+
+
+def _column(into: StableHlo, name: str, column: int) -> Array | None:
+    """A column of a value that is known although others are not."""
+    known, maker = into.array(name), into.makers.get(name)
+    if known is not None:
+        return np.broadcast_to(known, into.shape(name))[:, column] if known.ndim == 2 else None
+    if maker is None:
+        return None
+    args = [str(arg) for arg in maker.args]
+    if maker.op in ("Max", "Min"):
+        first, second = (_known_column(into, arg, column) for arg in args)
+        apply = np.maximum if maker.op == "Max" else np.minimum
+        return None if first is None or second is None else apply(first, second)
+    if maker.op == "Concat" and maker.attrs.get("axis") in (1, -1):
+        for arg in args:
+            if column < (width := into.shape(arg)[1]):
+                return _column(into, arg, column)
+            column -= width
+    return None
+
+
+def _known_column(into: StableHlo, name: str, column: int) -> Array | None:
+    """The same of what broadcasts to it."""
+    known = into.array(name)
+    if known is None or known.ndim > 1:
+        return _column(into, name, column)
+    return known if known.ndim == 0 else known[column if known.size > 1 else 0]
 
 
 def _window_sizes(numbers: _Numbers, shape: Sequence[int], rank: int) -> list[int]:
