@@ -465,6 +465,19 @@ return %6 : tensor<8x16xf32>"""
     assert [param.type.shape for param in found.entry().params] == [(4, 8), (8, 16)]
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        '%arg0: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,,1]0,1,2,3}"}',
+        "%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@bad, [{}, {}]>}",
+    ],
+)
+def test_malformed_annotations_are_refused_with_their_function(tmp_path, params):
+    before = '  sdy.mesh @bad = <["a", "b"=2=3]>\n'
+    with pytest.raises(ImportRefused, match=r"annotations of `@main`, and what it calls, do not fit \(.*line \d"):
+        imported(tmp_path, function("return %arg0 : tensor<8x4xf32>", params, "tensor<8x4xf32>", before))
+
+
 def test_an_order_of_devices_that_no_mesh_has_is_refused(tmp_path):
     body = "return %arg0 : tensor<8x4xf32>"
     params = '%arg0: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,1]0,2,3,1}"}'

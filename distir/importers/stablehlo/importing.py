@@ -27,6 +27,7 @@ from distir.importers.stablehlo.shardings import stated as stated_sharding
 from distir.importers.stablehlo.tensors import tensor_type
 from distir.importers.stablehlo.text import (
     BYTECODE,
+    MALFORMED,
     FunctionText,
     MlirParameter,
     ModuleText,
@@ -125,7 +126,25 @@ def _program(
     outline: bool,
     distribute: bool,
 ) -> Imported:
-    """The program that begins with a function."""
+    """The program that begins with a function. Raises ImportRefused."""
+    try:
+        return _written_out(module, entry, params, batch, outline, distribute)
+    except MALFORMED as error:
+        if isinstance(error, ImportRefused):
+            raise
+        advice = "check the file with `stablehlo-opt`"
+        refuse(f"types and annotations of `@{entry.name}`, and what it calls, do not fit", entry.place, advice)
+
+
+def _written_out(
+    module: ModuleText,
+    entry: FunctionText,
+    params: Sequence[str],
+    batch: Mapping[str, int],
+    outline: bool,
+    distribute: bool,
+) -> Imported:
+    """The same; what is malformed raises what it may."""
     into = StableHlo(module, entry, distribute)
     parts = layouts_of(entry, into.mesh) if distribute else {}
     names = _names(entry.params)
@@ -266,13 +285,14 @@ def _text(path: str) -> str:
 
 def _entries(module: ModuleText, file: str) -> list[FunctionText]:
     """`@main`, or else the functions that no other calls."""
-    if not module.functions:
-        advice = "write it with `jax.jit(f).lower(...).as_text()`"
-        refuse("the file has no function `func.func`", TextPlace(file, 1, 1), advice)
     known = [function for function in module.functions.values() if not function.declared]
+    if not known:
+        advice = "write it with `jax.jit(f).lower(...).as_text()`"
+        refuse("the file has no function `func.func` with a body", TextPlace(file, 1, 1), advice)
     public = [function for function in known if not function.private] or known
-    if "main" in module.functions or len(public) == 1:
-        return [module.functions.get("main") or public[0]]
+    main = [function for function in known if function.name == "main"]
+    if main or len(public) == 1:
+        return main or public
     return public
 
 

@@ -16,7 +16,7 @@ from distir.importers.core import ImportRefused
 
 ADVICE = "give MLIR text, as `as_text()` of jax"
 
-MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 """What goes wrong where a text is MLIR, but its attributes or types are not those of StableHLO."""
 
 BYTECODE = b"ML\xefR"
