@@ -95,7 +95,7 @@ def import_(
         typer.Option(metavar="PATTERN", help="stablehlo: arguments that are weights, such as 'state.params.*'."),
     ] = None,
     one_device: Annotated[
-        bool, typer.Option("--one-device", help="stablehlo: leave Shardy's annotations out.")
+        bool, typer.Option("--one-device", help="stablehlo: leave annotations of shardings out.")
     ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="stablehlo: compare the distributed program with that on one device.")

@@ -15,7 +15,7 @@ from distir.files.reading import advice, why_not
 
 if TYPE_CHECKING:
     from distir.traces.activity import Piece, StepActivity
-    from distir.traces.kineto import RankTrace
+    from distir.traces.records import RankTrace
 
 LONGEST = 20
 """Ops that are listed."""
@@ -57,12 +57,20 @@ def show_trace(source: str, out: str | None, as_json: bool) -> int:
     return 0
 
 
+_OF_DEVICE = ("busy_s", "idle_s", "communication_s", "exposed_communication_s", "waiting_s")
+
+
 def _mean(numbers: Sequence[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
-def _figures(steps: Sequence[StepActivity]) -> dict[str, float]:
-    """Of a rank: means over its steps."""
+def _figures(trace: RankTrace, steps: Sequence[StepActivity]) -> dict[str, float | None]:
+    """Of a rank: means over its steps; None for those of a device of which nothing was recorded."""
+    found: dict[str, float | None] = {**_means(steps)}
+    return found | dict.fromkeys(_OF_DEVICE) if trace.unrecorded else found
+
+
+def _means(steps: Sequence[StepActivity]) -> dict[str, float]:
     communicating = [[p for p in step.pieces if p.collective] for step in steps]
     return {
         "step_s": _mean([step.seconds for step in steps]),
@@ -76,7 +84,7 @@ def _figures(steps: Sequence[StepActivity]) -> dict[str, float]:
 
 def _streams(trace: RankTrace) -> dict[str, float]:
     """By stream of a GPU: for which share of the profile's steps it is busy."""
-    from distir.traces.activity import covered
+    from distir.traces.records import covered
 
     spans: dict[str, list[tuple[float, float]]] = {}
     for kernel in trace.kernels:
@@ -114,7 +122,8 @@ def _document(
     return {
         "ranks": [
             {"rank": own[0].rank, "file": trace.path, "events": trace.events, "steps": len(trace.steps)}
-            | _figures(own)
+            | {"device": {"kind": trace.device.kind, "names": list(trace.device.names)}}
+            | _figures(trace, own)
             | {"streams": _streams(trace)}
             for trace, own in zip(traces, steps, strict=True)
         ],
@@ -126,12 +135,12 @@ def _document(
 def _print(traces: Sequence[RankTrace], steps: Sequence[Sequence[StepActivity]]) -> None:
     from rich.text import Text
 
-    titles = ("rank", "steps", "step", "busy", "idle", "communication", "exposed", "waiting for ranks")
-    ranks = output.table(*titles, right="01234567")
+    titles = ("rank", "device", "steps", "step", "busy", "idle", "communication", "exposed", "waiting for ranks")
+    ranks = output.table(*titles, right="02345678")
     for trace, own in zip(traces, steps, strict=True):
-        figures = [show_seconds(seconds) for seconds in _figures(own).values()]
+        figures = ["-" if seconds is None else show_seconds(seconds) for seconds in _figures(trace, own).values()]
         counted = f"{len(own)} of {len(trace.steps)}"
-        ranks.add_row(str(own[0].rank), counted, *figures)
+        ranks.add_row(str(own[0].rank), Text(str(trace.device)), counted, *figures)
     parts: list[Any] = [Text("ranks, means per step", style="bold underline"), ranks]
     if any(trace.on_gpu for trace in traces):
         streams = output.table("rank", "stream", "busy", right="02")

@@ -9,22 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from distir.traces.kineto import (
-    C10D,
-    GLOO,
-    MODULE,
-    RankTrace,
-    RecordedCollective,
-    RecordedKernel,
-    RecordedOp,
-    Shape,
-    collective,
-    nbytes_of,
-    walk,
-)
+from distir.traces.collectives import C10D, RecordedCollective, Shape, called, collective, communicates, nbytes_of
+from distir.traces.records import MODULE, RankTrace, RecordedKernel, RecordedOp, covered, walk
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
 
@@ -112,15 +101,6 @@ def plain(name: str) -> str:
     return name.rpartition("::")[2].strip("_")
 
 
-def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """How long at least one of some spans lasts."""
-    total, last = 0.0, -math.inf
-    for start, end in sorted(spans):
-        total += max(0.0, end - max(start, last))
-        last = max(last, end)
-    return total
-
-
 def steps_of(trace: RankTrace) -> list[int]:
     """The steps that count, by index: of more than two, all but the first, which the profiler disturbs most."""
     found = list(range(len(trace.steps)))
@@ -206,10 +186,11 @@ def _pieces(
                 if piece is not None:
                     yield step, piece
     if trace.on_gpu:
-        linked = {id(kernel) for own in trace.threads.values() for op in walk(own) for kernel in op.kernels}
-        launched = {id(kernel): op.start for own in trace.threads.values() for op in walk(own) for kernel in op.kernels}
+        linked = {
+            id(kernel) for own in trace.threads.values() for op in walk(own) if not _marks(op) for kernel in op.kernels
+        }
         for kernel in trace.kernels:
-            step = trace.step_of(launched.get(id(kernel), kernel.start))
+            step = trace.step_of(kernel.start if kernel.launched is None else kernel.launched)
             if step is not None and (kernel.collective or id(kernel) not in linked):
                 yield step, _of_kernel(kernel)
         return
@@ -222,6 +203,11 @@ def _pieces(
 
 _BY_NONE = ""
 """The phase of what is in none, as communication on threads of its own."""
+
+
+def _marks(op: RecordedOp) -> bool:
+    """Whether kernels that were launched right in an op are pieces of their own."""
+    return op.region or communicates(op.name)
 
 
 def _issued(trace: RankTrace) -> list[tuple[int, RecordedOp, RecordedCollective]]:
@@ -250,12 +236,12 @@ def _issued(trace: RankTrace) -> list[tuple[int, RecordedOp, RecordedCollective]
 
 
 def _requested(op: RecordedOp) -> bool:
-    return collective(op.name.removeprefix(C10D)) is not None
+    return called(op.name) is not None
 
 
 def _message(op: RecordedOp, message: RecordedOp) -> RecordedCollective | None:
     dtype = next((kind for kind in message.dtypes if kind not in ("", "Scalar", "ScalarList", "TensorList")), "")
-    return collective(op.name.removeprefix(C10D).removeprefix(GLOO), nbytes_of(message.shapes, dtype))
+    return collective(op.name, nbytes_of(message.shapes, dtype))
 
 
 def _chosen(
@@ -266,7 +252,8 @@ def _chosen(
     pending = [(op, FORWARD, ()) for op in reversed(outermost)]
     while pending:
         op, phase, path = pending.pop()
-        if op.name.startswith((C10D, "record_param_comms")):
+        if communicates(op.name):
+            pending += [(part, phase, path) for part in reversed(op.inside) if on_gpu]
             continue
         if op.name.startswith(_ENGINE):
             phase = BACKWARD
@@ -278,11 +265,11 @@ def _chosen(
             path = modules.get(op.sequence, path)
         own = plain(op.name) in names or _fused(op.name) or _ATTENTION.search(op.name) is not None
         outer = op.name.startswith("aten::") and id(op) not in inside
-        last = not op.inside and (bool(op.kernels) if on_gpu else not op.region and "::" in op.name)
-        if last or (not op.region and (own or outer)):
+        last = not op.inside and (bool(op.kernels) if on_gpu else "::" in op.name)
+        if not op.region and (last or own or outer):
             yield op, phase, path
         else:
-            if on_gpu and op.kernels and op.inside:
+            if on_gpu and op.kernels and not op.region:
                 yield replace(op, inside=[]), phase, path
             pending += [(part, phase, path) for part in reversed(op.inside)]
 

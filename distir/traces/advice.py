@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distir.traces.alignment import IDLE, MEASURED, SIMULATED, Aligned, KindRow
-from distir.traces.kineto import PATTERNS
+from distir.traces.collectives import PATTERNS
 
 HALF = 0.5
 LARGE = 0.3

@@ -11,9 +11,9 @@ from distir.traces.activity import StepActivity, activities, without_waiting
 from distir.traces.advice import advice
 from distir.traces.alignment import Aligned, KindRow, align, by_kind, rest_of
 from distir.traces.events import TraceError
-from distir.traces.kineto import RankTrace
 from distir.traces.learning import Learned, learn
 from distir.traces.ranks import notes_on, world_of
+from distir.traces.records import RankTrace
 from distir.traces.statements import DeviceProgram, programs_of, vocabulary
 
 
@@ -128,6 +128,9 @@ def compare(
 
     Raises TraceError for ranks or devices that are not there, ProgramError for more ops than are listed one by one.
     """
+    if hidden := next((trace for trace in traces.values() if trace.unrecorded), None):
+        message = f"`{hidden.path}` has no kernel of the GPU that its ops ran on ({hidden.device})"
+        raise TraceError(message, "profile with `ProfilerActivity.CUDA`, or that of the device")
     programs = programs_of(simulation)
     devices = _devices(list(traces), list(programs), dict(chosen or {}))
     world = world_of(list(traces.values()))

@@ -6,15 +6,18 @@ Owns the file format (Google, "Trace Event Format"), as text or compressed with 
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
+import re
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from distir.files.reading import Named, opened
+from distir.traces import strangers
 
 SUFFIXES = (".json", ".json.gz")
 
@@ -23,6 +26,8 @@ WHOLE = 32 << 20
 
 MOST = 16 << 30
 """Bytes of text that are read of a file."""
+
+_NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf)(?=\s*[,}\]])", re.I)
 
 Record = dict[str, Any]
 """One trace event."""
@@ -81,10 +86,10 @@ def _read(text: BinaryIO, most: int) -> bytes:
 def _at_once(text: bytes, head: dict[str, Any]) -> Iterator[Record]:
     if not text.strip():
         raise TraceError("it is empty", "export it again, after the profiler has stopped")
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TraceError("byte 0 is not UTF-8", "convert it to UTF-8")
     try:
-        document: object = json.loads(text.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise TraceError(f"byte {error.start} is not UTF-8", "convert it to UTF-8") from None
+        document = _document(text.decode("utf-8-sig", "replace"))  # names may have any bytes
     except RecursionError:
         raise TraceError("its values are nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -97,8 +102,22 @@ def _at_once(text: bytes, head: dict[str, Any]) -> Iterator[Record]:
         found = own.pop("traceEvents", None)
         head.update(own)
     if not isinstance(found, list):
-        raise _none()
+        raise _none(cast("dict[str, Any]", document) if isinstance(document, dict) else ())
     yield from (_event(event) for event in cast("list[object]", found))
+
+
+def _document(text: str) -> object:
+    """What JSON says, as Kineto writes it: numbers may be `inf` and `nan`, names may have control characters."""
+    try:
+        return json.loads(text, strict=False)
+    except json.JSONDecodeError as error:
+        repaired = _NO_NUMBER.sub("null", text)
+        if repaired == text:
+            raise
+        try:
+            return json.loads(repaired, strict=False)
+        except json.JSONDecodeError:
+            raise error from None
 
 
 def _one_by_one(path: Named, head: dict[str, Any]) -> Iterator[Record]:
@@ -163,7 +182,9 @@ def _cut(message: str) -> TraceError:
     return TraceError(message, "the file is not whole: export it again, and copy all of it")
 
 
-def _none() -> TraceError:
+def _none(keys: Collection[str] = ()) -> TraceError:
+    if (known := strangers.document(keys)) is not None:
+        return TraceError(f"it is {known}, and no trace with `traceEvents`", strangers.EXPORT)
     return TraceError("expected a trace with `traceEvents`, found other JSON", "`export_chrome_trace` writes one")
 
 

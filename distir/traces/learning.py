@@ -19,7 +19,7 @@ from distir.ir import Function
 from distir.ops.resources import Communication, Pattern, Work
 from distir.traces.activity import steps_of
 from distir.traces.alignment import Aligned, payload
-from distir.traces.kineto import RankTrace
+from distir.traces.records import RankTrace
 
 SOURCE = "trace"
 UNSURE = 0.3

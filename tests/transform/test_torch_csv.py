@@ -211,22 +211,32 @@ def test_a_program_without_stages_has_no_schedule(model):
     assert caught.value.diagnostics[0].help
 
 
+# as pytorch/pytorch, test/distributed/pipelining/artifacts/zb1p_2rank_2stagep_{compute,comms}.csv at 15380b18 and
+# 68401d25, spell them
 @pytest.mark.parametrize(
-    ("text", "place", "found"),
+    ("old", "today"),
     [
-        ("0F0,0B0,0W0\n1F0,1B0,1W0\n", "line 1, column 5", "`0B0` and `0W0`"),
-        ("0F0,0BW0\n1F0,1BW0\n", "line 1, column 5", "`0BW0`"),
-        ("0F0,0I0,0W0\n1F0, 1W0,1B0\n", "line 2, column 10", "`1B0` and `1W0`"),
+        ("0F0,0B0,0W0\n,1F0,1B0,1W0\n", "0F0,0I0,0W0\n,1F0,1I0,1W0\n"),
+        ("0F0,0BW0\n1F0,1BW0\n", "0F0,0B0\n1F0,1B0\n"),
+        ("0F0,0SEND_F0,0BW0\n1F0,1B0,1SEND_B0,1W0\n", "0F0,0B0\n1F0,1I0,1W0\n"),
     ],
 )
-def test_letters_of_torch_2_5_are_refused(text, place, found, model, written):
-    path = written(text)
+def test_letters_of_torch_2_5_are_read_as_todays(old, today):
+    assert torch_csv.read(old) == torch_csv.read(today)
+
+
+def test_letters_of_torch_2_5_beside_todays_are_refused(model, written):
+    path = written("0F0,0I0,0W0\n1F0, 1W0,1B0\n")
     with pytest.raises(StepError) as refused:
         transform(model, "pp=2", "microbatches=1", f"schedule={path}")
     assert str(refused.value) == (
-        f"`{path}`, {place}: {found}: `B` is a whole backward pass; torch 2.5 wrote it for that of inputs, now `I`, "
-        "and `BW` for the whole, now `B`"
+        f"`{path}`, line 2, column 10: `1B0` is of torch 2.5, which wrote `B` for what is `I` now, and `BW` for `B`; "
+        "and `0I0` is of today's"
     )
+
+
+def test_waiting_for_reduced_gradients_is_passed_over():
+    assert torch_csv.read("0F0,0B0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n") == torch_csv.read("0F0,0B0\n")
 
 
 def test_stages_of_a_device_may_be_stated_as_the_file_has_them(model, written):

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from distir.files import limits
-from distir.importers.stablehlo.shardings import of_constraint
-from distir.importers.stablehlo.text import MlirOperation, SymbolReference, refuse
-from distir.importers.stablehlo.translating import StableHlo, rule
+from distir.importers.stablehlo import gspmd
+from distir.importers.stablehlo.elementwise import into_sizes
+from distir.importers.stablehlo.shardings import Sharding, of_constraint
+from distir.importers.stablehlo.tensors import tensor_type
+from distir.importers.stablehlo.text import Braces, FunctionText, MlirOperation, SymbolReference, first_list, refuse
+from distir.importers.stablehlo.translating import AROUND_REGIONS, DEVICE, RULES_BY_OP, StableHlo, rule
+from distir.ir import DTYPES, Dense
+
+MARKS = frozenset(("annotate_device_placement", "LayoutConstraint", "mark_tensor", "tt.mark_argument"))
+"""Custom calls that say something to a compiler, and give what they are given."""
+
+
+_KEYS = re.compile(r"_?threefry_(?:fold_in|split|seed)(?:_\d+)?")
+_KEPT = re.compile(r"_?bernoulli(?:_\d+)?")
+"""What jax calls functions that make random keys, and that draw what dropout keeps."""
+
+
+@rule("tuple")
+def _tuple(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    name = into.builder.fresh(into.hint)
+    into.tuples[name] = tuple(operands)
+    return name
+
+
+@rule("get_tuple_element")
+def _get_tuple_element(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    (x,) = operands
+    listed = first_list(operation.words)
+    return into.tuples[x][int(listed[0] if listed else operation.attribute("index"))]
 
 
 @rule("call")
@@ -26,7 +55,31 @@ def _called(into: StableHlo, operation: MlirOperation, name: str, operands: Sequ
     function = into.module.functions.get(name)
     if function is None:
         refuse(f"there is no function `@{name}`", operation.place)
+    if function.declared:
+        refuse(f"`@{name}` is declared, and has no body here", operation.place, "link the module that has it")
+    if (drawn := _drawn(into, function, operands)) is not None:
+        return drawn
     return into.run(function, operands, operation.place)
+
+
+def _drawn(into: StableHlo, function: FunctionText, operands: Sequence[str]) -> list[str] | None:
+    """What functions of `jax.random` give that dropout takes: keys, which are not followed, and what is kept."""
+    of = [tensor_type(result.type, DEVICE, result.place) for result in function.results]
+    if _KEYS.fullmatch(function.name):
+        return [
+            into.expanded(into.known_value(Dense(one.dtype, (), (0,))), into_sizes(one.shape))
+            for one in of
+            if one.dtype
+        ]
+    kept = into.array(operands[1]) if _KEPT.fullmatch(function.name) and len(operands) == 2 else None
+    if kept is None:
+        return None
+    into.drawn += 1
+    ones = into.expanded(into.known_value(Dense(DTYPES["Float32"], (), (1.0,))), into_sizes(of[0].shape))
+    given = (1 - float(kept), True, into.drawn)
+    types = ("Float32", "Bool", "Int64")
+    known = (into.known_value(Dense(DTYPES[name], (), (value,))) for name, value in zip(types, given, strict=True))
+    return [into.several("Dropout", 2, ones, *known)[1]]
 
 
 @rule("while")
@@ -67,15 +120,35 @@ def _barrier(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
     return operands
 
 
-@rule("propagation_barrier")
+@rule("named_computation")
+def _named_computation(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
+    """What it is made of."""
+    block = operation.regions[0]
+    names = [name for name, _ in (operation.bound or block.params)]
+    return into.block(block, names, operands, operation.place, None)
+
+
+@rule("sharding_group")
+def _sharding_group(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
+    """Values that a propagation splits alike, which changes no value."""
+    return ()
+
+
+@rule("propagation_barrier", "data_flow_edge")
 def _propagation_barrier(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
     return operands
 
 
-@rule("sharding_constraint", "reshard")
+@rule("sharding_constraint", "reshard", "placed otherwise")
 def _sharding_constraint(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     (x,) = operands
-    found = of_constraint(operation, into.mesh, into.shape(x))
+    return constrained(into, x, of_constraint(operation, into.mesh, into.shape(x)))
+
+
+def constrained(into: StableHlo, x: str, found: Sharding) -> str:
+    """A value that is to lie so; what a device has of one, in a region for it, stays as it is."""
+    if into.inside:
+        return x
     if into.known(x) is not None:
         return x
     if x not in into.makers or x in into.constraints:
@@ -84,19 +157,32 @@ def _sharding_constraint(into: StableHlo, operation: MlirOperation, operands: Se
     return x
 
 
-@rule("manual_computation")
-def _manual_computation(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    advice = "export the function before `jax.shard_map`, with shardings of arguments and constraints"
-    refuse("a program written for one device of a mesh (`jax.shard_map`)", operation.place, advice)
-
-
 @rule("custom_call")
 def _custom_call(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
-    name = operation.symbol or str(operation.attribute("call_target_name"))
+    name = operation.symbol
     if name == "Sharding":
-        if operation.attribute("mhlo.sharding") == "{replicated}":
-            return operands
-        advice = "export with Shardy (`jax.config.update('jax_use_shardy_partitioner', True)`), or a newer jax"
-        refuse("a constraint of GSPMD", operation.place, advice)
+        return [_of_gspmd(into, operation, operands[0])]
+    if name in AROUND_REGIONS:
+        return [str(RULES_BY_OP[name](into, operation, operands))]
+    if name in MARKS and len(operands) == len(operation.results):
+        return operands
+    if (plain := name.removeprefix("mhlo.")) != name and plain in RULES_BY_OP:
+        inner: Any = operation.attribute("mhlo.attributes")
+        given = inner.named if isinstance(inner, Braces) else {}
+        found = RULES_BY_OP[plain](into, replace(operation, name=name, attributes=given), operands)
+        return [found] if isinstance(found, str) else found
     advice = "write this part of the function with ops of jax, or export a part without it"
     return refuse(f"the custom call `@{name}` has no op here", operation.place, advice)
+
+
+def _of_gspmd(into: StableHlo, operation: MlirOperation, x: str) -> str:
+    """A constraint of GSPMD."""
+    text = str(operation.attribute(gspmd.SHARDING))
+    layout = into.layouts.get(x)
+    if into.mesh is None or text == "{manual}":
+        return x
+    shape = into.whole_shape(x)
+    dims = gspmd.dims_of(text, dict(into.mesh.axes), len(shape), operation.place)
+    if layout is not None and layout.dims == tuple(dims):
+        return x
+    return constrained(into, into.whole(x), Sharding(tuple(dims), operation.place))

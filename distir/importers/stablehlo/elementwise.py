@@ -38,6 +38,9 @@ SAME = {
 NEUTRAL = {"Sub": 0, "Add": 0, "Mul": 1, "Div": 1}
 """The second operand that changes nothing."""
 
+PRECISIONS = {"e8m7": "BFloat16", "e5m10": "Float16", "e8m23": "Float32", "e11m52": "Float64"}
+"""Element types by the bits of exponent and mantissa."""
+
 ORDERS = {"LT": "Less", "LE": "LessOrEqual", "GT": "Greater", "GE": "GreaterOrEqual", "EQ": "Equal", "NE": "Equal"}
 """Comparisons; those that are not equal are negated."""
 
@@ -53,16 +56,20 @@ def _renamed(op: str, into: StableHlo, operation: MlirOperation, operands: Seque
 
 
 for _name, _op in SAME.items():
-    rule(_name)(partial(_renamed, _op))
+    rule(_name, f"broadcast_{_name}")(partial(_renamed, _op))
 
 
 @rule("constant")
 def _constant(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     given = operation.attributes.get("value") or next(iter(operation.words), None)
     stated = (getattr(given, "named", {}) or {}).get("type") or next(iter(operation.types[1]), "")
+    if isinstance(given, (bool, int, float)):  # `arith.constant 1 : i64`
+        given, stated = Braces({}, (given,), "dense"), f"tensor<{stated}>"
     of = tensor_type(stated, DEVICE, operation.place)
     elements = of.elements
     assert isinstance(elements, int)
+    if isinstance(given, Braces) and given.name == "dense_resource":
+        return into.resource(str(getattr(given.listed[0], "text", given.listed[0])), of, operation.place)
     if is_splat(given) and elements > SMALL:
         number = constant(given, type(of)(of.dtype, (), of.device), operation.place)
         into.values[name := into.builder.fresh(into.hint)] = number
@@ -79,7 +86,7 @@ def into_sizes(shape: Shape | None) -> list[int]:
     return [size for size in shape if isinstance(size, int)]
 
 
-@rule("iota")
+@rule("iota", "dynamic_iota")
 def _iota(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     of = tensor_type(operation.types[1][0], DEVICE, operation.place)
     shape, axis = into_sizes(of.shape), int(operation.attribute("dim", "iota_dimension"))
@@ -167,19 +174,19 @@ def _tan(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> 
 
 @rule("log_plus_one")
 def _log_plus_one(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    return into.apply("Log", into.apply("Add", operands[0], _number(into, operands[0], 1)))
+    return into.apply("Log", into.apply("Add", operands[0], number_like(into, operands[0], 1)))
 
 
 @rule("exponential_minus_one")
 def _exponential_minus_one(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    return into.apply("Sub", into.apply("Exp", operands[0]), _number(into, operands[0], 1))
+    return into.apply("Sub", into.apply("Exp", operands[0]), number_like(into, operands[0], 1))
 
 
 @rule("erfc")
 def _erfc(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     """`1 - erf(x)`; of `-y * c`, as in a GELU, `1 + erf(y * c)`."""
     (x,) = operands
-    one, product = _number(into, x, 1), into.makers.get(x)
+    one, product = number_like(into, x, 1), into.makers.get(x)
     if product is not None and product.op == "Mul":
         for negated, factor in (product.args, product.args[::-1]):
             made = into.makers.get(str(negated))
@@ -188,12 +195,29 @@ def _erfc(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) ->
     return into.apply("Sub", one, into.apply("Erf", x))
 
 
+@rule("reduce_precision")
+def _reduce_precision(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    """The same in fewer bits, where these are those of an element type."""
+    (x,) = operands
+    given = operation.attribute("format")
+    bits = [operation.attribute("exponent_bits"), operation.attribute("mantissa_bits")]
+    said = given.text if isinstance(given, MlirWord) else f"e{bits[0]}m{bits[1]}"
+    if said not in PRECISIONS:
+        refuse(f"a precision of `{said}` has no element type here", operation.place, "convert to one that has")
+    name = PRECISIONS[said]
+    return (
+        x
+        if name == into.dtype(x).name
+        else into.apply("Cast", into.apply("Cast", x, to=DTYPES[name]), to=into.dtype(x))
+    )
+
+
 @rule("is_finite")
 def _is_finite(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    return into.apply("Less", into.apply("Abs", operands[0]), _number(into, operands[0], np.inf))
+    return into.apply("Less", into.apply("Abs", operands[0]), number_like(into, operands[0], np.inf))
 
 
-def _number(into: StableHlo, like: str, value: float) -> str:
+def number_like(into: StableHlo, like: str, value: float) -> str:
     """A number in the elements of a value."""
     dtype = into.dtype(like)
     return into.known_value(Dense(dtype, (), (float(value) if dtype.kind == "float" else int(value),)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from distir.importers.stablehlo.ranges import bounds, clamped, range_of
@@ -12,7 +12,7 @@ from distir.importers.stablehlo.shapes import plain_region
 from distir.importers.stablehlo.text import MlirOperation, refuse
 from distir.importers.stablehlo.translating import StableHlo, rule
 from distir.ir import DTYPES, Dense, DType
-from distir.ops.numeric import np
+from distir.ops.numeric import Array, np
 
 BOOL, INT32 = DTYPES["Bool"], DTYPES["Int32"]
 
@@ -61,6 +61,13 @@ def _gather(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) 
     shape = into.shape(data)
     whole = all(size == n for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if axis not in numbers.of)
     single = all(sizes[axis] == 1 for axis in numbers.of)
+    batched, places = _over_batch(into, numbers, indices, shape)
+    own = [n if axis in batched.batch else size for axis, (size, n) in enumerate(zip(sizes, shape, strict=True))]
+    rest = list(range(len(batched.batch), len(shape)))
+    in_order = batched.batch == list(range(len(batched.batch))) and batched.window == rest
+    if in_order and (axis := _window_axis(batched, own, shape)) is not None:
+        places = _window_places(into, places, batched, axis, own[axis], len(shape), shape[axis] - own[axis])
+        return into.apply("GatherElements", data, into.expanded(places, own), axis=axis)
     if not (whole or numbers.batch) or not single or sorted(numbers.of) != sorted(numbers.dropped):
         refuse("a gather of slices that are neither whole nor single elements has no op here", operation.place)
     if numbers.batch:
@@ -167,11 +174,19 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
         refuse("a scatter of several operands has no op here", operation.place)
     data, indices, updates = operands
     numbers = _numbers(operation)
-    region = plain_region(operation.regions[0]).rpartition(".")[2] if operation.regions else ""
+    applied = plain_region(operation.regions[0]) if operation.regions else []
+    region = applied[0].rpartition(".")[2] if applied else ""
     if region not in COMBINED:
         refuse("a scatter by another function than a sum, a product or an extreme", operation.place)
     reduction = COMBINED[region]
     shape, rank = into.shape(data), len(into.shape(data))
+    numbers, indices = _over_batch(into, numbers, indices, shape)
+    sizes = _window_sizes(numbers, into.shape(updates), rank)
+    if region == "second" and (axis := _window_axis(numbers, sizes, shape)) is not None:
+        places = _window_places(into, indices, numbers, axis, sizes[axis], rank)
+        return into.apply(
+            "ScatterElements", data, into.expanded(places, sizes), into.reshaped(updates, sizes), axis=axis
+        )
     if sorted(numbers.of) != sorted(numbers.dropped):
         refuse("a scatter of slices that are no single elements along an index has no op here", operation.place)
     if numbers.batch:
@@ -204,6 +219,89 @@ def _scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
     indices, updates = _written_in_range(into, indices, updates, sizes, from_end, reduction)
     made = into.apply("ScatterND", into.transposed(data, order), indices, updates, reduction=reduction)
     return into.transposed(made, sorted(range(rank), key=order.__getitem__))
+
+
+def _over_batch(into: StableHlo, numbers: _Numbers, indices: str, shape: Sequence[int]) -> tuple[_Numbers, str]:
+    """The same where indices count along a batch, which earlier versions of jax wrote as a component of theirs."""
+    given = into.shape(indices)
+    if len(given) != 2 or numbers.vector != 1 or len(numbers.dropped) != 1 or len(numbers.of) < 2:
+        return numbers, indices
+    (axis,) = numbers.dropped
+    component = numbers.of.index(axis) if axis in numbers.of else 0
+    counted = _column(into, indices, component)
+    if component != 0 or given[0] != shape[axis] or not _counts(counted, given[0]):
+        return numbers, indices
+    rest = into.sliced(indices, [0, 1], list(given))
+    return replace(numbers, dropped=[], batch=[axis], index_batch=[0], of=numbers.of[1:]), rest
+
+
+def _counts(column: Array | None, count: int) -> bool:
+    """Whether a column is known, and counts rows."""
+    return column is not None and np.array_equal(np.broadcast_to(column, (count,)), np.arange(count))
+
+
+def _column(into: StableHlo, name: str, column: int) -> Array | None:
+    """A column of a value that is known although others are not."""
+    known, maker = into.array(name), into.makers.get(name)
+    if known is not None:
+        return np.broadcast_to(known, into.shape(name))[:, column] if known.ndim == 2 else None
+    if maker is None:
+        return None
+    args = [str(arg) for arg in maker.args]
+    if maker.op in ("Max", "Min"):
+        first, second = (_known_column(into, arg, column) for arg in args)
+        apply = np.maximum if maker.op == "Max" else np.minimum
+        return None if first is None or second is None else apply(first, second)
+    if maker.op == "Concat" and maker.attrs.get("axis") in (1, -1):
+        for arg in args:
+            if column < (width := into.shape(arg)[1]):
+                return _column(into, arg, column)
+            column -= width
+    return None
+
+
+def _known_column(into: StableHlo, name: str, column: int) -> Array | None:
+    """The same of what broadcasts to it."""
+    known = into.array(name)
+    if known is None or known.ndim > 1:
+        return _column(into, name, column)
+    return known if known.ndim == 0 else known[column if known.size > 1 else 0]
+
+
+def _window_sizes(numbers: _Numbers, shape: Sequence[int], rank: int) -> list[int]:
+    """The shape of a written window in the operand's dimensions, with all of its batch."""
+    window = iter([shape[axis] for axis in numbers.window])
+    batch = iter([size for axis, size in enumerate(shape) if axis not in numbers.window])
+    return [
+        next(batch) if axis in numbers.batch else 1 if axis in numbers.dropped else next(window) for axis in range(rank)
+    ]
+
+
+def _window_axis(numbers: _Numbers, sizes: Sequence[int], shape: Sequence[int]) -> int | None:
+    """The only dimension along which a window for each of a batch is a part: as where a cache is written.
+
+    None for other windows. Dimensions that it has all of are at 0, wherever indices say.
+    """
+    parts = [axis for axis in numbers.of if sizes[axis] != shape[axis]]
+    batched = all(sizes[axis] == shape[axis] for axis in numbers.batch)
+    plain = not numbers.dropped and numbers.index_batch == list(range(len(numbers.index_batch)))
+    return parts[0] if len(parts) == 1 and plain and batched and numbers.vector == len(numbers.index_batch) else None
+
+
+def _window_places(
+    into: StableHlo, indices: str, numbers: _Numbers, axis: int, size: int, rank: int, most: int | None = None
+) -> str:
+    """Where along a dimension the elements of each window are; of one that is read, which begins at `most` at most."""
+    component = numbers.of.index(axis)
+    shape = into.shape(indices)
+    ends = [*shape[:-1], component + 1]
+    begin = into.reshaped(into.sliced(indices, [*(0 for _ in shape[:-1]), component], ends), shape[:-1])
+    begin = begin if most is None else clamped(into, begin, 0, most)
+    order = sorted(range(len(numbers.batch)), key=numbers.batch.__getitem__)
+    sizes = dict(zip(sorted(numbers.batch), (shape[:-1][n] for n in order), strict=True))
+    begin = into.reshaped(into.transposed(begin, order), [sizes.get(a, 1) for a in range(rank)])
+    row = into.apply("Cast", into.known_value(np.arange(size)), to=into.dtype(indices))
+    return into.apply("Add", begin, into.reshaped(row, [size if a == axis else 1 for a in range(rank)]))
 
 
 def _written_in_range(

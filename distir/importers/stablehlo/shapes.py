@@ -24,12 +24,18 @@ REDUCTIONS = {
 """By what a reduction applies: the op, what combines two of its results, and what changes nothing."""
 
 
+APPLIED = frozenset(f"{dialect}.{name}" for dialect in ("stablehlo", "mhlo") for name in REDUCTIONS)
+
+PASSED = frozenset(("sharding_constraint", "optimization_barrier"))
+"""Operations in a region that give what they are given."""
+
+
 def _shape(operation: MlirOperation) -> list[int]:
     """The shape that an operation of one result states."""
     return into_sizes(tensor_type(operation.types[1][0], DEVICE, operation.place).shape)
 
 
-@rule("reshape")
+@rule("reshape", "dynamic_reshape")
 def _reshape(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     return into.reshaped(operands[0], _shape(operation))
 
@@ -39,9 +45,9 @@ def _transpose(into: StableHlo, operation: MlirOperation, operands: Sequence[str
     return into.transposed(operands[0], operation.attribute("dims", "permutation"))
 
 
-@rule("broadcast_in_dim")
+@rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
 def _broadcast_in_dim(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    (x,) = operands
+    x = operands[0]
     places, shape = operation.attribute("dims", "broadcast_dimensions"), _shape(operation)
     if not places:
         return into.expanded(x, shape) if into.shape(x) == () else into.expanded(into.reshaped(x, ()), shape)
@@ -53,7 +59,7 @@ def _broadcast_in_dim(into: StableHlo, operation: MlirOperation, operands: Seque
 @rule("slice")
 def _slice(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     if "start_indices" in operation.attributes:
-        starts, limits, strides = (operation.attributes[n] for n in ("start_indices", "limit_indices", "strides"))
+        starts, limits, strides = (operation.attribute(n) for n in ("start_indices", "limit_indices", "strides"))
     else:
         cuts: list[Any] = first_list(operation.words)
         starts, limits = [cut[0] for cut in cuts], [cut[1] for cut in cuts]
@@ -74,10 +80,22 @@ def _pad(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> 
         operation.attribute(name, f"{more}")
         for name, more in (("low", "edge_padding_low"), ("high", "edge_padding_high"), ("interior", "interior_padding"))
     )
-    if any(interior):
-        refuse("padding between elements has no op here", operation.place)
     x, value = operands
+    for axis, between in enumerate(interior):
+        if between and into.shape(x)[axis]:
+            x = _padded_between(into, x, value, axis, between)
     return x if not any((*low, *high)) else into.apply("Pad", x, into.ints([*low, *high]), value)
+
+
+def _padded_between(into: StableHlo, x: str, value: str, axis: int, between: int) -> str:
+    """A value with so many elements behind each along an axis, but for the last."""
+    shape = into.shape(x)
+    column = into.reshaped(x, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
+    behind = [between if at == axis + 1 else 0 for at in range(len(shape) + 1)]
+    wide = into.apply("Pad", column, into.ints([0] * len(behind) + behind), value)
+    sizes = [size * (between + 1) if at == axis else size for at, size in enumerate(shape)]
+    ends = [size - between if at == axis else size for at, size in enumerate(sizes)]
+    return into.sliced(into.reshaped(wide, sizes), [0] * len(shape), ends)
 
 
 @rule("concatenate")
@@ -105,12 +123,24 @@ def _row(into: StableHlo, name: str) -> str | None:
 @rule("reduce")
 def _reduce(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str | Sequence[str]:
     axes = sorted(operation.attribute("dimensions"))
-    if len(operands) == 4:
+    if len(operands) == 2:
+        x, start = operands
+        return _reduced(into, operation, x, start, axes, _applied(operation, REDUCTIONS))
+    if operation.bound:  # `(%x init: %a), (%y init: %b)` lists them in turns
+        operands = [*operands[::2], *operands[1::2]]
+    count = len(operands) // 2
+    applied = [name.rpartition(".")[2] for name in plain_region(operation.regions[0], _bound(operation))]
+    if applied and all(name in REDUCTIONS for name in applied):
+        pairs = zip(operands[:count], operands[count:], applied, strict=True)
+        return [_reduced(into, operation, x, start, axes, name) for x, start, name in pairs]
+    if count == 2:
         return _arg_extreme(into, operation, operands, axes)
-    if len(operands) != 2:
-        refuse("a reduction of several operands has no op here", operation.place)
-    x, start = operands
-    op, combined, neutral = REDUCTIONS[_applied(operation, REDUCTIONS)]
+    return refuse("a reduction of several operands has no op here", operation.place)
+
+
+def _reduced(into: StableHlo, operation: MlirOperation, x: str, start: str, axes: list[int], applied: str) -> str:
+    """A reduction of one operand."""
+    op, combined, neutral = REDUCTIONS[applied]
     made, shape = x, [n for axis, n in enumerate(into.shape(x)) if axis not in axes]
     ones = into.ones(x)
     if ones and not any(axis in ones for axis in axes):
@@ -134,25 +164,42 @@ def _is_neutral(known: Any, neutral: float) -> bool:
 
 def _applied(operation: MlirOperation, known: Any) -> str:
     """The name of the operation that a reduction applies to two elements."""
-    name = next((w.text for w in operation.words if isinstance(w, MlirWord) and w.text.startswith("stablehlo.")), "")
+    name = next((w.text for w in operation.words if isinstance(w, MlirWord) and w.text in APPLIED), "")
     if not name and operation.regions:
-        name = plain_region(operation.regions[0])
+        (name,) = plain_region(operation.regions[0], _bound(operation)) or ("",)
     found = name.rpartition(".")[2]
     if found not in known:
         refuse(f"`{operation.name}` by another function than a sum, a product or an extreme", operation.place)
     return found
 
 
-def plain_region(block: Region) -> str:
-    """The operation that a region of two parameters consists of; `second` where it gives the second one."""
-    if len(block.operations) == 1 and [n for n, _ in block.params][1:] == block.operations[0].operands:
-        return "second"
-    if len(block.operations) != 2:
-        return ""
-    first, last = block.operations
-    params = {name for name, _ in block.params}
-    plain = set(first.operands) == params and list(first.results) == last.operands
-    return first.name if plain else ""
+def _bound(operation: MlirOperation) -> list[str]:
+    """The parameters of `reducer(%a: …, %b: …) (%c: …, %d: …)`: the first of each pair, then the second ones."""
+    names = [name for name, _ in operation.bound]
+    return [*names[::2], *names[1::2]]
+
+
+def plain_region(block: Region, bound: Sequence[str] = ()) -> list[str]:
+    """The operations that a region of pairs of parameters applies to each of these; none where it does else.
+
+    `second` where it gives the second of a pair. `bound`: its parameters, where they stand before it.
+    """
+    names = [*bound] or [name for name, _ in block.params]
+    if not block.operations or len(names) != 2 * len(block.operations[-1].operands):
+        return []
+    *inner, last = block.operations
+    makers = {name: operation for operation in inner for name in operation.results}
+    found: list[str] = []
+    for first, second, given in zip(names[: len(names) // 2], names[len(names) // 2 :], last.operands, strict=True):
+        while given in makers and makers[given].name.rpartition(".")[2] in PASSED:
+            (given,) = makers[given].operands
+        if given == second:
+            found.append("second")
+        elif given in makers and sorted(makers[given].operands) == sorted((first, second)):
+            found.append(makers[given].name)
+        else:
+            return []
+    return found
 
 
 def _arg_extreme(
@@ -162,7 +209,7 @@ def _arg_extreme(
     x, places = (name for name in operands if into.shape(name))
     inside = [inner for block in operation.regions for inner in block.operations]
     first = [word.text for inner in inside if inner.name.endswith("compare") for word in inner.words]
-    op = {"GT": "Max", "LT": "Min"}.get(str(first[0]) if first else "")
+    op = {"GT": "Max", "GE": "Max", "LT": "Min", "LE": "Min"}.get(str(first[0]) if first else "")
     known = into.array(_source(into, places))
     count = into.shape(x)[axes[0]]
     row = np.arange(count).reshape([count if axis == axes[0] else 1 for axis in range(len(into.shape(x)))])
@@ -196,7 +243,7 @@ def _reduce_window(into: StableHlo, operation: MlirOperation, operands: Sequence
     n = shape[axis] if shape else 0
     expected = [[n - 1, 0] if i == axis else [0, 0] for i in range(len(shape))]
     backward = [[0, n - 1] if i == axis else [0, 0] for i in range(len(shape))]
-    summed = operation.regions and plain_region(operation.regions[0]).endswith(".add")
+    summed = operation.regions and plain_region(operation.regions[0]) in (["stablehlo.add"], ["mhlo.add"])
     if not summed or not plain or axis < 0 or sizes[axis] != n or pairs not in (expected, backward):
         refuse("a reduction over windows has no op here, but a cumulative sum", operation.place)
     return into.apply("CumSum", x, into.known_value(axis), reverse=pairs == backward)

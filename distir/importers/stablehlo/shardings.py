@@ -5,22 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from distir.files import limits
+from distir.importers.stablehlo import gspmd
 from distir.importers.stablehlo.text import (
     Braces,
+    FunctionText,
     MlirOperation,
     MlirParameter,
     MlirWord,
     ModuleText,
+    Region,
+    SymbolReference,
     TextPlace,
     first_list,
     refuse,
 )
 
 SHARDING = "sdy.sharding"
-GSPMD = "mhlo.sharding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +51,21 @@ class Sharding:
         return next((number for number, axes in enumerate(self.dims) if axis in axes), None)
 
 
-def mesh_of(module: ModuleText) -> DeviceMesh | None:
-    """The mesh of a file; None where it has none of more than one device. Raises ImportRefused for several."""
+def mesh_of(module: ModuleText, entry: FunctionText) -> DeviceMesh | None:
+    """The mesh that a function is over; None where it is over none of more than one device.
+
+    Raises ImportRefused for several.
+    """
+    used = _symbols(module, entry)
     found: list[tuple[DeviceMesh, MlirOperation]] = []
     for operation in module.others:
-        if operation.name != "sdy.mesh":
+        if operation.name != "sdy.mesh" or operation.symbol not in used:
             continue
-        body = next((word for word in operation.words if isinstance(word, Braces)), Braces({}, ()))
-        if "device_ids" in body.named:
-            refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
+        listed = (*operation.words, operation.attribute("mesh"))
+        body = next((word for word in listed if isinstance(word, Braces)), Braces({}, ()))
         axes: list[Any] = first_list(body.listed)
+        if "device_ids" in body.named and axes:
+            refuse("a mesh that numbers its devices otherwise", operation.place, "number the devices in order")
         made = DeviceMesh(operation.symbol, {str(name): int(size) for name, size in axes})
         if made.size > limits.MESH:
             refuse(
@@ -65,6 +73,8 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
             )
         if made.size > 1:
             found.append((made, operation))
+    if not found and (axes_of_gspmd := gspmd.axes_of(module)):
+        return DeviceMesh("mesh", axes_of_gspmd)
     if any(mesh.axes != found[0][0].axes for mesh, _ in found):
         refuse("a second mesh, of other axes", found[-1][1].place, "use one mesh")
     return found[0][0] if found else None
@@ -72,17 +82,47 @@ def mesh_of(module: ModuleText) -> DeviceMesh | None:
 
 def of_parameter(param: MlirParameter, mesh: DeviceMesh | None, shape: Sequence[int]) -> Sharding | None:
     """How an argument or a result is annotated; None where it is not. Raises ImportRefused for what is not honoured."""
-    plain = param.attributes.get(GSPMD)
-    if isinstance(plain, str) and plain != "{replicated}":
-        advice = "export with Shardy (`jax.config.update('jax_use_shardy_partitioner', True)`), or a newer jax"
-        refuse(f"the sharding `{plain}` is GSPMD's", param.place, advice)
-    given = param.attributes.get(SHARDING)
-    return None if given is None else sharding(given, mesh, shape, param.place)
+    plain, given = param.attributes.get(gspmd.SHARDING), param.attributes.get(SHARDING)
+    given = given if given is not None or mesh is None else plain
+    return None if given is None else stated(given, mesh, shape, param.place)
+
+
+def _symbols(module: ModuleText, entry: FunctionText) -> set[str]:
+    """All symbols that a function names, and those that it calls."""
+    found: set[str] = set()
+    pending: list[Any] = [entry]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, SymbolReference) and item.name not in found:
+            found.add(item.name)
+            pending.append(module.functions.get(item.name))
+        elif isinstance(item, FunctionText):
+            pending += [p.attributes for p in (*item.params, *item.results)] + [item.body]
+        elif isinstance(item, Region):
+            pending += item.operations
+        elif isinstance(item, MlirOperation):
+            pending += [item.attributes, *item.words, *item.regions]
+        elif isinstance(item, Braces):
+            pending += [*item.named.values(), *item.listed]
+        elif isinstance(item, (dict, list, tuple)):
+            pending += (
+                list(cast("dict[str, Any]", item).values()) if isinstance(item, dict) else list(cast("list[Any]", item))
+            )
+    return found
+
+
+def stated(given: Any, mesh: DeviceMesh | None, shape: Sequence[int], place: TextPlace) -> Sharding:
+    """What an attribute says, of Shardy or, as text, of GSPMD."""
+    if not isinstance(given, str) or mesh is None:
+        return sharding(given, mesh, shape, place)
+    return Sharding(tuple(gspmd.dims_of(given, dict(mesh.axes), len(shape), place)), place)
 
 
 def of_constraint(operation: MlirOperation, mesh: DeviceMesh | None, shape: Sequence[int]) -> Sharding:
     """How `sdy.sharding_constraint` says that a value lies."""
-    given = operation.attribute("sharding") or next((w for w in operation.words if isinstance(w, Braces)), None)
+    given = operation.attribute("out_sharding", "sharding") or next(
+        (w for w in operation.words if isinstance(w, Braces)), None
+    )
     if given is None:
         refuse("expected a sharding", operation.place)
     return sharding(given, mesh, shape, operation.place)

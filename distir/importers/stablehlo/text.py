@@ -16,7 +16,7 @@ from distir.importers.core import ImportRefused
 
 ADVICE = "give MLIR text, as `as_text()` of jax"
 
-MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 """What goes wrong where a text is MLIR, but its attributes or types are not those of StableHLO."""
 
 BYTECODE = b"ML\xefR"
@@ -35,6 +35,11 @@ _TOKEN = re.compile(
       | (?P<mark>->|[()\[\]{}<>,=:?*+|-])""",
     re.VERBOSE,
 )
+
+_ROW = re.compile(r"tensor<(\d+)x(?:i64|i32|i1|index)>")
+"""The type of a list of numbers, as operations had them before arrays."""
+
+_MODULE = ("module", "builtin.module")
 
 _PLAIN = frozenset(("return", "call", "module"))
 """Names of operations that no dialect stands before."""
@@ -80,6 +85,14 @@ class MlirWord:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionType:
+    """`(tensor<2xf32>) -> tensor<2xf32>`: the types on both sides."""
+
+    params: list[Any]
+    results: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolReference:
     """`@main`."""
 
@@ -122,13 +135,23 @@ class MlirOperation:
     location: str = ""
 
     def attribute(self, *names: str) -> Any:
-        """The attribute of the first of these names that is there; None where none is."""
-        return next((self.attributes[name] for name in names if name in self.attributes), None)
+        """The attribute of the first of these names that is there; None where none is.
+
+        `dense<[0, 1]> : tensor<2xi64>` is a list, as `array<i64: 0, 1>`.
+        """
+        found = next((self.attributes[name] for name in names if name in self.attributes), None)
+        if not isinstance(found, Braces) or found.name != "dense":
+            return found
+        row = _ROW.fullmatch(str(found.named.get("type")))
+        said: Any = found.listed[0] if found.listed else list[Any]()
+        return found if row is None else lists(said) or [said] * int(row[1])
 
     @property
     def symbol(self) -> str:
         """The symbol that it names first, without `@`."""
-        return next((word.name for word in self.words if isinstance(word, SymbolReference)), "")
+        given = (*self.words, self.attribute("callee", "call_target_name", "sym_name"))
+        found = next((word for word in given if isinstance(word, (SymbolReference, str))), "")
+        return found.name if isinstance(found, SymbolReference) else found
 
 
 @dataclass(slots=True)
@@ -152,26 +175,46 @@ class FunctionText:
     body: Region
     place: TextPlace
     private: bool = False
+    declared: bool = False
+    """Whether it has no body here."""
 
 
 @dataclass(slots=True)
 class ModuleText:
-    """The functions of a file by name, its other operations (`sdy.mesh`), and how many characters it has."""
+    """The functions of a file by name, its other operations (`sdy.mesh`), and how many characters it has.
+
+    `resources`: by name, the bytes behind the module that `dense_resource<name>` refers to.
+    """
 
     functions: dict[str, FunctionText]
     others: list[MlirOperation]
     length: int
+    resources: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 def read_module(text: str, file: str) -> ModuleText:
     """The functions of a module. Raises ImportRefused with file, line and column for text that is none."""
+    text, resources = _apart(text)
     reader = _Reader(text, file)
     try:
-        return reader.module()
+        return reader.file_of_modules(resources)
     except MALFORMED as error:
         if isinstance(error, ImportRefused):
             raise
         reader.refuse(f"`{reader.now.text[:40]}` does not belong here", reader.now, ADVICE)
+
+
+_RESOURCES = "{-#"
+_RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
+_ALIGNMENT = 4
+"""Bytes in front of a resource's own, which say how it is aligned."""
+
+
+def _apart(text: str) -> tuple[str, dict[str, bytes]]:
+    """The text of modules, and the resources behind it."""
+    text, _, behind = text.partition(_RESOURCES)
+    found = {name.strip('"'): bytes.fromhex(digits)[_ALIGNMENT:] for name, digits in _RESOURCE.findall(behind)}
+    return text, found
 
 
 def lists(value: Any) -> list[Any]:
@@ -244,32 +287,54 @@ class _Reader:
 
     # modules and functions
 
-    def module(self) -> ModuleText:
-        self._aliases()
-        found = ModuleText({}, [], self.length)
-        wrapped = self.now.text in ("module", "builtin.module")
-        if wrapped:
-            self.at += 1
-            if self.now.kind == "symbol":
-                self.at += 1
-            if self.got("attributes"):
-                self.value()
-            self.take("{")
-        while self.now.kind != "end" and not (wrapped and self.now.text == "}"):
-            if self.now.text == "func.func":
-                function = self.function()
-                found.functions[function.name] = function
-            elif self.now.kind == "attribute":
-                self._aliases()
-            else:
-                found.others.append(self.operation())
-        if wrapped:
-            self.take("}")
-            self.location()
-            self._aliases()
+    def file_of_modules(self, resources: dict[str, bytes]) -> ModuleText:
+        """All functions of the file, of whichever module."""
+        found = ModuleText({}, [], self.length, resources)
+        self._contents(found)
         if self.now.kind != "end":
             self.refuse(f"expected the end of the file, found `{self.now.text[:40]}`", self.now)
         return found
+
+    def _contents(self, found: ModuleText) -> None:
+        """What a module consists of, up to its end."""
+        while self.now.kind != "end" and self.now.text != "}":
+            if self.now.text in _MODULE:
+                self._module(found)
+            elif self.now.text == "func.func":
+                self._add(found, self.function())
+            elif self.now.kind == "attribute":
+                self._aliases()
+            else:
+                self._generic(found, self.operation())
+
+    def _module(self, found: ModuleText) -> None:
+        self._deeper()
+        self.at += 1
+        if self.now.kind == "symbol":
+            self.at += 1
+        if self.got("attributes"):
+            self.value()
+        self.take("{")
+        self._contents(found)
+        self.take("}")
+        self.location()
+        self.depth -= 1
+
+    def _generic(self, found: ModuleText, operation: MlirOperation) -> None:
+        """An operation of a module: in the generic form, this may be a module, or a function."""
+        if operation.name == _MODULE[1]:
+            for inner in (inner for region in operation.regions for inner in region.operations):
+                self._generic(found, inner)
+        elif operation.name == "func.func":
+            self._add(found, _function(operation))
+        else:
+            found.others.append(operation)
+
+    def _add(self, found: ModuleText, function: FunctionText) -> None:
+        if function.name in found.functions:
+            advice = "split the file, as at lines of `// -----`, so that each has one module"
+            refuse(f"a second function `@{function.name}`", function.place, advice)
+        found.functions[function.name] = function
 
     def _aliases(self) -> None:
         """`#loc3 = loc("w")`; what an alias means is known where that is a name."""
@@ -293,11 +358,12 @@ class _Reader:
             results = self._signature(False) if self.now.text == "(" else [self._unnamed()]
         if self.got("attributes"):
             self.value()
-        self.take("{")
-        body = self.block()
-        self.take("}")
+        declared = not self.got("{")
+        body = Region() if declared else self.block()
+        if not declared:
+            self.take("}")
         self.location()
-        return FunctionText(name, params, results, body, place, visibility == "private")
+        return FunctionText(name, params, results, body, place, visibility == "private", declared)
 
     def _signature(self, named: bool) -> list[MlirParameter]:
         found: list[MlirParameter] = []
@@ -305,8 +371,8 @@ class _Reader:
         while not self.got(")"):
             if found:
                 self.take(",")
-            name = self.take(kind="value").text if named else ""
-            if named:
+            name = self.take(kind="value").text if named and self.now.kind == "value" else ""
+            if name:
                 self.take(":")
             found.append(self._unnamed(name))
         return found
@@ -400,8 +466,10 @@ class _Reader:
             self.at += 2
             first = self.value()
             made.attributes[now.text] = first
-            if self.got("x"):
-                made.attributes[now.text] = (first, self.value())
+            parts = [first]
+            while self.got("x") or (len(parts) > 1 and self.got("->")):
+                parts.append(self.value())
+            made.attributes[now.text] = first if len(parts) == 1 else tuple(parts)
         else:
             made.words.append(self.value())
 
@@ -474,8 +542,14 @@ class _Reader:
             return token.text[1:-1]
         if token.kind == "symbol":
             return SymbolReference(token.text[1:].strip('"'))
-        if token.text in ("[", "("):
-            return self._list("]" if token.text == "[" else ")")
+        if token.text == "(":
+            params = self._list(")")
+            if not self.got("->"):
+                return params
+            results = self.value()
+            return FunctionType(params, lists(results) or [results])
+        if token.text == "[":
+            return self._list("]")
         if token.text in ("{", "<"):
             return self._entries("}" if token.text == "{" else ">")
         if token.text in ("true", "false"):
@@ -529,7 +603,7 @@ class _Reader:
         while not self.got(closing):
             if self.now.kind == "end":
                 self.refuse(f"expected `{closing}`", self.now)
-            if self.got(",") or self.got("x"):
+            if self.got(",") or self.got("x") or self.got("->"):
                 continue
             if self.now.kind in ("word", "string") and self.ahead().text == "=":
                 name = self.take().text.strip('"')
@@ -581,6 +655,24 @@ class _Reader:
 
     def _place(self, token: MlirToken) -> TextPlace:
         return TextPlace(self.file, token.line, token.column)
+
+
+def _function(operation: MlirOperation) -> FunctionText:
+    """`"func.func"() <{sym_name = …, function_type = …}> ({…})`."""
+    of: FunctionType = operation.attributes["function_type"]
+    body = operation.regions[0] if operation.regions else Region()
+    names = [name for name, _ in body.params] or [""] * len(of.params)
+
+    def side(names: Iterable[str], types: list[Any], given: str) -> list[MlirParameter]:
+        attributes = [one.named for one in lists(operation.attribute(given))] or [{} for _ in types]
+        rows = zip(names, types, attributes, strict=True)
+        return [MlirParameter(name, of.text, own, "", operation.place) for name, of, own in rows]
+
+    params = side(names, of.params, "arg_attrs")
+    results = side([""] * len(of.results), of.results, "res_attrs")
+    private = operation.attribute("sym_visibility") == "private"
+    name = str(operation.attribute("sym_name"))
+    return FunctionText(name, params, results, body, operation.place, private, not body.operations)
 
 
 def _number(text: str) -> int | float | Bits:

@@ -6,13 +6,14 @@ known, are written out: what repeats is outlined afterwards, when attention and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from distir.files import limits
 from distir.importers.batched import broadcasts
-from distir.importers.core import ImportRefused
+from distir.importers.core import ImportRefused, Weight
 from distir.importers.functions import Functions
 from distir.importers.names import value_name
 from distir.importers.recognition import RULES, rewritten
@@ -24,6 +25,7 @@ from distir.importers.stablehlo.shardings import Sharding, mesh_of
 from distir.importers.stablehlo.tensors import tensor_type
 from distir.importers.stablehlo.text import (
     MALFORMED,
+    Braces,
     FunctionText,
     MlirOperation,
     ModuleText,
@@ -33,7 +35,7 @@ from distir.importers.stablehlo.text import (
 )
 from distir.importers.translation import Translation
 from distir.ir import DTYPES, Apply, Attributes, Constant, Dense, DType, Function, TensorType
-from distir.ops import dense, to_array, to_dense, type_of
+from distir.ops import dense, numpy_dtype, to_array, to_dense, type_of
 from distir.ops.numeric import Array, np
 
 DEVICE = 1
@@ -44,6 +46,9 @@ SMALL = 64
 
 MOST_PARTS = 256
 """Rows that an array is cut into at once, where a loop takes one after the other."""
+
+Level = tuple[int, int]
+"""How many devices, and how far apart."""
 
 Translated = Callable[["StableHlo", MlirOperation, Sequence[str]], "str | Sequence[str]"]
 
@@ -69,11 +74,22 @@ def rule(*names: str) -> Callable[[Translated], Translated]:
 class StableHlo(Translation):
     """A function in the making. A rule gets names of the program, and appends to it by `apply`."""
 
-    def __init__(self, module: ModuleText) -> None:
+    def __init__(self, module: ModuleText, entry: FunctionText, distribute: bool = True) -> None:
         super().__init__("main", Functions(length=module.length), "")
         self.module = module
+        self.distribute = distribute
         self.depth = 0
-        self.mesh = mesh_of(module)
+        self.mesh = mesh_of(module, entry)
+        self.inside = 0
+        """How many regions for one device of the mesh are around what is written now."""
+        self.regions: list[TextPlace] = []
+        """Where the file has such regions."""
+        self.shared_axes: set[str] = set()
+        """Axes of the mesh that are no region's own."""
+        self.layouts: dict[str, Sharding] = {}
+        """How values lie over the mesh of which a device has its part."""
+        self.gathered: dict[str, str] = {}
+        """Such values by name, whole on each device."""
         self.constraints: dict[str, Sharding] = {}
         """Of values by name, as the file constrains them."""
         self.stacks: dict[str, tuple[str, ...]] = {}
@@ -82,7 +98,16 @@ class StableHlo(Translation):
         """What values are called that are made now."""
         self.places: dict[str, TextPlace] = {}
         """Where the file has the operation that gives a value."""
+        self.pairs: dict[str, tuple[str, str]] = {}
+        """Complex values, which are two: real and imaginary parts."""
+        self.tuples: dict[str, tuple[str, ...]] = {}
+        """What tuples have."""
+        self.drawn = 0
+        """How many times random numbers are drawn."""
+        self.missing: list[str] = []
+        """Weights whose values the file leaves out."""
         self._computed: dict[Any, tuple[str, ...]] = {}
+        self._resources: dict[str, str] = {}
 
     # what a rule sees
 
@@ -106,6 +131,12 @@ class StableHlo(Translation):
         """A value that is known before the program runs."""
         known = self.known(name)
         return None if known is None else to_array(known)
+
+    def all_equal(self, name: str, value: float) -> bool:
+        """Whether a value is known, and this number everywhere."""
+        maker = self.makers.get(name)
+        found = self.array(str(maker.args[0]) if maker is not None and maker.op == "Expand" else name)
+        return found is not None and bool(np.all(found == value))
 
     def are_equal(self, first: str, second: str) -> bool:
         """Whether two values are known and equal."""
@@ -239,6 +270,65 @@ class StableHlo(Translation):
         self.values[given] = to_dense(value) if isinstance(value, np.ndarray) else dense(value, dtype)
         return given
 
+    def resource(self, name: str, of: TensorType, place: TextPlace) -> str:
+        """A weight whose values are behind the module, or left out. Raises ImportRefused for too few, or many."""
+        data = self.module.resources.get(name)
+        if data is not None and name in self._resources:
+            return self._resources[name]
+        assert of.dtype is not None
+        roles = {"param": True} if of.dtype.kind == "float" else {}
+        given = self.parameter(self.builder.fresh(value_name(name) if data is not None else "weight"), of, roles)
+        self._resources[name] = given
+        if data is None:
+            self.missing.append(given)
+        else:
+            shape, elements = self.shape(given), numpy_dtype(of.dtype)
+            if len(data) != (wanted := math.prod(shape) * elements.itemsize):
+                refuse(f"`dense_resource<{name}>` has {len(data)} bytes, where its type takes {wanted}", place)
+            self.weights[given] = Weight(of.dtype, shape, lambda: np.frombuffer(data, elements).reshape(shape))
+        return given
+
+    def levels(self, axes: Sequence[str]) -> list[Level]:
+        """The devices along axes of the mesh, from the outermost."""
+        assert self.mesh is not None
+        names, sizes = list(self.mesh.axes), list(self.mesh.axes.values())
+        return [(self.mesh.axes[name], math.prod(sizes[names.index(name) + 1 :])) for name in axes]
+
+    def whole(self, name: str) -> str:
+        """All of a value, on each device."""
+        layout = self.layouts.get(name)
+        if layout is None:
+            return name
+        if name not in self.gathered:
+            made = name
+            for axis, over in enumerate(layout.dims):
+                for size, stride in reversed(self.levels(over)):
+                    made = self.several("GroupAllgather", 1, made, size=size, stride=stride, axis=axis)[0]
+            self.gathered[name] = made
+        return self.gathered[name]
+
+    def whole_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of all of a value, of which a device may have its part."""
+        layout = None if self.inside else self.layouts.get(name)
+        if layout is None:
+            return self.shape(name)
+        counts = [math.prod(size for size, _ in self.levels(axes)) for axes in layout.dims]
+        return tuple(size * count for size, count in zip(self.shape(name), counts, strict=True))
+
+    def copied(self, name: str) -> str:
+        """The same value by another name."""
+        given = self.builder.fresh(self.hint)
+        self.append(Apply((given,), "Identity", (name,)))
+        return given
+
+    def parts(self, names: Sequence[str]) -> list[str]:
+        """Values, and in the place of complex ones and of tuples what these have."""
+        found: list[str] = []
+        for name in names:
+            inner = self.pairs.get(name) or self.tuples.get(name)
+            found += self.parts(inner) if inner else [name]
+        return found
+
     def ints(self, sizes: Sequence[int]) -> str:
         """A list of integers, as axes or sizes."""
         given = self.builder.fresh(f"{self.hint}.sizes")
@@ -330,14 +420,15 @@ class StableHlo(Translation):
         if message := self.functions.write_out():
             refuse(message, operation.place, "let loops take fewer steps")
         dialect, _, name = operation.name.rpartition(".")
-        found = RULES_BY_OP.get(name) if dialect in ("stablehlo", "chlo", "sdy", "func", "mhlo", "") else None
+        name = "placed otherwise" if dialect == "sdy" and name in OF_SHARDY else name
+        found = RULES_BY_OP.get(name) if dialect in DIALECTS or operation.name == "arith.constant" else None
         if found is None:
             advice = "write this part of the function with other ops, or export a part without it"
             refuse(f"`{operation.name}` has no op here", operation.place, advice)
         operands = [self.operand(given, operation, name not in TAKE_STACKS) for given in operation.operands]
         try:
             with self._named(operation):
-                made = found(self, operation, operands)
+                made = self._written(found, operation, operands)
         except MALFORMED as error:
             if isinstance(error, ImportRefused):
                 raise
@@ -350,6 +441,16 @@ class StableHlo(Translation):
         for made in results:
             self.places.setdefault(made, operation.place)
         self.env.update(zip(operation.results, results, strict=True))
+
+    def _written(self, found: Translated, operation: MlirOperation, operands: Sequence[str]) -> str | Sequence[str]:
+        """What a rule gives; of complex values, what those for their parts give."""
+        if operation.name.rpartition(".")[2] in WHOLE:
+            return found(self, operation, operands)
+        if not self.inside and operation.symbol not in AROUND_REGIONS:
+            operands = [self.whole(operand) for operand in operands]
+        types = [*operation.types[1], *(str(w.named.get("type")) for w in operation.words if isinstance(w, Braces))]
+        of_pairs = any(name in self.pairs for name in operands) or any("complex<" in of for of in types)
+        return (RULES_BY_OP["complex values"] if of_pairs else found)(self, operation, operands)
 
     @contextmanager
     def _named(self, operation: MlirOperation) -> Generator[None]:
@@ -368,10 +469,13 @@ class StableHlo(Translation):
         if len(stated) != len(results):
             return  # types of operands, too
         for text, name in zip(stated, results, strict=True):
-            if name in self.stacks or not text.startswith("tensor"):
+            if name in self.stacks or name in self.pairs or not text.startswith("tensor"):
                 continue
             expected, found = tensor_type(text, DEVICE, operation.place), type_of(self.values[name])
-            if not isinstance(found, TensorType) or (found.dtype, found.shape) != (expected.dtype, expected.shape):
+            if not isinstance(found, TensorType) or (found.dtype, self.whole_shape(name)) != (
+                expected.dtype,
+                expected.shape,
+            ):
                 refuse(f"`{operation.name}` gives `{expected}` in the file, and `{found}` here", operation.place)
 
     def operand(self, name: str, operation: MlirOperation, whole: bool = True) -> str:
@@ -436,6 +540,29 @@ def _missing(longer: Sequence[int], shorter: Sequence[int]) -> list[int]:
             rest = rest[1:]
     return axes
 
+
+DIALECTS = frozenset(("stablehlo", "chlo", "sdy", "func", "mhlo", ""))
+
+WHOLE = frozenset(
+    (
+        "call",
+        "composite",
+        "while",
+        "case",
+        "if",
+        "tuple",
+        "get_tuple_element",
+        "optimization_barrier",
+        "manual_computation",
+    )
+)
+"""Operations to which it is the same whether values are complex, or parts of others."""
+
+OF_SHARDY = frozenset(("all_gather", "all_reduce", "all_slice", "all_to_all", "collective_permute", "reduce_scatter"))
+"""Collectives of Shardy, which are of whole values, and say how these lie afterwards."""
+
+AROUND_REGIONS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
+"""Custom calls of GSPMD that lead into regions for one device, and out of them."""
 
 TAKE_STACKS = frozenset(("while", "call", "dynamic_slice", "dynamic_update_slice", "optimization_barrier"))
 """Operations that pass stacks on, or take a part out of them."""

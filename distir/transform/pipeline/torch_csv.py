@@ -4,7 +4,8 @@ A line is a rank, a cell what it does next, `[stage][action][microbatch]`, all c
 of stage 2 over microbatch 0, `B` the backward pass, `I` and `W` its two halves, for the stage's input and its weights.
 These alone are torch's format `compute_only`; `compute_comms` says also when to send and receive (`2SEND_F0`), and when
 a stage that FSDP has sharded is gathered (`2UNSHARD`), let go (`2RESHARD`) and its gradients reduced (`2REDUCE_GRAD`).
-Spelled as in torch 2.13. Knows no programs, and does not need torch.
+Spelled as in torch 2.13; files of torch 2.5 are read, too, where `B` beside `W` is the half for the input, now `I`,
+and `BW` both halves, now `B`. Knows no programs, and does not need torch.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ _PASSES: Mapping[str, tuple[Pass, ...]] = {
     "W": (Pass.WEIGHT,),
     "B": (Pass.BACKWARD, Pass.WEIGHT),
 }
+_TODAY = {"B": "I", "BW": "B"}
+"""The letters of torch 2.5, and today's."""
+
 _MESSAGES = ("SEND_F", "RECV_F", "SEND_B", "RECV_B")
-_OF_STAGES = ("UNSHARD", "RESHARD", "REDUCE_GRAD")
+_OF_STAGES = ("UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD")
 _ACTION = re.compile(r"(\d+)([A-Z_]+?)(\d*)")
 _TOGETHER = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
 _EXPECTED = "expected an action such as `2F0`, `2B0`, `2I0`, `2W0`, `2SEND_F0` or `2UNSHARD`"
-_OLD = "`B` is a whole backward pass; torch 2.5 wrote it for that of inputs, now `I`, and `BW` for the whole, now `B`"
+
+
+_Said = tuple[int, str, int]
+"""Stage, action, microbatch, as a file spells it."""
 
 
 class ScheduleFileError(ValueError):
@@ -56,7 +63,10 @@ def read(text: str) -> Order:
     if not lines:
         raise ScheduleFileError("expected a line for each rank, found none", 1, 1)
     rows = [list(_actions(line, number)) for number, line in enumerate(lines, 1)]
-    _check_letters(lines, rows)
+    old = _old_letters(rows)
+    if old and (both := next((a for row in rows for a in row if a[1] == "I"), None)):
+        raise ScheduleFileError(_mixed(old[0], both), *_place(old[0], lines, rows))
+    rows = [[(stage, _TODAY[a], m) if (stage, a, m) in old else (stage, a, m) for stage, a, m in row] for row in rows]
     splits = any(action in "IW" for row in rows for _, action, _ in row)
 
     def tasks(stage: int, action: str, microbatch: int) -> Iterator[Task]:
@@ -66,18 +76,31 @@ def read(text: str) -> Order:
     return tuple(tuple(task for action in row for task in tasks(*action)) for row in rows)
 
 
-def _check_letters(lines: Sequence[str], rows: Sequence[Sequence[tuple[int, str, int]]]) -> None:
-    """Raises ScheduleFileError for the letters of torch 2.5: `B` for inputs alone, beside `W`, and `BW` for both."""
-    passes = {action for row in rows for action in row}
-    for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
-        for stage, action, microbatch in row:
-            if action == "B" and (stage, "W", microbatch) in passes and (stage, "I", microbatch) not in passes:
-                both = f"`{stage}B{microbatch}` and `{stage}W{microbatch}`"
-                column = line.index(f"{stage}B{microbatch}") + 1
-                raise ScheduleFileError(f"{both}: {_OLD}", number, column)
+def _old_letters(rows: Sequence[Sequence[_Said]]) -> list[_Said]:
+    """The passes whose letters are those of torch 2.5: `BW`, and `B` of what has a `W` beside it, and no `I`."""
+    passes = dict.fromkeys(action for row in rows for action in row)
+
+    def is_old(stage: int, action: str, microbatch: int) -> bool:
+        halved = (stage, "W", microbatch) in passes and (stage, "I", microbatch) not in passes
+        return action == "BW" or (action == "B" and halved)
+
+    return [action for action in passes if is_old(*action)]
 
 
-def _actions(line: str, number: int) -> Iterator[tuple[int, str, int]]:
+def _mixed(old: _Said, new: _Said) -> str:
+    ours, theirs = (f"{stage}{action}{microbatch}" for stage, action, microbatch in (old, new))
+    first = f"`{ours}` is of torch 2.5, which wrote `B` for what is `I` now, and `BW` for `B`"
+    return f"{first}; and `{theirs}` is of today's"
+
+
+def _place(action: _Said, lines: Sequence[str], rows: Sequence[Sequence[_Said]]) -> tuple[int, int]:
+    """Line and column of a pass, from 1."""
+    row = next(number for number, row in enumerate(rows) if action in row)
+    stage, name, microbatch = action
+    return row + 1, lines[row].index(f"{stage}{name}{microbatch}") + 1
+
+
+def _actions(line: str, number: int) -> Iterator[_Said]:
     """The passes of a rank: stage, action, microbatch."""
     at, empty = 0, True
     for cell in line.split(","):
@@ -97,12 +120,10 @@ def _actions(line: str, number: int) -> Iterator[tuple[int, str, int]]:
         raise ScheduleFileError("expected what this rank does, found nothing", number, 1)
 
 
-def _action(said: str, line: int, column: int) -> tuple[int, str, int] | None:
+def _action(said: str, line: int, column: int) -> _Said | None:
     """A pass; None for what is none."""
     match = _ACTION.fullmatch(said)
-    known = (*_PASSES, *_MESSAGES, *_OF_STAGES)
-    if match is not None and match[2] == "BW":
-        raise ScheduleFileError(f"`{said}`: {_OLD}", line, column)
+    known = (*_PASSES, *_TODAY, *_MESSAGES, *_OF_STAGES)
     if match is None or match[2] not in known:
         raise ScheduleFileError(f"{_EXPECTED}, found `{said}`", line, column)
     stage, action, microbatch = match.groups()
@@ -111,7 +132,7 @@ def _action(said: str, line: int, column: int) -> tuple[int, str, int] | None:
         raise ScheduleFileError(f"expected {wanted} after `{action}`, found `{said}`", line, column)
     if max(len(stage), len(microbatch)) > 7 or max(int(stage), int(microbatch or 0)) > limits.ROWS:
         raise ScheduleFileError(f"expected numbers up to {limits.ROWS:,}, found `{said}`", line, column)
-    return (int(stage), action, int(microbatch)) if action in _PASSES else None
+    return (int(stage), action, int(microbatch)) if action in _PASSES or action in _TODAY else None
 
 
 def write(order: Order, format: str = FORMATS[0]) -> str:

@@ -1,0 +1,485 @@
+# ruff: noqa: E501 - lines of MLIR
+"""StableHLO as others write it: torch-xla, earlier versions of jax, tools that print the generic form; `shard_map`; GSPMD.
+
+Forms are those of modules in public repositories, as openxla/stablehlo, openxla/shardy, pytorch/xla and tenstorrent's.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from test_stablehlo import function, ops, written
+
+import distir
+from distir.importers import ImportRefused
+from distir.ir import Apply
+
+
+def imported(tmp_path, text, **options):
+    return distir.import_stablehlo(written(tmp_path, text), **options)
+
+
+def run(module, *arrays):
+    names = [param.name for param in module.entry().params]
+    found = distir.run(module, dict(zip(names, arrays, strict=True)))
+    return list(found.values()) if isinstance(found, dict) else list(found)
+
+
+def random(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "reduction",
+    [
+        "%0 = stablehlo.reduce(%arg0 init: %c) applies stablehlo.add across dimensions = [1] : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>",
+        "%0 = stablehlo.reduce(%arg0 init: %c) across dimensions = [1] : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>\n"
+        " reducer(%a: tensor<f32>, %b: tensor<f32>)  {\n  %s = stablehlo.add %a, %b : tensor<f32>\n  stablehlo.return %s : tensor<f32>\n}",
+        '%0 = "stablehlo.reduce"(%arg0, %c) ({\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n  %s = "stablehlo.add"(%b, %a) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n'
+        '  "stablehlo.return"(%s) : (tensor<f32>) -> ()\n}) {dimensions = dense<1> : tensor<1xi64>} : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>',
+    ],
+    ids=["applies", "reducer", "generic"],
+)
+def test_reducers_are_read_in_all_forms(tmp_path, reduction):
+    body = f"%c = stablehlo.constant dense<0.0> : tensor<f32>\n{reduction}\nreturn %0 : tensor<4xf32>"
+    found = imported(tmp_path, function(body, result="tensor<4xf32>"))
+    assert ops(found)["ReduceSum"] == 1
+
+
+def test_several_operands_are_reduced_at_once(tmp_path):
+    body = """
+%z = stablehlo.constant dense<0.0> : tensor<f32>
+%o = stablehlo.constant dense<1.0> : tensor<f32>
+%0:2 = stablehlo.reduce(%arg0 init: %z), (%arg0 init: %o) across dimensions = [1] : (tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+ reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<f32>, %d: tensor<f32>) {
+  %s = stablehlo.add %a, %b : tensor<f32>
+  %p = stablehlo.multiply %c, %d : tensor<f32>
+  stablehlo.return %s, %p : tensor<f32>, tensor<f32>
+}
+return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>"""
+    found = imported(tmp_path, function(body, result="(tensor<4xf32>, tensor<4xf32>)"))
+    x = random(4, 6)
+    total, product = run(found, x)
+    np.testing.assert_allclose(total, x.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(product, x.prod(1), rtol=1e-5)
+
+
+def test_a_whole_module_in_the_generic_form(tmp_path):
+    text = """
+"builtin.module"() <{sym_name = "m"}> ({
+  "func.func"() <{arg_attrs = [{tf.aliasing_output = 0 : i32}, {}], function_type = (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>, sym_name = "main", sym_visibility = "public"}> ({
+  ^bb0(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>):
+    %0 = "func.call"(%arg0, %arg1) <{callee = @f}> : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%0) : (tensor<4xf32>) -> ()
+  }) : () -> ()
+  "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>, sym_name = "f", sym_visibility = "private"}> ({
+  ^bb0(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>):
+    %0 = "stablehlo.multiply"(%arg0, %arg1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%0) : (tensor<4xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+    found = imported(tmp_path, text)
+    assert ops(found) == {"Mul": 1}
+    assert found.entry().params[0].roles.get("donated")
+
+
+def test_modules_inside_modules_declarations_and_maps_are_read(tmp_path):
+    text = """#map = affine_map<(d0, d1) -> (d0 * 2 + d1)>
+module @outer {
+  module @inner attributes {mhlo.num_partitions = 1 : i32} {
+    func.func private @elsewhere(tensor<4xf32>) -> tensor<4xf32>
+    func.func @f(%x: tensor<4xf32>) -> tuple<tensor<4xf32>, tensor<4xf32>> attributes {llvm.emit_c_interface} {
+      %c = arith.constant dense<2.0> : tensor<4xf32>
+      %0 = mhlo.multiply %x, %c : tensor<4xf32>
+      %1 = stablehlo.tuple %x, %0 : tuple<tensor<4xf32>, tensor<4xf32>>
+      func.return %1 : tuple<tensor<4xf32>, tensor<4xf32>>
+    }
+  }
+}
+"""
+    same, doubled = run(imported(tmp_path, text), random(4))
+    np.testing.assert_array_equal(doubled, 2 * same)
+
+
+def test_two_modules_in_a_file_are_no_one_program(tmp_path):
+    one = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"
+    with pytest.raises(ImportRefused, match=r"a second function `@main` .*line 5, column 1.*split the file"):
+        imported(tmp_path, f"{one}// -----\n{one}")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("%0 = tosa.add %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>", "of the dialect `tosa`"),
+        ('%0 = "ttir.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>', "of the dialect `ttir` of Tenstorrent's compiler"),
+        ("%0 = vhlo.add_v1 %x, %x : !vhlo.tensor_v1<4x!vhlo.f32_v1>", "of the dialect `vhlo` of StableHLO's portable"),
+        ("%0 = torch.aten.relu %x : !torch.vtensor<[4],f32> -> !torch.vtensor<[4],f32>", "of the dialect `torch`"),
+        (
+            '%0 = linalg.generic {iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%x : tensor<4xf32>) {\n'
+            "^bb0(%a: f32, %b: f32):\n  %s = arith.addf %a, %a : f32\n  linalg.yield %s : f32\n} -> tensor<4xf32>",
+            "of the dialect `linalg` of a later stage of compilers",
+        ),
+    ],
+)
+def test_what_is_no_stablehlo_is_said_by_its_dialect(tmp_path, body, said):
+    text = f"module {{\nfunc.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\nreturn %0 : tensor<4xf32>\n}}\n}}\n"
+    with pytest.raises(ImportRefused) as refused:
+        imported(tmp_path, text)
+    assert said in refused.value.message
+    assert "not StableHLO" in refused.value.message
+
+
+def test_hlo_is_named(tmp_path):
+    with pytest.raises(ImportRefused, match="is HLO, not StableHLO; convert it"):
+        imported(tmp_path, "HloModule jit_f, entry_computation_layout={(f32[4]{0})->f32[4]{0}}\n")
+
+
+ROTARY = """
+%re = stablehlo.slice %arg0 [0:4, 0:1] : (tensor<4x2xf32>) -> tensor<4x1xf32>
+%im = stablehlo.slice %arg0 [0:4, 1:2] : (tensor<4x2xf32>) -> tensor<4x1xf32>
+%z = stablehlo.complex %re, %im : tensor<4x1xcomplex<f32>>
+%i = stablehlo.constant dense<(0.000000e+00,1.000000e+00)> : tensor<complex<f32>>
+%w = stablehlo.broadcast_in_dim %i, dims = [] : (tensor<complex<f32>>) -> tensor<4x1xcomplex<f32>>
+%t = stablehlo.multiply %z, %w : tensor<4x1xcomplex<f32>>
+%u = stablehlo.multiply %t, %arg1 : tensor<4x1xcomplex<f32>>
+%r = stablehlo.real %u : (tensor<4x1xcomplex<f32>>) -> tensor<4x1xf32>
+%j = stablehlo.imag %u : (tensor<4x1xcomplex<f32>>) -> tensor<4x1xf32>
+%0 = stablehlo.concatenate %r, %j, dim = 1 : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+return %0, %u : tensor<4x2xf32>, tensor<4x1xcomplex<f32>>"""
+
+
+def test_complex_values_are_pairs_of_real_ones(tmp_path):
+    params = "%arg0: tensor<4x2xf32>, %arg1: tensor<4x1xcomplex<f32>>"
+    found = imported(tmp_path, function(ROTARY, params, "(tensor<4x2xf32>, tensor<4x1xcomplex<f32>>)"))
+    assert [p.name for p in found.entry().params] == ["arg0", "arg1.real", "arg1.imag"]
+    x, y = random(4, 2), random(4, 1) + 1j * random(4, 1)[::-1]
+    joined, real, imaginary = run(found, x, y.real.astype(np.float32), y.imag.astype(np.float32))
+    expected = (x[:, :1] + 1j * x[:, 1:]) * 1j * y
+    np.testing.assert_allclose(joined, np.concatenate([expected.real, expected.imag], 1), rtol=1e-5)
+    np.testing.assert_allclose(real + 1j * imaginary, expected, rtol=1e-5)
+
+
+def test_layer_norm_as_torch_xla_writes_it(tmp_path):
+    body = """
+%s, %m, %v = "stablehlo.batch_norm_training"(%arg0, %arg1, %arg2) <{epsilon = 9.99999974E-6 : f32, feature_index = 1 : i64}> : (tensor<1x4x6xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4x6xf32>, tensor<4xf32>, tensor<4xf32>)
+%e = stablehlo.custom_call @mhlo.erf(%s) {mhlo.attributes = {}, mhlo.version = 1 : i64} : (tensor<1x4x6xf32>) -> tensor<1x4x6xf32>
+return %e, %m, %v : tensor<1x4x6xf32>, tensor<4xf32>, tensor<4xf32>"""
+    params = "%arg0: tensor<1x4x6xf32>, %arg1: tensor<4xf32>, %arg2: tensor<4xf32>"
+    found = imported(tmp_path, function(body, params, "(tensor<1x4x6xf32>, tensor<4xf32>, tensor<4xf32>)"))
+    x, scale, offset = random(1, 4, 6), random(4), random(4)[::-1].copy()
+    made, mean, variance = run(found, x, scale, offset)
+    mu, var = x.mean((0, 2)), x.var((0, 2))
+    normal = (x - mu[:, None]) / np.sqrt(var + 1e-5)[:, None] * scale[:, None] + offset[:, None]
+    np.testing.assert_allclose(made, np.vectorize(math.erf)(normal), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(mean, mu, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(variance, var, rtol=1e-4)
+
+
+def test_patches_are_a_convolution(tmp_path):
+    body = (
+        "%0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [2, 2]} "
+        "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x4x4x3xf32>, tensor<2x2x3x5xf32>) -> tensor<1x2x2x5xf32>\n"
+        "return %0 : tensor<1x2x2x5xf32>"
+    )
+    found = imported(
+        tmp_path,
+        function(body, "%arg0: tensor<1x4x4x3xf32>, %arg1: tensor<2x2x3x5xf32>", "tensor<1x2x2x5xf32>"),
+    )
+    x, w = random(1, 4, 4, 3), random(2, 2, 3, 5)
+    patches = x.reshape(1, 2, 2, 2, 2, 3).transpose(0, 1, 3, 2, 4, 5).reshape(1, 2, 2, 12)
+    np.testing.assert_allclose(run(found, x, w)[0], patches @ w.reshape(12, 5), rtol=1e-4, atol=1e-5)
+
+
+def test_sorting_by_a_key_takes_the_others_along(tmp_path):
+    body = """
+%i = stablehlo.iota dim = 0 : tensor<6xi32>
+%0:2 = "stablehlo.sort"(%arg0, %i) <{dimension = 0 : i64, is_stable = true}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+  %9 = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  stablehlo.return %9 : tensor<i1>
+}) : (tensor<6xf32>, tensor<6xi32>) -> (tensor<6xf32>, tensor<6xi32>)
+return %0#0, %0#1 : tensor<6xf32>, tensor<6xi32>"""
+    found = imported(tmp_path, function(body, "%arg0: tensor<6xf32>", "(tensor<6xf32>, tensor<6xi32>)"))
+    x = random(6)
+    values, places = run(found, x)
+    np.testing.assert_array_equal(values, np.sort(x)[::-1])
+    np.testing.assert_array_equal(places, np.argsort(-x))
+
+
+def test_padding_between_elements(tmp_path):
+    body = (
+        "%c = stablehlo.constant dense<7.0> : tensor<f32>\n"
+        "%0 = stablehlo.pad %arg0, %c, low = [1, 0], high = [0, -1], interior = [1, 2] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x6xf32>\n"
+        "return %0 : tensor<4x6xf32>"
+    )
+    x = random(2, 3)
+    expected = np.full((4, 6), 7, np.float32)
+    expected[1::2, ::3] = x[:, :2]
+    np.testing.assert_array_equal(run(imported(tmp_path, function(body, "%arg0: tensor<2x3xf32>")), x)[0], expected)
+
+
+def test_windows_of_a_batch_are_read_and_written_where_its_indices_say(tmp_path):
+    """As jax writes `vmap` of `dynamic_slice` and `dynamic_update_slice`: a cache of several sequences."""
+    body = """
+%r = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1, 2], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2, 3>}> : (tensor<2x5x3xf32>, tensor<2x2xi32>) -> tensor<2x2x3xf32>
+%w = "stablehlo.scatter"(%arg0, %arg1, %arg2) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1, 2], index_vector_dim = 1>, unique_indices = true}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  stablehlo.return %b : tensor<f32>
+}) : (tensor<2x5x3xf32>, tensor<2x2xi32>, tensor<2x2x3xf32>) -> tensor<2x5x3xf32>
+return %r, %w : tensor<2x2x3xf32>, tensor<2x5x3xf32>"""
+    params = "%arg0: tensor<2x5x3xf32>, %arg1: tensor<2x2xi32>, %arg2: tensor<2x2x3xf32>"
+    found = imported(tmp_path, function(body, params, "(tensor<2x2x3xf32>, tensor<2x5x3xf32>)"))
+    cache, new = random(2, 5, 3), random(2, 2, 3)
+    expected = cache.copy()
+    expected[0, 1:3], expected[1, 3:5] = new
+    read, wrote = run(found, cache, np.array([[1, 0], [3, 0]], np.int32), new)
+    np.testing.assert_array_equal(read, np.stack([cache[0, 1:3], cache[1, 3:5]]))
+    np.testing.assert_array_equal(wrote, expected)
+
+
+def test_a_batch_may_be_a_component_of_indices(tmp_path):
+    """As jax wrote the same until it had batching dimensions (0.4.31)."""
+    body = """
+%i = stablehlo.iota dim = 0 : tensor<2x1xi32>
+%j = stablehlo.concatenate %i, %arg1, dim = 1 : (tensor<2x1xi32>, tensor<2x2xi32>) -> tensor<2x3xi32>
+%m = stablehlo.constant dense<[[1, 3, 0], [1, 3, 0]]> : tensor<2x3xi32>
+%k = stablehlo.minimum %j, %m : tensor<2x3xi32>
+%w = "stablehlo.scatter"(%arg0, %k, %arg2) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0, 1, 2], index_vector_dim = 1>, unique_indices = true}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  stablehlo.return %b : tensor<f32>
+}) : (tensor<2x5x3xf32>, tensor<2x3xi32>, tensor<2x2x3xf32>) -> tensor<2x5x3xf32>
+return %w : tensor<2x5x3xf32>"""
+    params = "%arg0: tensor<2x5x3xf32>, %arg1: tensor<2x2xi32>, %arg2: tensor<2x2x3xf32>"
+    cache, new = random(2, 5, 3), random(2, 2, 3)
+    expected = cache.copy()
+    expected[0, 1:3], expected[1, 3:5] = new
+    found = imported(tmp_path, function(body, params, "tensor<2x5x3xf32>"))
+    np.testing.assert_array_equal(run(found, cache, np.array([[1, 0], [9, 0]], np.int32), new)[0], expected)
+
+
+def weight(name):
+    body = f"%w = stablehlo.constant dense_resource<{name}> : tensor<2xf32>\n%0 = stablehlo.multiply %arg0, %w : tensor<2xf32>\nreturn %0 : tensor<2xf32>"
+    return function(body, "%arg0: tensor<2xf32>", "tensor<2xf32>")
+
+
+def test_weights_behind_the_module_are_parameters_with_their_data(tmp_path):
+    data = np.array([2, 3], np.float32)
+    behind = f'{{-#\n  dialect_resources: {{\n    builtin: {{\n      w_1: "0x04000000{data.tobytes().hex()}"\n    }}\n  }}\n#-}}\n'
+    found = imported(tmp_path, weight("w_1") + behind)
+    (param,) = [param for param in found.entry().params if param.roles.get("param")]
+    np.testing.assert_array_equal(found.weights[param.name], data)
+    with pytest.raises(ImportRefused, match="`dense_resource<w_1>` has 4 bytes, where its type takes 8"):
+        imported(tmp_path, weight("w_1") + behind.replace(data.tobytes().hex(), data.tobytes().hex()[:8]))
+
+
+def test_weights_that_are_left_out_are_parameters_and_reported(tmp_path):
+    found = imported(tmp_path, weight("__elided__"))
+    assert len(found.entry().params) == 2
+    assert not found.weights
+    assert any("are parameters without data" in note for note in found.notes)
+
+
+def test_what_dropout_keeps_is_drawn(tmp_path):
+    before = """  func.func private @_bernoulli(%k: tensor<2xui32>, %p: tensor<f32>) -> tensor<32x64xi1> {
+    %0 = stablehlo.shift_right_logical %k, %k : tensor<2xui32>
+    return %0 : tensor<32x64xi1>
+  }
+"""
+    body = """
+%p = stablehlo.constant dense<0.75> : tensor<f32>
+%m = call @_bernoulli(%arg1, %p) : (tensor<2xui32>, tensor<f32>) -> tensor<32x64xi1>
+%z = stablehlo.constant dense<0.0> : tensor<32x64xf32>
+%0 = stablehlo.select %m, %arg0, %z : tensor<32x64xi1>, tensor<32x64xf32>
+return %0 : tensor<32x64xf32>"""
+    params = "%arg0: tensor<32x64xf32>, %arg1: tensor<2xui32>"
+    found = imported(tmp_path, function(body, params, "tensor<32x64xf32>", before))
+    assert ops(found)["Dropout"] == 1
+    assert any("what dropout keeps is drawn anew" in note for note in found.notes)
+
+
+# Regions for one device of a mesh.
+
+
+MESH = '  sdy.mesh @mesh = <["data"=2, "model"=4]>\n'
+SUMMED = """({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    })"""
+
+
+def region(inside, result="tensor<8x16xf32>", out='[{"data"}, {}]', after="return %0 : tensor<8x16xf32>", given=None):
+    """`shard_map` of `%x`, split over data along rows, and `%w`, over model along rows, by what is inside."""
+    body = f"""
+%0 = sdy.manual_computation(%arg0, %arg1) in_shardings=[<@mesh, [{{"data"}}, {{"model"}}]>, <@mesh, [{{"model"}}, {{}}]>] out_shardings=[<@mesh, {out}>] manual_axes={{"data", "model"}} (%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {{
+{inside}
+}} : (tensor<8x32xf32>, tensor<32x16xf32>) -> {given or result}
+{after}"""
+    return function(body, "%arg0: tensor<8x32xf32>, %arg1: tensor<32x16xf32>", result, before=MESH)
+
+
+PRODUCT = """  %1 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+"""
+
+
+def statements(module):
+    return [(s.op, dict(s.attrs)) for s in module.entry().body if isinstance(s, Apply) and s.op.startswith("Group")]
+
+
+@pytest.mark.parametrize(
+    ("inside", "out", "result", "expected"),
+    [
+        (
+            f'  %2 = "stablehlo.all_reduce"(%1) <{{replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}}> {SUMMED} : (tensor<4x16xf32>) -> tensor<4x16xf32>\n'
+            "  sdy.return %2 : tensor<4x16xf32>",
+            '[{"data"}, {}]',
+            "tensor<8x16xf32>",
+            [("GroupAllreduce", {"size": 4, "stride": 1})],
+        ),
+        (
+            f'  %2 = "stablehlo.reduce_scatter"(%1) <{{replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, scatter_dimension = 1 : i64}}> {SUMMED} : (tensor<4x16xf32>) -> tensor<4x4xf32>\n'
+            "  sdy.return %2 : tensor<4x4xf32>",
+            '[{"data"}, {"model"}]',
+            "tensor<8x16xf32>",
+            [("GroupReduceScatter", {"size": 4, "stride": 1, "axis": 1})],
+        ),
+        (
+            '  %2 = "stablehlo.all_gather"(%1) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>}> : (tensor<4x16xf32>) -> tensor<8x16xf32>\n'
+            "  sdy.return %2 : tensor<8x16xf32>",
+            "[{}, {}]",
+            "tensor<8x16xf32>",
+            [("GroupAllgather", {"size": 2, "stride": 4, "axis": 0})],
+        ),
+        (
+            '  %2 = "stablehlo.collective_permute"(%1) <{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 7], [7, 4]]> : tensor<8x2xi64>}> : (tensor<4x16xf32>) -> tensor<4x16xf32>\n'
+            "  sdy.return %2 : tensor<4x16xf32>",
+            '[{"data"}, {}]',
+            "tensor<8x16xf32>",
+            [("GroupShift", {"size": 4, "stride": 1, "by": 1})],
+        ),
+        (
+            f'  %2 = "stablehlo.all_reduce"(%1) <{{replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}}> {SUMMED.replace("add", "maximum")} : (tensor<4x16xf32>) -> tensor<4x16xf32>\n'
+            "  sdy.return %2 : tensor<4x16xf32>",
+            '[{"data"}, {}]',
+            "tensor<8x16xf32>",
+            [("GroupAllgather", {"size": 8, "stride": 1, "axis": 0})],
+        ),
+    ],
+    ids=["all-reduce", "reduce-scatter", "all-gather", "permute", "maximum"],
+)
+def test_a_region_for_one_device_is_the_program_of_a_representative(tmp_path, inside, out, result, expected):
+    found = imported(tmp_path, region(PRODUCT + inside, result, out))
+    assert statements(found) == expected
+    assert [param.type.shape for param in found.entry().params] == [(4, 8), (8, 16)]
+    assert "the program is that of one of 8 devices (data=2 · model=4)" in found.notes[0]
+
+
+def test_a_step_along_a_pipeline_gives_the_first_stage_zeros(tmp_path):
+    shift = '  %2 = "stablehlo.collective_permute"(%1) <{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [4, 5], [5, 6], [6, 7]]> : tensor<6x2xi64>}> : (tensor<4x16xf32>) -> tensor<4x16xf32>\n  sdy.return %2 : tensor<4x16xf32>'
+    found = statements(imported(tmp_path, region(PRODUCT + shift)))
+    assert found[0] == ("GroupShift", {"size": 4, "stride": 1, "by": 1})
+    assert found[1] == ("GroupConstant", {"values": (0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0), "stride": 1})
+
+
+def test_the_number_of_a_device_is_no_constant(tmp_path):
+    inside = """  %1 = stablehlo.partition_id : tensor<ui32>
+  %2 = stablehlo.convert %1 : (tensor<ui32>) -> tensor<f32>
+  %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<f32>) -> tensor<4x8xf32>
+  %4 = stablehlo.add %x, %3 : tensor<4x8xf32>
+  sdy.return %4 : tensor<4x8xf32>"""
+    text = region(inside, "tensor<8x32xf32>", '[{"data"}, {"model"}]', "return %0 : tensor<8x32xf32>")
+    found = imported(tmp_path, text)
+    assert statements(found) == [("GroupConstant", {"values": tuple(range(8)), "stride": 1})]
+    assert ops(found)["Add"] == 1  # though the first device's number is 0
+
+
+def test_what_is_outside_of_regions_is_done_on_whole_values(tmp_path):
+    inside = PRODUCT + "  sdy.return %1 : tensor<4x16xf32>"
+    after = "%9 = stablehlo.transpose %0, dims = [1, 0] : (tensor<8x16xf32>) -> tensor<16x8xf32>\nreturn %9 : tensor<16x8xf32>"
+    found = imported(tmp_path, region(inside, "tensor<16x8xf32>", '[{"data"}, {}]', after, "tensor<8x16xf32>"))
+    assert statements(found) == [("GroupAllgather", {"size": 2, "stride": 4, "axis": 0})]
+    assert any("each device gathers" in note for note in found.notes)
+
+
+def test_functions_are_each_over_the_mesh_that_they_name(tmp_path):
+    def over(name, mesh, body="return %x : tensor<4xf32>"):
+        sharding = f'#sdy.sharding<@{mesh}, [{{"a"}}]>'
+        return f"func.func @{name}(%x: tensor<4xf32> {{sdy.sharding = {sharding}}}) -> tensor<4xf32> {{\n{body}\n}}\n"
+
+    meshes = 'sdy.mesh @two = <["a"=2]>\nsdy.mesh @four = <["a"=4]>\nsdy.mesh @one = <[], device_ids=[0]>\n'
+    unknown = "%0 = stablehlo.fft %x, type = FFT : tensor<4xf32>\nreturn %0 : tensor<4xf32>"
+    found = imported(tmp_path, meshes + over("f", "two") + over("g", "four") + over("h", "two", unknown))
+    assert [len(found.functions[name].params) for name in ("f", "g")] == [2, 4]
+    assert "h" not in found.functions
+    assert any(note.startswith("`@h` is left out: `stablehlo.fft` has no op here") for note in found.notes)
+
+
+def test_a_region_has_no_program_of_one_device(tmp_path):
+    with pytest.raises(
+        ImportRefused, match=r"written for the devices of a mesh .*without `--one-device` and `--verify`"
+    ):
+        imported(tmp_path, region(PRODUCT + "  sdy.return %1 : tensor<4x16xf32>"), distribute=False)
+
+
+# GSPMD.
+
+BOTH = {
+    "rows over data": ('[{"data"}, {}]', "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"),
+    "columns over model": ('[{}, {"model"}]', "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}"),
+    "rows over both": ('[{"data", "model"}, {}]', "{devices=[8,1]<=[8]}"),
+    "listed": ('[{"data"}, {"model"}]', "{devices=[2,4]0,1,2,3,4,5,6,7}"),
+}
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_annotations_of_gspmd_split_as_those_of_shardy(tmp_path, kind):
+    shardy, gspmd = BOTH[kind]
+    body = "%0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>\nreturn %0 : tensor<8x4xf32>"
+    other = "{devices=[4,2]<=[2,4]T(1,0)}"
+    of_shardy = f'%arg0: tensor<8x16xf32> {{sdy.sharding = #sdy.sharding<@mesh, {shardy}>}}, %arg1: tensor<16x4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"model"}}, {{"data"}}]>}}'
+    of_gspmd = (
+        f'%arg0: tensor<8x16xf32> {{mhlo.sharding = "{gspmd}"}}, %arg1: tensor<16x4xf32> {{mhlo.sharding = "{other}"}}'
+    )
+    found = imported(tmp_path, function(body, of_gspmd, "tensor<8x4xf32>"))
+    assert found == imported(tmp_path, function(body, of_shardy, "tensor<8x4xf32>", before=MESH))
+
+
+def test_a_region_of_gspmd_is_that_of_shardy(tmp_path):
+    inside = PRODUCT + (
+        f'  %2 = "stablehlo.all_reduce"(%1) <{{replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}}> {SUMMED} : (tensor<4x16xf32>) -> tensor<4x16xf32>\n'
+    )
+    before = f"  func.func private @shmap_body(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) -> tensor<4x16xf32> {{\n{inside}  return %2 : tensor<4x16xf32>\n  }}\n"
+    body = """
+%0 = stablehlo.custom_call @Sharding(%arg0) {backend_config = "", mhlo.sharding = "{devices=[2,4]<=[8]}"} : (tensor<8x32xf32>) -> tensor<8x32xf32>
+%1 = stablehlo.custom_call @SPMDFullToShardShape(%0) {backend_config = "", mhlo.sharding = "{manual}"} : (tensor<8x32xf32>) -> tensor<4x8xf32>
+%2 = stablehlo.custom_call @Sharding(%arg1) {backend_config = "", mhlo.sharding = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"} : (tensor<32x16xf32>) -> tensor<32x16xf32>
+%3 = stablehlo.custom_call @SPMDFullToShardShape(%2) {backend_config = "", mhlo.sharding = "{manual}"} : (tensor<32x16xf32>) -> tensor<8x16xf32>
+%4 = call @shmap_body(%1, %3) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+%5 = stablehlo.custom_call @Sharding(%4) {backend_config = "", mhlo.sharding = "{manual}"} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+%6 = stablehlo.custom_call @SPMDShardToFullShape(%5) {backend_config = "", mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"} : (tensor<4x16xf32>) -> tensor<8x16xf32>
+return %6 : tensor<8x16xf32>"""
+    text = function(body, "%arg0: tensor<8x32xf32>, %arg1: tensor<32x16xf32>", "tensor<8x16xf32>", before=before)
+    found = imported(tmp_path, text)
+    assert statements(found) == [("GroupAllreduce", {"size": 4, "stride": 1})]
+    assert [param.type.shape for param in found.entry().params] == [(4, 8), (8, 16)]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        '%arg0: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,,1]0,1,2,3}"}',
+        "%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@bad, [{}, {}]>}",
+    ],
+)
+def test_malformed_annotations_are_refused_with_their_function(tmp_path, params):
+    before = '  sdy.mesh @bad = <["a", "b"=2=3]>\n'
+    with pytest.raises(ImportRefused, match=r"annotations of `@main`, and what it calls, do not fit \(.*line \d"):
+        imported(tmp_path, function("return %arg0 : tensor<8x4xf32>", params, "tensor<8x4xf32>", before))
+
+
+def test_an_order_of_devices_that_no_mesh_has_is_refused(tmp_path):
+    body = "return %arg0 : tensor<8x4xf32>"
+    params = '%arg0: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,1]0,2,3,1}"}'
+    with pytest.raises(ImportRefused, match="devices in another order than the axes of the mesh"):
+        imported(tmp_path, function(body, params, "tensor<8x4xf32>"))
