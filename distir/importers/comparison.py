@@ -67,7 +67,7 @@ def compared(subject: ComparedModule, found: Imported) -> TorchComparison:
     """
     torch = _package("torch")
     state = dict(_state(subject.nn_module))
-    reason = _why_not(torch, subject, state)
+    reason = _why_not(torch, subject, state, found)
     if reason is not None:
         return TorchComparison(f"not compared with PyTorch: {reason}")
     worst: _Difference | None = None
@@ -117,7 +117,7 @@ def _state(nn_module: Any) -> Iterator[tuple[str, Any]]:
     yield from nn_module.named_buffers(remove_duplicate=False)
 
 
-def _why_not(torch: Any, subject: ComparedModule, state: Mapping[str, Any]) -> str | None:
+def _why_not(torch: Any, subject: ComparedModule, state: Mapping[str, Any], found: Imported) -> str | None:
     """Why a module is not compared, as far as that is known before it runs."""
     tensors = [*state.values(), *subject.inputs]
     if not state:
@@ -127,7 +127,9 @@ def _why_not(torch: Any, subject: ComparedModule, state: Mapping[str, Any]) -> s
     floats = {str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()}
     if narrow := floats - {"float32", "float64"}:
         return f"rounding in {min(narrow)} hides differences; a copy in float32 can be compared"
-    weights = sum({id(t): t.numel() for t in state.values()}.values())
+    entry = found.entry()
+    taken = frozenset(p.name for p in entry.params) if entry is not None else frozenset[str]()
+    weights = sum({id(t): t.numel() for name, t in state.items() if value_name(name) in taken}.values())
     if weights > MOST_WEIGHTS:
         return f"its weights have {weights:,} elements, {MOST_WEIGHTS:,} at most are compared"
     if weights * max((t.numel() for t in subject.inputs), default=0) > MOST_WORK:

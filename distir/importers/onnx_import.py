@@ -90,7 +90,7 @@ def import_model(
     check_model(model, path)
     scopes = {name: scope for n in model.graph.node if (scope := _scope(n)) for name in n.output if name}
     tensors = {**_initializers(model, folder), **(_weights_of_constants(model, folder) if given is None else given)}
-    declared = model.graph if given is None else None
+    declared = model if given is None else None
     model, notes = at_our_opset(model, tensors)
     graph = model.graph
     tensors |= {t.name: weight(t, folder) for t in graph.initializer if t.name not in tensors}  # the converter's own
@@ -126,7 +126,7 @@ class _Read:
     scopes: Mapping[str, tuple[tuple[str, str], ...]]
     roles: Mapping[str, Roles]
     """Of weights, by name."""
-    declared: onnx.GraphProto | None
+    declared: onnx.ModelProto | None
     """What the file says of its values, where the model is a file."""
 
 
@@ -145,7 +145,7 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     main.nodes(graph.node)
     if read.declared is not None:
         check_elements(graph.node, main.type_of)
-        check_declared(read.declared, main.type_of)
+        notes = [*notes, *check_declared(read.declared, read.tensors, main.type_of)]
     entry = _finished(main, [value.name for value in graph.output])
     described = {main.env[name]: scope for name, scope in read.scopes.items() if name in main.env}
     blocks: tuple[Function, ...] = ()

@@ -78,7 +78,8 @@ def stretched(found: Imported, stacks: Sequence[Stack], weights: Mapping[str, We
     """
     main = found.functions["main"]
     for stack in stacks:
-        main = _stretched(main, stack)
+        if any(p.name.startswith(f"{stack.path}.") for p in main.params):  # else it is not run, as without images
+            main = _stretched(main, stack)
     functions = [main if function.name == "main" else function for function in found]
     held = {**weights, **found.weights.entries}
     wanted = {p.name: held[p.name] for p in main.params if p.name in held}

@@ -29,7 +29,7 @@ HEADS = re.compile(r"(^|_)(n|num)_(\w+_)?heads?$|_attention_heads$|^heads?$")
 WIDTH = re.compile(
     r"(_size|_dim|_rank|_width|_channels)$|d_(state|ssm)$|^d_(model|ff|inner)$|^n_(embd|inner)$|^ffn?_\w*dim$|^dim$"
 )
-NO_WIDTH = re.compile(r"vocab|batch|patch|kernel|chunk|block|image|group|max_|position|conv_size|type_")
+NO_WIDTH = re.compile(r"vocab|batch|patch|merge|kernel|chunk|block|image|group|max_|position|conv_size|type_")
 SCAN, WIDTH_OF_SCAN = "mamba_", "mamba_d_ssm"
 """What a scan is called, and the setting with which its sizes do not depend on others."""
 
@@ -93,4 +93,4 @@ def _sizes(name: str, value: int, narrower: int, fewer: int) -> Iterator[int]:
     elif HEADS.search(name) or (name.endswith("n_groups") and value > 1):
         yield max(1, value // fewer)
     elif WIDTH.search(name) and not NO_WIDTH.search(name):
-        yield max(8, value // (narrower * fewer) // 4 * 4)
+        yield min(value, max(8, value // (narrower * fewer) // 4 * 4))

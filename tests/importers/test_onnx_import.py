@@ -360,3 +360,21 @@ def test_weights_in_constant_nodes_are_weights(tmp_path, rows):
     module = imported(tmp_path, proto)
     assert [p.name for p in module.entry().params if "param" in p.roles] == ["w"]
     assert_agrees(module, proto, {"x": weight(2, rows, seed=1)}, 1e-5)
+
+
+def test_sizes_stated_as_minus_one_are_not_known(tmp_path):
+    proto = model([node("Relu", "x", "y")], {"x": (FLOAT, [-1, 3, -1])}, {"y": (FLOAT, [-1, 3, -1])})
+    assert dims_of(imported(tmp_path, proto))["x"] == "Tensor[Float32, (x_0, 3, x_2), 1]"
+
+
+def test_another_rank_than_declared_is_remarked_where_onnx_itself_cannot_tell(tmp_path):
+    nodes = [
+        node("Mul", "one two", "times"),
+        node("Tile", "one times", "ones"),
+        node("Concat", "rest ones", "sizes", axis=0),
+        node("Reshape", "x sizes", "y"),
+    ]
+    numbers = {name: np.array([value]) for name, value in (("one", 1), ("two", 2), ("rest", -1))}
+    proto = model(nodes, {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, ["n", 1])}, numbers)
+    found = imported(tmp_path, proto)
+    assert "declares `y` as (n, 1), its ops make it (3*n, 1, 1): the program has" in found.notes[0]
