@@ -15,7 +15,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from distir.analysis.executor import execute
+from distir.analysis.executor import TooLargeError, execute
+from distir.diagnostics import ProgramError
+from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.names import value_name
 
@@ -83,15 +85,19 @@ def compared(subject: ComparedModule, found: Imported) -> TorchComparison:
                 return TorchComparison(f"equal to PyTorch to {got.share:.1g}", ties.remarks())
             worst = got if worst is None or got.share < worst.share else worst
     assert worst is not None
-    raise Differs(
-        f"the program of `{type(subject.nn_module).__name__}` does not compute what PyTorch does: `{worst.name}` "
-        f"{worst.words()}",
-        "this is a fault of the import; `compare=False`, on the command line `--no-compare`, imports it all the same",
-    )
+    module = type(subject.nn_module).__name__
+    raise _fault(f"the program of `{module}` does not compute what PyTorch does: `{worst.name}` {worst.words()}")
 
 
 class Differs(ImportRefused):
-    """A program that does not compute what its module does."""
+    """A program that does not compute what its module does, or does not run."""
+
+
+def _fault(message: str) -> Differs:
+    advice = (
+        "this is a fault of the import; `compare=False`, on the command line `--no-compare`, imports it all the same"
+    )
+    return Differs(message, advice)
 
 
 class _Impossible(Exception):  # noqa: N818 - a finding about a module
@@ -182,8 +188,12 @@ def _furthest(torch: Any, found: Imported, given: Mapping[str, Any], want: Seque
 
     try:
         results = execute(found, given, max_bytes=MOST_BYTES)
-    except Exception as error:  # unknown ops, programs that take too much: the reference executor says which
-        raise _Impossible(f"the reference executor does not run its program: {_first_line(error)}") from None
+    except TooLargeError as error:
+        raise _Impossible(_first_line(error)) from None
+    except Exception as error:
+        if isinstance(error, ProgramError) and any(d.code == UNKNOWN_OP for d in error.diagnostics):
+            raise _Impossible(_first_line(error)) from None
+        raise _fault(f"the program that was made of it does not run: {_first_line(error)}") from None
     if len(results) != len(want):
         raise _Impossible(f"it gives {len(want)} tensors, and {len(results)} where it is exported")
     arrays: list[Array] = [tensor.detach().cpu().numpy() for tensor in want]

@@ -104,6 +104,25 @@ def test_the_reason_where_nothing_is_compared(module, reason):
     assert reason in said
 
 
+def test_a_program_that_does_not_run_is_a_fault_and_refused(monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("operands do not broadcast")
+
+    monkeypatch.setattr(comparison, "execute", fails)
+    with pytest.raises(ImportRefused, match="does not run: operands do not broadcast") as caught:
+        distir.import_torch(nn.Linear(4, 4), (X,))
+    assert "this is a fault of the import" in caught.value.help
+
+
+def test_an_op_that_is_not_known_is_why_nothing_is_compared(monkeypatch):
+    def unknown(found, *_, **__):
+        distir.run(distir.parse("func @main(%x: Tensor[Float32, (2,), 1]) {\n  %y = Nonesuch(%x)\n  return %y\n}"))
+
+    monkeypatch.setattr(comparison, "execute", unknown)
+    said = distir.import_torch(nn.Linear(4, 4), (X,)).comparison
+    assert said == "not compared with PyTorch: there is no op `Nonesuch`"
+
+
 def test_large_modules_are_not_compared(monkeypatch):
     monkeypatch.setattr(comparison, "MOST_WEIGHTS", 10)
     assert "its weights have 20 elements" in distir.import_torch(nn.Linear(4, 4), (X,)).comparison

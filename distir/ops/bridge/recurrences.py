@@ -133,7 +133,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float, ...]]] = {
 
 
 def _activations(name: str, direction: int, attrs: dict[str, Any]) -> Iterator[Activation]:
-    """The activations of a direction, of what `clip` bounds. `alpha` and `beta` are those of the ones that have them."""
+    """The activations of a direction, of what `clip` bounds. Those that have an `alpha` or `beta` take the next one."""
     usual, clip = _USUAL[name], attrs.get("clip")
     given: Sequence[str] = attrs.get("activations") or usual * 2
     stated = [iter(attrs.get(f"activation_{letter}") or ()) for letter in ("alpha", "beta")]
