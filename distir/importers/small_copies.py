@@ -43,19 +43,19 @@ def small(stated: Mapping[str, Any], hidden: int | None = None, heads: int | Non
         return small({n: v for n, v in stated.items() if n not in apart}, hidden, heads) | small(apart)
     numbers = {name: value for name, value in stated.items() if type(value) is int and value > 0}
     counts = [value for name, value in numbers.items() if HEADS.search(name) and value > 1]
-    fewer = _divisor(counts, 2)
+    fewer = _divisor(counts, 2, 1)
     of_heads = [value for name, value in numbers.items() if OF_HEAD.search(name)]
     width = numbers.get("hidden_size", hidden)
     number = numbers.get("num_attention_heads", heads)
-    narrower = _divisor(of_heads or ([width // number] if width and number else []), 8)
+    narrower = _divisor(of_heads or ([width // number] if width and number else []), 8, 2)
     found = {name: _smaller(name, value, narrower, fewer) for name, value in stated.items()}
     return {name: min(v, VOCABULARY - 1) if TOKEN.search(name) and type(v) is int else v for name, v in found.items()}
 
 
-def _divisor(sizes: list[int], least: int) -> int:
-    """The largest power of two that leaves even sizes of at least so much; of heads, a whole number of them."""
+def _divisor(sizes: list[int], least: int, unit: int) -> int:
+    """The largest power of two that leaves multiples of `unit` of at least so much."""
     found = 1
-    while sizes and all(size % (2 * found) == 0 and size // (2 * found) >= least for size in sizes):
+    while sizes and all(size % (2 * found * unit) == 0 and size // (2 * found) >= least for size in sizes):
         found *= 2
     return found
 

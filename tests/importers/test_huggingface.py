@@ -620,13 +620,28 @@ def test_heads_of_each_layer(tmp_path):
 def test_the_family_that_an_architecture_names(tmp_path):
     stated = {"model_type": "kimi_k2", "architectures": ["DeepseekV3ForCausalLM"]}
     (tmp_path / "config.json").write_text(json.dumps(stated))
-    with pytest.raises(ImportRefused) as refused:
-        import_hf(str(tmp_path), False)
-    assert "`--set model_type=deepseek_v3`" in refused.value.help
-    settings = {**INDEXED, "model_type": "deepseek_v3"}
-    settings = {name: value for name, value in settings.items() if not name.startswith("index")}
+    settings = {name: value for name, value in INDEXED.items() if not name.startswith("index")}
     found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1, settings=settings), compare=False)
     assert found.comparison == ""
+    said = "`kimi_k2` is no family that transformers knows: its `DeepseekV3ForCausalLM` is read as one of `deepseek_v3`"
+    assert found.notes[0] == said
+
+
+def test_a_family_that_transformers_lacks_is_refused_by_its_architecture(tmp_path):
+    stated = {"model_type": "mimo", "architectures": ["MiMoForCausalLM"], "auto_map": {"AutoModel": "m.MiMo"}}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    with pytest.raises(ImportRefused) as refused:
+        import_hf(str(tmp_path), False)
+    assert "has no model of the family `mimo`: `MiMoForCausalLM`" in refused.value.message
+    assert "`distir import torch`" in refused.value.help
+
+
+def test_another_class_than_the_one_named_is_said(tmp_path):
+    stated = {"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"], **DECODER}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1), compare=False)
+    said = "transformers has no `LlamaForCausalLMEagle3`: `LlamaForCausalLM` is imported in its place, without what"
+    assert found.notes[0].startswith(said)
 
 
 def test_a_configuration_from_the_command_line(command, tmp_path):
