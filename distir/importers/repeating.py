@@ -115,9 +115,9 @@ def _is_by_layer(each: Any, count: int) -> bool:
 
 
 def _settings(part: Any, index: int) -> tuple[tuple[str, str], ...]:
-    """The plain attributes of a module, without its own number."""
+    """The plain attributes of a module, without its own number, and without what it stores, which its results show."""
     fields = _fields(part)
-    plain = [key for key, value in fields.items() if isinstance(value, PLAIN)]
+    plain = [key for key, value in fields.items() if isinstance(value, PLAIN) and not key.startswith("store_")]
     return tuple(
         (key, repr(fields[key])) for key in plain if not (fields[key] == index and key.endswith(("idx", "id")))
     )
