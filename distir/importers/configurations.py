@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from distir.diagnostics import nearest
 from distir.files import limits
-from distir.files.reading import SETTINGS, read_text
+from distir.files.reading import FileKind, read_text
 from distir.importers.comparison import Differs
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.pytorch import import_torch
@@ -50,6 +50,9 @@ IMAGE = 224
 
 FRAMES = 16
 """Frames of a film, where the configuration does not say."""
+
+CONFIGURATION = FileKind("a configuration", 16 << 20, "leave out how its weights are quantised")
+"""One may list every weight that is not quantised."""
 
 SAMPLES = 16000
 """Samples of a sound: a second, at the rate that is usual for speech."""
@@ -98,26 +101,27 @@ def import_hf(
     if dtype is None or not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ImportRefused(f"there are no floats called `{shape.dtype}`", "for example float32, bfloat16 or float16")
     config, remarks = _configured(transformers, source, shape)
-    stated = {"weights": weights, "outline": outline, "compare": compare}
-    try:
-        found = _imported(transformers, config, dtype, shape, **stated)
-    except Differs:
-        raise
-    except ImportRefused as refused:
-        text = _alone(transformers, config, shape)
-        if text is None:
+    text = None if shape.labels else _text_alone(transformers, config)
+    tries = [config] if text is None else [text, config] if _embeds_images(config) else [config, text]
+    refused: ImportRefused | None = None
+    for one in tries:
+        try:
+            found = _imported(transformers, one, dtype, shape, weights, outline, compare)
+        except Differs:
             raise
-        found = _imported(transformers, text, dtype, shape, **stated)
-        kind, own = ((one.architectures or ["the model"])[0] for one in (config, text))
-        remarks = [
-            *remarks,
-            f"`{own}` is imported, the model of text in `{kind}`, which does not come in: {refused.message}",
-        ]
-    return Imported(found, found.weights.entries, (*remarks, *found.notes), found.comparison)
+        except ImportRefused as error:
+            refused = refused or error
+            continue
+        if one is text:
+            kind, own = ((named.architectures or ["the model"])[0] for named in (config, text))
+            remarks.append(f"`{kind}` is imported without images or sound: as `{own}`, its model of text")
+        return Imported(found, found.weights.entries, (*remarks, *found.notes), found.comparison)
+    assert refused is not None
+    raise refused
 
 
 def _imported(
-    transformers: Any, config: Any, dtype: Any, shape: Shape, *, weights: bool, outline: bool, compare: bool
+    transformers: Any, config: Any, dtype: Any, shape: Shape, weights: bool, outline: bool, compare: bool
 ) -> Imported:
     """The program of the model of a configuration. Raises ImportRefused."""
     torch = _package("torch")
@@ -142,14 +146,26 @@ def _imported(
     return Imported(found, found.weights.entries, (*told, *remarks, *found.notes), said)
 
 
-def _alone(transformers: Any, config: Any, shape: Shape) -> Any:
-    """The configuration of the model of text in one with images or sound; None without one, or where these count."""
+GENERATES = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")
+"""What the classes of models are called that give the next token."""
+
+
+def _text_alone(transformers: Any, config: Any) -> Any:
+    """The configuration of the model of text in one that takes images or sound, too, and gives the next token."""
     text = _text_of(config)
     causal = transformers.AutoModelForCausalLM._model_mapping
-    if text is config or shape.labels or getattr(config, "is_encoder_decoder", False) or type(text) not in causal:
+    other = [name for name in config.architectures or () if not name.endswith(GENERATES)]
+    if text is config or other or getattr(config, "is_encoder_decoder", False) or type(text) not in causal:
         return None
     text.architectures = [causal[type(text)].__name__]
+    text.tie_word_embeddings = config.tie_word_embeddings
     return text
+
+
+def _embeds_images(config: Any) -> bool:
+    """Whether a model embeds images among its tokens, and so does without any."""
+    images = any(getattr(config, name, None) is not None for name in IMAGE_TOKENS)
+    return _setting(config, "vision_config") is not None and images
 
 
 def _made(torch: Any, maker: Any, config: Any, dtype: Any, weights: bool) -> Any:
@@ -286,11 +302,16 @@ def _unknown_family(
         return ImportRefused(f"`{source}` is no family that transformers knows", hint)
     names = ", ".join(f"`{name}`" for name in cast("list[Any]", stated.get("architectures") or []))
     what = f"transformers {transformers.__version__} has no model of the family `{kind}`{names and f': {names}'}"
-    likely = nearest(kind, families)
-    near = f"; or, where it is one of `{likely}`, `--set model_type={likely}`" if likely else ""
+    spelt = [family for family in families if _letters(family) == _letters(kind)]
+    near = f"; if it is one of `{spelt[0]}`, `--set model_type={spelt[0]}`" if spelt else ""
     own = "its code comes with its weights" if stated.get("auto_map") else "another version of transformers may"
     advice = f"{own}: write a function that gives the model and its inputs, for `distir import torch`{near}"
     return ImportRefused(what, advice)
+
+
+def _letters(family: str) -> str:
+    """A name without what separates its parts."""
+    return "".join(filter(str.isalnum, family.lower()))
 
 
 def _to_state(config: Any) -> str | None:
@@ -348,7 +369,7 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(read_text(path, SETTINGS))
+        found = json.loads(read_text(path, CONFIGURATION))
     except ValueError as error:
         raise ImportRefused(f"`{path}` is no JSON: {error}") from None
     if not isinstance(found, dict):
@@ -425,7 +446,7 @@ def _taken(model: Any, config: Any) -> tuple[list[str], list[str]]:
     names = [main] if isinstance(main, str) else [*main]
     remarks: list[str] = []
     if _setting(config, "vision_config") is not None and "input_ids" in names:
-        if any(getattr(config, name, None) is not None for name in IMAGE_TOKENS):
+        if _embeds_images(config):
             remarks.append(f"`{type(model).__name__}` is imported without images, which it embeds among its tokens")
         else:
             names.append("pixel_values")

@@ -24,7 +24,6 @@ from distir.importers.onnx_nodes import (
     left_out,
     needs,
     ordered,
-    tensor_constant,
     with_attributes,
 )
 from distir.importers.recognition import RULES, rewritten
@@ -227,7 +226,7 @@ class GraphTranslation(Translation):
     def _constant(self, node: onnx.NodeProto) -> None:
         tensors = [a for a in node.attribute if a.HasField("t")]
         if tensors and node.output[0]:
-            self.constant(node.output[0], tensor_constant(tensors[0].t, self.folder, described(node)))
+            self.tensor(node.output[0], tensors[0].t, described(node))
             return
         values = list(attributes(OPS["Constant"], node, self.folder).values())
         if len(values) != 1:

@@ -23,6 +23,7 @@ from distir.importers.onnx_types import tensor_type
 from distir.importers.opsets import at_our_opset
 from distir.importers.outlining import layers_outlined, repeats_outlined
 from distir.importers.settling import with_result_names
+from distir.importers.translation import DEVICE, MAIN
 from distir.importers.weight_roles import Roles, model_roles
 from distir.ir import HOST, DimensionError, Function, Site, SymbolicDim, TensorType, dims, results, types
 from distir.ir.collection import paused_collection
@@ -31,9 +32,6 @@ from distir.ops.infer import FOLD_LIMIT
 
 if TYPE_CHECKING:
     import onnx
-
-DEVICE = 1
-"""Where an imported model lives."""
 
 BATCH = "B"
 """What a batch dimension is called that the export had fixed."""
@@ -134,7 +132,7 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     """The program. Raises ImportRefused."""
     graph = read.model.graph
     functions = Functions({(f.domain, f.name): f for f in read.model.functions}, length=read.model.ByteSize())
-    main = GraphTranslation("main", functions, read.folder, freed)
+    main = GraphTranslation(MAIN, functions, read.folder, freed)
     main.used = frozenset(name for n in graph.node for name in needs(n)) | {value.name for value in graph.output}
     main.wanted = _wanted(graph)
     for name, found in read.tensors.items():
