@@ -20,7 +20,10 @@ CHOSEN = 5
 VOCABULARY = 96
 EXPERTS = 16
 
-WINDOW = re.compile(r"sliding_window(_size)?$|^(attention_)?window(_size)?$|index_topk$|attention_chunk_size$")
+WINDOW = re.compile(
+    r"sliding_window(_size)?$|^(attention_)?window(_size)?$|index_topk$|(index|sparse)_block_size$|attention_chunk_size$"
+)
+BLOCKS = re.compile(r"(index|sparse)_topk_blocks$")
 VOCAB = re.compile(r"vocab_size(_per_layer_input)?$")
 TOKEN = re.compile(r"_token_id$|_token_index$")
 COUNT_OF_EXPERTS = re.compile(r"^(moe_)?(num|n)_(local_|routed_)?experts$")
@@ -84,6 +87,8 @@ def _sizes(name: str, value: int, narrower: int, fewer: int) -> Iterator[int]:
     """What a number becomes, by what its name says that it is."""
     if WINDOW.search(name):
         yield min(value, CHOSEN)
+    elif BLOCKS.search(name):
+        yield 1 if value == 1 else 2  # of three
     elif VOCAB.search(name):
         yield min(value, VOCABULARY)
     elif COUNT_OF_EXPERTS.search(name):

@@ -12,7 +12,7 @@ from torch import nn
 
 import distir
 from distir.importers import ImportRefused, comparison
-from distir.importers.small_copies import CHOSEN, small
+from distir.importers.small_copies import CHOSEN, SEQUENCE, small
 
 
 class OtherWhereExported(nn.Module):
@@ -116,7 +116,8 @@ def test_a_program_that_does_not_run_is_a_fault_and_refused(monkeypatch):
 
 def test_an_op_that_is_not_known_is_why_nothing_is_compared(monkeypatch):
     def unknown(found, *_, **__):
-        distir.run(distir.parse("func @main(%x: Tensor[Float32, (2,), 1]) {\n  %y = Nonesuch(%x)\n  return %y\n}"))
+        text = "func @main(%x: Tensor[Float32, (2,), 1]) {\n  %y = Nonesuch(%x)\n  return %y\n}"
+        distir.run(distir.parse(text), {"x": np.zeros(2, np.float32)})
 
     monkeypatch.setattr(comparison, "execute", unknown)
     said = distir.import_torch(nn.Linear(4, 4), (X,)).comparison
@@ -293,6 +294,19 @@ def test_a_small_copy_of_what_each_layer_has_of_its_own():
     assert len(set(small(stated)["intermediate_size"])) == 1
     assert small(stated)["intermediate_size"][0] < 1024
     assert small({**stated, "moe_layers": [0, 1, 2]})["moe_layers"] == [0, 1, 2]
+
+
+def test_a_small_copy_rotates_pairs_and_has_no_size_larger_than_the_model():
+    vision = {"hidden_size": 1152, "num_attention_heads": 16, "head_dim": 72, "spatial_merge_size": 2, "in_channels": 3}
+    copy = small(vision)
+    assert copy["head_dim"] % 2 == 0
+    assert copy["spatial_merge_size"] == 2
+    assert all(copy[name] <= value for name, value in vision.items())
+
+
+def test_a_small_copy_chooses_some_of_several_blocks():
+    copy = small({"hidden_size": 6144, "index_block_size": 128, "index_topk_blocks": 16})
+    assert copy["index_block_size"] * copy["index_topk_blocks"] < SEQUENCE
 
 
 @pytest.mark.parametrize(("head", "heads"), [(8, 128), (64, 48)])

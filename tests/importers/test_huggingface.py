@@ -548,6 +548,29 @@ INDEXED = {
 }
 
 
+BLOCKS_CHOSEN = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "dense_intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rotary_dim": 8,
+    "num_hidden_layers": 1,
+    "layer_types": ["minimax_m3_sparse"],
+    "mlp_layer_types": ["dense"],
+    "index_n_heads": 2,
+    "index_head_dim": 16,
+    "index_block_size": 3,
+    "index_topk_blocks": 2,
+}
+
+
+def test_blocks_of_keys_that_groups_of_heads_choose_are_a_mask():
+    found = import_hf("minimax_m3_vl_text", False, Shape(sequence=11, settings=BLOCKS_CHOSEN))
+    assert float(found.comparison.removeprefix("equal to PyTorch to ")) < 1e-5
+
+
 def test_keys_that_an_indexer_chooses_are_a_mask():
     found = import_hf("deepseek_v32", False, Shape(sequence=8, layers=1, settings=INDEXED))
     assert float(found.comparison.removeprefix("equal to PyTorch to ")) < 1e-5
