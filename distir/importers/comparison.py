@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis.executor import TooLargeError, execute
-from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.names import value_name
@@ -191,8 +190,9 @@ def _furthest(torch: Any, found: Imported, given: Mapping[str, Any], want: Seque
     except TooLargeError as error:
         raise _Impossible(_first_line(error)) from None
     except Exception as error:
-        if isinstance(error, ProgramError) and any(d.code == UNKNOWN_OP for d in error.diagnostics):
-            raise _Impossible(_first_line(error)) from None
+        unknown = [d for d in getattr(error, "diagnostics", ()) if d.code == UNKNOWN_OP]
+        if unknown:
+            raise _Impossible(unknown[0].message) from None
         raise _fault(f"the program that was made of it does not run: {_first_line(error)}") from None
     if len(results) != len(want):
         raise _Impossible(f"it gives {len(want)} tensors, and {len(results)} where it is exported")
