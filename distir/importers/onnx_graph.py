@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from distir.importers import control_flow
+from distir.importers import contributed, control_flow
 from distir.importers.batched import unmerged
 from distir.importers.core import ImportRefused
 from distir.importers.freeing import freed
@@ -86,6 +86,11 @@ class GraphTranslation(Translation):
             return  # it changes nothing
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
+        elif (nodes := contributed.expansion(node)) is not None:
+            if node.op_type in contributed.REMARKS:
+                self.functions.remarks.setdefault(contributed.REMARKS[node.op_type])
+            self.used |= {name for part in nodes for name in needs(part)}
+            self.nodes(nodes)
         elif node.domain == OURS:
             self.wanted.setdefault(node.output[0], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.op_type).lower())
             self._apply(node, node.op_type)
