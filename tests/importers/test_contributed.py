@@ -80,4 +80,4 @@ def test_a_quantised_lstm_is_one_of_weights_in_8_bits_and_says_what_is_left_out(
     (expected,) = distir.run(same, {**same.weights, "x": X}).values()
     np.testing.assert_allclose(y, expected, rtol=1e-5)
     assert "rounds to 8 bits what they are multiplied with" in module.notes[0]
-    assert {str(p.type.dtype) for p in module.entry().params if "param" in p.roles} == {"Int8"}
+    assert "Int8" in {str(p.type.dtype) for p in module.entry().params if "param" in p.roles}
