@@ -101,8 +101,8 @@ def import_hf(
     if dtype is None or not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ImportRefused(f"there are no floats called `{shape.dtype}`", "for example float32, bfloat16 or float16")
     config, remarks = _configured(transformers, source, shape)
-    text = None if shape.labels else _text_alone(transformers, config)
-    tries = [config] if text is None else [text, config] if _embeds_images(config) else [config, text]
+    text: Any = None if shape.labels else _text_alone(transformers, config)
+    tries: list[Any] = [config] if text is None else [text, config] if _embeds_images(config) else [config, text]
     refused: ImportRefused | None = None
     for one in tries:
         try:
@@ -113,8 +113,10 @@ def import_hf(
             refused = refused or error
             continue
         if one is text:
-            kind, own = ((named.architectures or ["the model"])[0] for named in (config, text))
-            remarks.append(f"`{kind}` is imported without images or sound: as `{own}`, its model of text")
+            kind = (config.architectures or [type(config).__name__])[0]
+            remarks.append(
+                f"`{kind}` is imported without images or sound: as `{one.architectures[0]}`, its model of text"
+            )
         return Imported(found, found.weights.entries, (*remarks, *found.notes), found.comparison)
     assert refused is not None
     raise refused

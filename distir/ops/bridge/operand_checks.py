@@ -119,7 +119,7 @@ def _batch_normalization(given: _Given) -> None:
 
 def _recurrent(gates: int) -> Callable[[_Given], None]:
     def rule(given: _Given) -> None:
-        hidden = given.attrs.get("hidden_size") or given.size(2, 2)
+        hidden: Dim = given.number("hidden_size", 0) or given.size(2, 2)
         count = 2 if given.attrs.get("direction") == "bidirectional" else 1
         first = given.number("layout", 0) == 1
         batch = given.size(0, 0 if first else 1)

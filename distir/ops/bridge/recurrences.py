@@ -105,7 +105,12 @@ def _gru(weights: _Weights, activations: Sequence[Activation], attrs: dict[str, 
 
 def _rnn(weights: _Weights, activations: Sequence[Activation], attrs: dict[str, Any]) -> Any:
     (f,) = activations
-    return lambda x, states: (f(sum(weights.products(x, states[0]))),)
+
+    def step(x: Array, states: States) -> States:
+        of_input, of_state = weights.products(x, states[0])
+        return (f(of_input + of_state),)
+
+    return step
 
 
 _STEPS: dict[str, Callable[[_Weights, Sequence[Activation], dict[str, Any]], Any]] = {
@@ -116,18 +121,18 @@ _STEPS: dict[str, Callable[[_Weights, Sequence[Activation], dict[str, Any]], Any
 
 _USUAL = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
 
-_FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float, ...]]] = {
-    "affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
-    "elu": (lambda x, alpha: np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x), (1.0,)),
-    "hardsigmoid": (lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), (0.2, 0.5)),
-    "leakyrelu": (lambda x, alpha: np.where(x < 0, alpha * x, x), (0.01,)),
-    "relu": (lambda x: np.maximum(x, 0), ()),
-    "scaledtanh": (lambda x, alpha, beta: alpha * np.tanh(beta * x), (1.0, 1.0)),
-    "sigmoid": (logistic, ()),
-    "softplus": (lambda x: np.logaddexp(x, 0), ()),
-    "softsign": (lambda x: x / (1 + np.abs(x)), ()),
-    "tanh": (np.tanh, ()),
-    "thresholdedrelu": (lambda x, alpha: np.where(x > alpha, x, 0), (1.0,)),
+_FUNCTIONS: dict[str, tuple[Callable[[Array, float, float], Array], tuple[float, ...]]] = {
+    "affine": (lambda x, a, b: a * x + b, (1.0, 0.0)),
+    "elu": (lambda x, a, _: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x), (1.0,)),
+    "hardsigmoid": (lambda x, a, b: np.clip(a * x + b, 0, 1), (0.2, 0.5)),
+    "leakyrelu": (lambda x, a, _: np.where(x < 0, a * x, x), (0.01,)),
+    "relu": (lambda x, *_: np.maximum(x, 0), ()),
+    "scaledtanh": (lambda x, a, b: a * np.tanh(b * x), (1.0, 1.0)),
+    "sigmoid": (lambda x, *_: logistic(x), ()),
+    "softplus": (lambda x, *_: np.logaddexp(x, 0), ()),
+    "softsign": (lambda x, *_: x / (1 + np.abs(x)), ()),
+    "tanh": (lambda x, *_: np.tanh(x), ()),
+    "thresholdedrelu": (lambda x, a, _: np.where(x > a, x, 0), (1.0,)),
 }
 """By name in small letters: a function, and the defaults of its `alpha` and `beta`, as far as it has them."""
 
@@ -141,8 +146,11 @@ def _activations(name: str, direction: int, attrs: dict[str, Any]) -> Iterator[A
         function, defaults = _FUNCTIONS[called.lower()]
         numbers = [next(each, default) for each, default in zip(stated, defaults, strict=False)]
         if i >= len(usual) * direction:
-            yield _bounded(function, numbers, clip)
+            alpha, beta = [*numbers, 0.0, 0.0][:2]
+            yield _bounded(function, alpha, beta, clip)
 
 
-def _bounded(function: Callable[..., Array], numbers: Sequence[float], clip: float | None) -> Activation:
-    return lambda x: function(x if clip is None else np.clip(x, -clip, clip), *numbers)
+def _bounded(
+    function: Callable[[Array, float, float], Array], alpha: float, beta: float, clip: float | None
+) -> Activation:
+    return lambda x: function(x if clip is None else np.clip(x, -clip, clip), alpha, beta)

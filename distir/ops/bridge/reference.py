@@ -36,7 +36,11 @@ def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, co
     if own := _OWN.get(name):
         return [own(*operands, **attrs)]
     if name in _RECURRENT:
-        return recurrent(name, _RECURRENT[name], *operands, **attrs)
+        x, w, r, *others = operands
+        assert x is not None
+        assert w is not None
+        assert r is not None
+        return recurrent(name, _RECURRENT[name], x, w, r, *others, **attrs)
     if name in _OF_SHAPE:
         return _OF_SHAPE[name](_result_shape(name, operands, attrs), *operands, **attrs)
     present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
