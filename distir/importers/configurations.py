@@ -127,7 +127,7 @@ def _imported(
 ) -> Imported:
     """The program of the model of a configuration. Raises ImportRefused."""
     torch = _package("torch")
-    maker, told = _maker(transformers, config)
+    maker, remarked = _maker(transformers, config)
     model = _made(torch, maker, config, dtype, weights)
     itself = compare and dtype == torch.float32 and _is_small(model, shape)
     if itself and not weights:
@@ -145,7 +145,7 @@ def _imported(
     else:
         with torch.random.fork_rng(devices=()):
             said = _copy_compared(torch, maker, model, config, shape)
-    return Imported(found, found.weights.entries, (*told, *remarks, *found.notes), said)
+    return Imported(found, found.weights.entries, (*remarked, *remarks, *found.notes), said)
 
 
 GENERATES = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")

@@ -24,9 +24,7 @@ REMARKS = {
 
 def expansion(node: onnx.NodeProto) -> Nodes | None:
     """Nodes of ONNX that give what a node does; None for an op that is not known here."""
-    theirs = (
-        node.domain == DOMAIN or node.op_type == "SimplifiedLayerNormalization"
-    )  # which stands in ONNX's own domain
+    theirs = node.domain == DOMAIN or node.op_type == "SimplifiedLayerNormalization"  # which is in ONNX's own domain
     rule = _RULES.get(node.op_type) if theirs else None
     return (rule(_Writer(node)) or None) if rule is not None else None
 
