@@ -1,6 +1,6 @@
 """Ops that ONNX Runtime adds, `com.microsoft`, by nodes of ONNX: files that its optimiser or its quantiser has written.
 
-Each mean the same, but for the steps of a quantised LSTM: ONNX Runtime rounds its input and its state to 8 bits.
+`DynamicQuantizeLSTM` is not among them: it rounds its state in each step, which no op of ONNX does.
 """
 
 from __future__ import annotations
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 DOMAIN = "com.microsoft"
 
 Nodes = list[Any]
-
-REMARKS = {
-    "DynamicQuantizeLSTM": "`DynamicQuantizeLSTM` is imported as an `LSTM` of weights in 8 bits: in each step, ONNX "
-    "Runtime also rounds to 8 bits what they are multiplied with"
-}
-"""What is to be said of an op."""
 
 
 def expansion(node: onnx.NodeProto) -> Nodes | None:
@@ -142,28 +136,8 @@ def _scaled(w: _Writer, product: str, first: str, second: str, bias: str) -> Nod
     return w.nodes
 
 
-def _dynamic_lstm(w: _Writer) -> Nodes:
-    x, weights, recurrent, *rest = w.inputs[:8]
-    scales = w.inputs[8:]
-    plain = [
-        w.apply("Transpose", _dequantised(w, held, scale, zero), perm=[0, 2, 1])
-        for held, scale, zero in ((weights, *scales[:2]), (recurrent, *scales[2:]))
-    ]
-    results = [name for name in w.outputs[:3] if name]
-    w.apply("LSTM", x, *plain, *rest, to=w.outputs[: len(results)], **w.attrs)
-    return w.nodes
-
-
-def _dequantised(w: _Writer, held: str, scale: str, zero: str) -> str:
-    """Weights (directions, inputs, outputs) in floats; scales are of a direction, or of each of its outputs."""
-    shape = w.apply("Constant", value_ints=[0, 1, -1])
-    rows = [w.apply("Reshape", w.apply("CastLike", part, scale), shape) for part in (scale, zero)]
-    return w.apply("Mul", w.apply("Sub", w.apply("CastLike", held, scale), rows[1]), rows[0])
-
-
 _RULES: dict[str, Callable[[_Writer], Nodes]] = {
     "BiasGelu": _bias_gelu,
-    "DynamicQuantizeLSTM": _dynamic_lstm,
     "DynamicQuantizeMatMul": _dynamic_product,
     "FastGelu": _fast_gelu,
     "FusedMatMul": _product,

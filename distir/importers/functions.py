@@ -28,8 +28,6 @@ class Functions:
     domain: Types = field(default_factory=lambda: Types(Module(), (_small_values, infer_partial, infer_types)))
     opaque: dict[str, str] = field(default_factory=dict[str, str])
     """Ops that are not ours, with the domain that each comes from."""
-    remarks: dict[str, None] = field(default_factory=dict[str, None])
-    """What is to be said of the model."""
     length: int = 0
     """Of the model's file: as many ops more may be written out."""
     written: int = 0

@@ -87,8 +87,6 @@ class GraphTranslation(Translation):
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
         elif (nodes := contributed.expansion(node)) is not None:
-            if node.op_type in contributed.REMARKS:
-                self.functions.remarks.setdefault(contributed.REMARKS[node.op_type])
             self.used |= {name for part in nodes for name in needs(part)}
             self.nodes(nodes)
         elif node.domain == OURS:

@@ -153,7 +153,7 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
         layers, entry = layers_outlined(entry, described, stated, taken)
         repeats, entry = repeats_outlined(entry, described, stated, taken | {f.name for f in layers})
         blocks = (*layers, *repeats)
-    said = [*notes, *functions.remarks, *(_unknown(op, domain) for op, domain in functions.opaque.items())]
+    said = [*notes, *(_unknown(op, domain) for op, domain in functions.opaque.items())]
     imported = Imported((*functions.made.values(), *blocks, entry), main.weights if weights else {}, said)
     if freed is None:
         return imported

@@ -66,18 +66,3 @@ def test_products_of_8_bits_with_their_scale(tmp_path):
     _, y = result(tmp_path, "DynamicQuantizeMatMul", [EIGHT_BITS, SCALE, ZERO, weight(5)])
     exact = X @ (EIGHT_BITS * SCALE) + weight(5)
     assert np.abs(y - exact).max() < 0.02 * np.abs(exact).max()
-
-
-def test_a_quantised_lstm_is_one_of_weights_in_8_bits_and_says_what_is_left_out(tmp_path):
-    rng = np.random.default_rng(1)
-    w, r = (rng.integers(-100, 100, (1, rows, 20)).astype(np.int8) for rows in (4, 5))
-    module, y = result(tmp_path, "DynamicQuantizeLSTM", [w, r, *[None] * 5, SCALE, ZERO, SCALE, ZERO], hidden_size=5)
-    floats = {f"w{i}": np.swapaxes(held * SCALE, 1, 2).astype(np.float32) for i, held in enumerate((w, r))}
-    plain = model(
-        [node("LSTM", "x w0 w1", "y", hidden_size=5)], {"x": (FLOAT, [2, 3, 4])}, {"y": (FLOAT, None)}, floats
-    )
-    same = imported(tmp_path, plain)
-    (expected,) = distir.run(same, {**same.weights, "x": X}).values()
-    np.testing.assert_allclose(y, expected, rtol=1e-5)
-    assert "rounds to 8 bits what they are multiplied with" in module.notes[0]
-    assert "Int8" in {str(p.type.dtype) for p in module.entry().params if "param" in p.roles}
