@@ -417,14 +417,16 @@ def _program(nn_module: Any, example: _Example) -> Any:
 @contextmanager
 def _attributes_kept(nn_module: Any) -> Generator[None]:
     """A module whose attributes and buffers are afterwards as they were: tensors of a trace have no values."""
-    was = [(part, {**vars(part)}, {**part._buffers}) for part in nn_module.modules()]
+    parts: list[Any] = list(nn_module.modules())
+    was: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for part in parts:
+        was += [(held, {**held}) for held in (part.__dict__, part._buffers)]
     try:
         yield
     finally:
-        for part, attributes, buffers in was:
-            for held, before in ((part.__dict__, attributes), (part._buffers, buffers)):
-                held.clear()
-                held.update(before)
+        for held, before in was:
+            held.clear()
+            held.update(before)
 
 
 def _by_parameter(nn_module: Any, by_name: dict[str, Any]) -> dict[str, Any] | None:
