@@ -159,8 +159,8 @@ def _program(name: str, of: ModelOptions, batch: int | None, training: bool) -> 
     from distir.diagnostics.spelling import nearest
 
     near = nearest(name, [*models.NAMED, *models.PUBLISHED]) or nearest(name, DEFAULTS)
-    hint = f"did you mean `{near}`?" if near else "`distir model --list` names the models"
-    raise Refused(f"there is no model `{name}`", hint)
+    hint = f"did you mean `{near}`?" if near else "`distir model --list` names the models;"
+    raise Refused(f"there is no model `{name}`", f"{hint} `distir import hf config.json` imports any other")
 
 
 def _refuse(name: str, given: Any, known: Any) -> None:

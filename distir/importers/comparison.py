@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from distir.analysis.executor import execute
+from distir.analysis.executor import TooLargeError, execute
+from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.names import value_name
 
@@ -67,7 +68,7 @@ def compared(subject: ComparedModule, found: Imported) -> TorchComparison:
     """
     torch = _package("torch")
     state = dict(_state(subject.nn_module))
-    reason = _why_not(torch, subject, state)
+    reason = _why_not(torch, subject, state, found)
     if reason is not None:
         return TorchComparison(f"not compared with PyTorch: {reason}")
     worst: _Difference | None = None
@@ -83,15 +84,19 @@ def compared(subject: ComparedModule, found: Imported) -> TorchComparison:
                 return TorchComparison(f"equal to PyTorch to {got.share:.1g}", ties.remarks())
             worst = got if worst is None or got.share < worst.share else worst
     assert worst is not None
-    raise Differs(
-        f"the program of `{type(subject.nn_module).__name__}` does not compute what PyTorch does: `{worst.name}` "
-        f"{worst.words()}",
-        "this is a fault of the import; `compare=False`, on the command line `--no-compare`, imports it all the same",
-    )
+    module = type(subject.nn_module).__name__
+    raise _fault(f"the program of `{module}` does not compute what PyTorch does: `{worst.name}` {worst.words()}")
 
 
 class Differs(ImportRefused):
-    """A program that does not compute what its module does."""
+    """A program that does not compute what its module does, or does not run."""
+
+
+def _fault(message: str) -> Differs:
+    advice = (
+        "this is a fault of the import; `compare=False`, on the command line `--no-compare`, imports it all the same"
+    )
+    return Differs(message, advice)
 
 
 class _Impossible(Exception):  # noqa: N818 - a finding about a module
@@ -117,7 +122,7 @@ def _state(nn_module: Any) -> Iterator[tuple[str, Any]]:
     yield from nn_module.named_buffers(remove_duplicate=False)
 
 
-def _why_not(torch: Any, subject: ComparedModule, state: Mapping[str, Any]) -> str | None:
+def _why_not(torch: Any, subject: ComparedModule, state: Mapping[str, Any], found: Imported) -> str | None:
     """Why a module is not compared, as far as that is known before it runs."""
     tensors = [*state.values(), *subject.inputs]
     if not state:
@@ -127,7 +132,9 @@ def _why_not(torch: Any, subject: ComparedModule, state: Mapping[str, Any]) -> s
     floats = {str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()}
     if narrow := floats - {"float32", "float64"}:
         return f"rounding in {min(narrow)} hides differences; a copy in float32 can be compared"
-    weights = sum({id(t): t.numel() for t in state.values()}.values())
+    entry = found.entry()
+    taken = frozenset(p.name for p in entry.params) if entry is not None else frozenset[str]()
+    weights = sum({id(t): t.numel() for name, t in state.items() if value_name(name) in taken}.values())
     if weights > MOST_WEIGHTS:
         return f"its weights have {weights:,} elements, {MOST_WEIGHTS:,} at most are compared"
     if weights * max((t.numel() for t in subject.inputs), default=0) > MOST_WORK:
@@ -180,8 +187,13 @@ def _furthest(torch: Any, found: Imported, given: Mapping[str, Any], want: Seque
 
     try:
         results = execute(found, given, max_bytes=MOST_BYTES)
-    except Exception as error:  # unknown ops, programs that take too much: the reference executor says which
-        raise _Impossible(f"the reference executor does not run its program: {_first_line(error)}") from None
+    except TooLargeError as error:
+        raise _Impossible(_first_line(error)) from None
+    except Exception as error:
+        unknown = [d for d in getattr(error, "diagnostics", ()) if d.code == UNKNOWN_OP]
+        if unknown:
+            raise _Impossible(unknown[0].message) from None
+        raise _fault(f"the program that was made of it does not run: {_first_line(error)}") from None
     if len(results) != len(want):
         raise _Impossible(f"it gives {len(want)} tensors, and {len(results)} where it is exported")
     arrays: list[Array] = [tensor.detach().cpu().numpy() for tensor in want]

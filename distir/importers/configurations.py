@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from distir.diagnostics import nearest
 from distir.files import limits
-from distir.files.reading import SETTINGS, read_text
+from distir.files.reading import FileKind, read_text
 from distir.importers.comparison import Differs
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.pytorch import import_torch
@@ -50,6 +50,9 @@ IMAGE = 224
 
 FRAMES = 16
 """Frames of a film, where the configuration does not say."""
+
+CONFIGURATION = FileKind("a configuration", 16 << 20, "leave out how its weights are quantised")
+"""One may list every weight that is not quantised."""
 
 SAMPLES = 16000
 """Samples of a sound: a second, at the rate that is usual for speech."""
@@ -94,11 +97,37 @@ def import_hf(
     shape = shape or Shape()
     transformers = _package("transformers")
     torch = _package("torch")
-    config = _configured(transformers, source, shape)
-    maker = _maker(transformers, config)
     dtype = getattr(torch, shape.dtype, None)
     if dtype is None or not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ImportRefused(f"there are no floats called `{shape.dtype}`", "for example float32, bfloat16 or float16")
+    config, remarks = _configured(transformers, source, shape)
+    text: Any = None if shape.labels else _text_alone(transformers, config)
+    tries: list[Any] = [config] if text is None else [text, config] if _embeds_images(config) else [config, text]
+    refused: ImportRefused | None = None
+    for one in tries:
+        try:
+            found = _imported(transformers, one, dtype, shape, weights, outline, compare)
+        except Differs:
+            raise
+        except ImportRefused as error:
+            refused = refused or error
+            continue
+        if one is text:
+            kind = (config.architectures or [type(config).__name__])[0]
+            remarks.append(
+                f"`{kind}` is imported without images or sound: as `{one.architectures[0]}`, its model of text"
+            )
+        return Imported(found, found.weights.entries, (*remarks, *found.notes), found.comparison)
+    assert refused is not None
+    raise refused
+
+
+def _imported(
+    transformers: Any, config: Any, dtype: Any, shape: Shape, weights: bool, outline: bool, compare: bool
+) -> Imported:
+    """The program of the model of a configuration. Raises ImportRefused."""
+    torch = _package("torch")
+    maker, remarked = _maker(transformers, config)
     model = _made(torch, maker, config, dtype, weights)
     itself = compare and dtype == torch.float32 and _is_small(model, shape)
     if itself and not weights:
@@ -116,7 +145,29 @@ def import_hf(
     else:
         with torch.random.fork_rng(devices=()):
             said = _copy_compared(torch, maker, model, config, shape)
-    return Imported(found, found.weights.entries, (*remarks, *found.notes), said)
+    return Imported(found, found.weights.entries, (*remarked, *remarks, *found.notes), said)
+
+
+GENERATES = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")
+"""What the classes of models are called that give the next token."""
+
+
+def _text_alone(transformers: Any, config: Any) -> Any:
+    """The configuration of the model of text in one that takes images or sound, too, and gives the next token."""
+    text = _text_of(config)
+    causal = transformers.AutoModelForCausalLM._model_mapping
+    other = [name for name in config.architectures or () if not name.endswith(GENERATES)]
+    if text is config or other or getattr(config, "is_encoder_decoder", False) or type(text) not in causal:
+        return None
+    text.architectures = [causal[type(text)].__name__]
+    text.tie_word_embeddings = config.tie_word_embeddings
+    return text
+
+
+def _embeds_images(config: Any) -> bool:
+    """Whether a model embeds images among its tokens, and so does without any."""
+    images = any(getattr(config, name, None) is not None for name in IMAGE_TOKENS)
+    return _setting(config, "vision_config") is not None and images
 
 
 def _made(torch: Any, maker: Any, config: Any, dtype: Any, weights: bool) -> Any:
@@ -164,8 +215,8 @@ def copied_configuration(model: Any, config: Any, shape: Shape) -> tuple[Any, Sh
     return copied, fewer
 
 
-def _configured(transformers: Any, source: str, shape: Shape) -> Any:
-    """The configuration, with what is to be changed in it."""
+def _configured(transformers: Any, source: str, shape: Shape) -> tuple[Any, list[str]]:
+    """The configuration, with what is to be changed in it, and what is to be said of it. Raises ImportRefused."""
     path = os.path.join(source, "config.json") if os.path.isdir(source) else source
     families: Any = _package("transformers.models.auto.configuration_auto").CONFIG_MAPPING
     if os.path.exists(path):
@@ -175,16 +226,21 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
             raise ImportRefused(f"`{path}` has no `model_type`: it is no configuration of transformers")
     else:
         stated, kind = {}, source
+    remarks: list[str] = []
     if kind not in families:
-        likely = nearest(kind, sorted(families))
-        what = f"the `model_type` of `{path}`, `{kind}`," if stated else f"`{source}`"
-        hint = f"did you mean `{likely}`?" if likely else "give a config.json, or a family as `llama`"
-        hint = _of_architecture(transformers, stated) or hint
         if source.endswith(".json") and not stated:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), source)
-        if "/" in source and not stated:
-            hint = "nothing is fetched: download its config.json, and give that"
-        raise ImportRefused(f"{what} is no family that transformers knows", hint)
+        known = _of_architecture(transformers, stated)
+        if known is None:
+            raise _unknown_family(transformers, source, kind, stated, sorted(families))
+        named, family = known
+        remarks.append(f"`{kind}` is no family that transformers knows: its `{named}` is read as one of `{family}`")
+        kind = family
+    if isinstance(inner := stated.get("text_config"), dict):
+        inner = cast("dict[str, Any]", inner)
+        known = _of_architecture(transformers, inner)
+        if "model_type" in inner and inner["model_type"] not in families and known is not None:
+            stated["text_config"] = {**inner, "model_type": known[1]}
     settings = {name: value for name, value in shape.settings.items() if name != "model_type"}
     stated = _changed(dict(stated), _default(families[kind]), replace(shape, settings=settings))
     stated.pop("model_type", None)
@@ -200,7 +256,7 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
         text.num_key_value_heads = text.num_attention_heads
     if _lacks(text, "head_dim"):
         text.head_dim = text.hidden_size // text.num_attention_heads
-    return config
+    return config, remarks
 
 
 def _must_be_finite(stated: Mapping[str, Any]) -> None:
@@ -228,13 +284,36 @@ def _lacks(config: Any, name: str) -> bool:
         return False
 
 
-def _of_architecture(transformers: Any, stated: Mapping[str, Any]) -> str | None:
-    """What would do where the family is not known, but the class of the model that the configuration names."""
+def _of_architecture(transformers: Any, stated: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The class of the model that a configuration names, where transformers knows it, and its family."""
     for name in cast("list[Any]", stated.get("architectures") or []):
         known = getattr(getattr(transformers, str(name), None), "config_class", None)
         if known is not None:
-            return f"its model is a `{name}`: try `--set model_type={known.model_type}`"
+            return str(name), known.model_type
     return None
+
+
+def _unknown_family(
+    transformers: Any, source: str, kind: str, stated: Mapping[str, Any], families: list[str]
+) -> ImportRefused:
+    if not stated:
+        likely = nearest(kind, families)
+        hint = f"did you mean `{likely}`?" if likely else "give a config.json, or a family as `llama`"
+        if "/" in source:
+            hint = "nothing is fetched: download its config.json, and give that"
+        return ImportRefused(f"`{source}` is no family that transformers knows", hint)
+    names = ", ".join(f"`{name}`" for name in cast("list[Any]", stated.get("architectures") or []))
+    what = f"transformers {transformers.__version__} has no model of the family `{kind}`{names and f': {names}'}"
+    spelt = [family for family in families if _letters(family) == _letters(kind)]
+    near = f"; if it is one of `{spelt[0]}`, `--set model_type={spelt[0]}`" if spelt else ""
+    own = "its code comes with its weights" if stated.get("auto_map") else "another version of transformers may"
+    advice = f"{own}: write a function that gives the model and its inputs, for `distir import torch`{near}"
+    return ImportRefused(what, advice)
+
+
+def _letters(family: str) -> str:
+    """A name without what separates its parts."""
+    return "".join(filter(str.isalnum, family.lower()))
 
 
 def _to_state(config: Any) -> str | None:
@@ -284,12 +363,15 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
         said = cast("list[Any]", value) if isinstance(value, list) else []
         if said and len(said) == before:  # one for each layer
             stated[name] = (said * -(-shape.layers // len(said)))[: shape.layers]
+        if name.startswith("per_layer") and isinstance(value, Mapping):  # of some layers, by number
+            of_layers = cast("Mapping[Any, Any]", value)
+            stated[name] = {number: own for number, own in of_layers.items() if int(number) < shape.layers}
     return stated
 
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(read_text(path, SETTINGS))
+        found = json.loads(read_text(path, CONFIGURATION))
     except ValueError as error:
         raise ImportRefused(f"`{path}` is no JSON: {error}") from None
     if not isinstance(found, dict):
@@ -297,20 +379,33 @@ def _read(path: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _maker(transformers: Any, config: Any) -> Any:
-    """What makes the model: the class that the configuration names, else the family's for a task."""
-    for name in config.architectures or ():
+def _maker(transformers: Any, config: Any) -> tuple[Any, list[str]]:
+    """What makes the model: the class that the configuration names, else the family's for a task; and what is said.
+
+    Raises ImportRefused where there is none.
+    """
+    named = [str(name) for name in config.architectures or ()]
+    for name in named:
         if hasattr(transformers, name):
-            return getattr(transformers, name)._from_config
+            return getattr(transformers, name)._from_config, []
+    one = _for_task(transformers, config)
+    if one is None:
+        raise ImportRefused(f"transformers has no model for `{type(config).__name__}`")
+    other = [name for name in named if name.lower() != one.__name__.lower()]
+    said = f"transformers has no `{other[0]}`: `{one.__name__}` is imported in its place" if other else ""
+    return one._from_config, [f"{said}, without what sets that apart"] if said else []
+
+
+def _for_task(transformers: Any, config: Any) -> Any:
+    """The family's class for the first task that it has one for."""
     both, decoder = (getattr(config, f"is_{kind}", False) for kind in ("encoder_decoder", "decoder"))
     first = ("ForSeq2SeqLM", "ForSpeechSeq2Seq") if both else () if decoder else ("ForMaskedLM",)
     for task in dict.fromkeys((*first, *TASKS)):  # encoders, and those with both, are there as decoders too
         auto = getattr(transformers, f"AutoModel{task}")
         if type(config) in auto._model_mapping:
             found: Any = auto._model_mapping[type(config)]
-            one: Any = cast("tuple[Any, ...]", found)[0] if isinstance(found, tuple) else found
-            return one._from_config
-    raise ImportRefused(f"transformers has no model for `{type(config).__name__}`")
+            return cast("tuple[Any, ...]", found)[0] if isinstance(found, tuple) else found
+    return None
 
 
 def _inputs(torch: Any, model: Any, config: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
@@ -353,7 +448,7 @@ def _taken(model: Any, config: Any) -> tuple[list[str], list[str]]:
     names = [main] if isinstance(main, str) else [*main]
     remarks: list[str] = []
     if _setting(config, "vision_config") is not None and "input_ids" in names:
-        if any(getattr(config, name, None) is not None for name in IMAGE_TOKENS):
+        if _embeds_images(config):
             remarks.append(f"`{type(model).__name__}` is imported without images, which it embeds among its tokens")
         else:
             names.append("pixel_values")

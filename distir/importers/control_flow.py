@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.files import limits
 from distir.importers.core import ImportRefused
-from distir.importers.onnx_nodes import described, left_out, needs, tensor_constant
+from distir.importers.onnx_nodes import described, left_out, needs
 from distir.importers.translation import Translation
 from distir.ir import DTYPES, Dense, TensorType
 from distir.ops import type_of
@@ -102,7 +102,7 @@ def _step(
     into.env.update(given)
     into.used = used | {name for n in graph.node for name in needs(n)} | {value.name for value in graph.output}
     for tensor in graph.initializer:
-        into.constant(tensor.name, tensor_constant(tensor, into.folder, described(node)), f"{prefix}.{tensor.name}")
+        into.tensor(tensor.name, tensor, described(node), f"{prefix}.{tensor.name}")
     shadowed = {name for n in graph.node for name in n.output}
     for name in shadowed:
         into.env.pop(name, None)

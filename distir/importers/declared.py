@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from distir.importers.core import ImportRefused
+from distir.importers.core import ImportRefused, Weight
 from distir.importers.onnx_nodes import STANDARD, described
-from distir.ir import DType, TensorType, Type
+from distir.importers.opsets import without_data
+from distir.ir import DType, TensorType, Type, types
 from distir.ops.bridge.schema import dtype_numbered, element_type, schema_of
 
 if TYPE_CHECKING:
@@ -18,8 +19,12 @@ Known = Callable[[str], Type | None]
 """The type that was inferred of a value of the graph."""
 
 
-def check_declared(graph: onnx.GraphProto, known: Known) -> None:
-    """Raises ImportRefused for a value of which the file declares another type, or another shape."""
+def check_declared(model: onnx.ModelProto, tensors: Mapping[str, Weight], known: Known) -> list[str]:
+    """Remarks on values of which the file declares another rank than its ops make, where onnx's checker lets it pass.
+
+    Raises ImportRefused where it does not, and for a value of which the file declares another type, or other sizes.
+    """
+    graph, remarks = model.graph, list[str]()
     for value in (*graph.input, *graph.value_info, *graph.output):
         found = known(value.name)
         if not isinstance(found, TensorType) or value.type.WhichOneof("value") != "tensor_type":
@@ -32,17 +37,32 @@ def check_declared(graph: onnx.GraphProto, known: Known) -> None:
             continue
         shape = [int(d.dim_value) if d.HasField("dim_value") else None for d in stated.shape.dim]
         pairs = zip(shape, found.shape, strict=False)
-        if len(shape) != len(found.shape) or any(
-            isinstance(theirs, int) and ours is not None and ours != theirs for ours, theirs in pairs
-        ):
+        sizes = any(isinstance(theirs, int) and ours is not None and ours != theirs for ours, theirs in pairs)
+        if sizes or len(shape) != len(found.shape):
             shown = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in stated.shape.dim]
-            raise _contradiction(value.name, f"({', '.join(shown)})", f"({', '.join(map(str, found.shape))})")
+            made = types.show_shape(found.shape)
+            refused = _contradiction(value.name, f"({', '.join(shown)})", made)
+            if len(shape) == len(found.shape) or (not remarks and not _passes(model, tensors)):
+                raise refused
+            remarks.append(f"{refused.message}: the program has {made}, as runtimes do")
+    return remarks
+
+
+def _passes(model: onnx.ModelProto, tensors: Mapping[str, Weight]) -> bool:
+    """Whether onnx's checker finds no contradiction: it knows fewer shapes, where they depend on values."""
+    from onnx import shape_inference
+
+    try:
+        shape_inference.infer_shapes(without_data(model, tensors), check_type=True, strict_mode=True)
+    except shape_inference.InferenceError:
+        return False
+    return True
 
 
 def _contradiction(name: str, declared: str, found: str) -> ImportRefused:
     return ImportRefused(
         f"the file declares `{name}` as {declared}, its ops make it {found}",
-        "`onnx.checker.check_model` with `full_check=True` refuses it, too: export the model again",
+        "export the model again, or correct what it declares",
     )
 
 

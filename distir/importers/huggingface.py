@@ -226,17 +226,22 @@ def _attention(
     s_aux: Any = None,
     sinks: Any = None,
     indices: Any = None,
+    block_indices: Any = None,
     **settings: Any,
 ) -> tuple[Any, None]:
     """Attention as one op: (batch, heads, sequence, size) in, (batch, sequence, heads, size) out.
 
     `s_aux` holds a sink for each head, `sinks` one for each query, (batch, heads, sequence, 1). `indices` are the keys
-    that each query attends to, (batch, sequence, count). Raises ImportRefused for a setting that is not known here.
+    that each query attends to, (batch, sequence, count), `block_indices` the blocks of keys, (batch, groups of heads,
+    sequence, count), with -1 for none. Raises ImportRefused for a setting that is not known here.
     """
     _check_known(module, settings)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     causal = causal and attention_mask is None and query.shape[2] != 1
-    mask = _with_bias(position_bias, _of_chosen(indices, attention_mask, key.shape[2]))
+    chosen = _chosen(indices, key.shape[2])
+    if block_indices is not None:
+        chosen = _chosen_blocks(block_indices, module.indexer.block_size, query.shape[1], key.shape[2])
+    mask = _with_bias(position_bias, _masked_by(chosen, attention_mask))
     attrs: dict[str, Any] = {"is_causal": int(causal)}
     if scaling is not None:
         attrs["scale"] = float(scaling)
@@ -266,15 +271,31 @@ def _check_known(module: Any, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _of_chosen(indices: Any, mask: Any, keys: Any) -> Any:
-    """The mask in which each query attends to the keys of these indices alone, (batch, sequence, count)."""
+def _chosen(indices: Any, keys: Any) -> Any:
+    """Which keys each query attends to, Booleans: those of these indices, (batch, sequence, count)."""
     if indices is None:
-        return mask
+        return None
     torch = _package("torch")
     none = torch.zeros((*indices.shape[:-1], keys), dtype=torch.bool, device=indices.device)
-    chosen = none.scatter(-1, indices.long(), True).unsqueeze(1)
-    if mask is None:
-        return chosen
+    return none.scatter(-1, indices.long(), True).unsqueeze(1)
+
+
+def _chosen_blocks(indices: Any, size: int, heads: int, keys: int) -> Any:
+    """The same where each group of heads chooses blocks of `size` keys."""
+    torch = _package("torch")
+    blocks = -(-keys // size)
+    places = torch.where(indices < 0, blocks, indices)  # one behind the last, for none
+    none = torch.zeros((*indices.shape[:-1], blocks + 1), dtype=torch.bool, device=indices.device)
+    chosen = none.scatter(-1, places.long(), True)[..., :blocks]
+    of_keys = chosen.repeat_interleave(size, -1)[..., :keys]
+    return of_keys.repeat_interleave(heads // indices.shape[1], 1)
+
+
+def _masked_by(chosen: Any, mask: Any) -> Any:
+    """A mask, of what is chosen alone."""
+    if chosen is None or mask is None:
+        return mask if chosen is None else chosen
+    torch = _package("torch")
     if mask.dtype == torch.bool:
         return mask & chosen
     return mask.masked_fill(~chosen, torch.finfo(mask.dtype).min)

@@ -33,7 +33,16 @@ def read_model(path: str) -> onnx.ModelProto:
     except DecodeError:
         raise ImportRefused(f"`{path}` is no ONNX model, or is cut off: its bytes are no protobuf message") from None
     check_model(model, path)
+    _clear_unknown_sizes(model.graph)
     return model
+
+
+def _clear_unknown_sizes(graph: onnx.GraphProto) -> None:
+    """Leave sizes out that are stated as -1: some exporters write so what is known when the model runs."""
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if dim.HasField("dim_value") and dim.dim_value == -1:
+                dim.ClearField("dim_value")
 
 
 def check_model(model: onnx.ModelProto, path: str) -> None:

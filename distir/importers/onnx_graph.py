@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from distir.importers import control_flow
+from distir.importers import contributed, control_flow
 from distir.importers.batched import unmerged
 from distir.importers.core import ImportRefused
 from distir.importers.freeing import freed
@@ -24,7 +24,6 @@ from distir.importers.onnx_nodes import (
     left_out,
     needs,
     ordered,
-    tensor_constant,
     with_attributes,
 )
 from distir.importers.recognition import RULES, rewritten
@@ -87,6 +86,9 @@ class GraphTranslation(Translation):
             return  # it changes nothing
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
+        elif (nodes := contributed.expansion(node)) is not None:
+            self.used |= {name for part in nodes for name in needs(part)}
+            self.nodes(nodes)
         elif node.domain == OURS:
             self.wanted.setdefault(node.output[0], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.op_type).lower())
             self._apply(node, node.op_type)
@@ -227,7 +229,7 @@ class GraphTranslation(Translation):
     def _constant(self, node: onnx.NodeProto) -> None:
         tensors = [a for a in node.attribute if a.HasField("t")]
         if tensors and node.output[0]:
-            self.constant(node.output[0], tensor_constant(tensors[0].t, self.folder, described(node)))
+            self.tensor(node.output[0], tensors[0].t, described(node))
             return
         values = list(attributes(OPS["Constant"], node, self.folder).values())
         if len(values) != 1:

@@ -23,6 +23,7 @@ from distir.importers.onnx_types import tensor_type
 from distir.importers.opsets import at_our_opset
 from distir.importers.outlining import layers_outlined, repeats_outlined
 from distir.importers.settling import with_result_names
+from distir.importers.translation import DEVICE, MAIN
 from distir.importers.weight_roles import Roles, model_roles
 from distir.ir import HOST, DimensionError, Function, Site, SymbolicDim, TensorType, dims, results, types
 from distir.ir.collection import paused_collection
@@ -31,9 +32,6 @@ from distir.ops.infer import FOLD_LIMIT
 
 if TYPE_CHECKING:
     import onnx
-
-DEVICE = 1
-"""Where an imported model lives."""
 
 BATCH = "B"
 """What a batch dimension is called that the export had fixed."""
@@ -90,7 +88,7 @@ def import_model(
     check_model(model, path)
     scopes = {name: scope for n in model.graph.node if (scope := _scope(n)) for name in n.output if name}
     tensors = {**_initializers(model, folder), **(_weights_of_constants(model, folder) if given is None else given)}
-    declared = model.graph if given is None else None
+    declared = model if given is None else None
     model, notes = at_our_opset(model, tensors)
     graph = model.graph
     tensors |= {t.name: weight(t, folder) for t in graph.initializer if t.name not in tensors}  # the converter's own
@@ -126,7 +124,7 @@ class _Read:
     scopes: Mapping[str, tuple[tuple[str, str], ...]]
     roles: Mapping[str, Roles]
     """Of weights, by name."""
-    declared: onnx.GraphProto | None
+    declared: onnx.ModelProto | None
     """What the file says of its values, where the model is a file."""
 
 
@@ -134,7 +132,7 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     """The program. Raises ImportRefused."""
     graph = read.model.graph
     functions = Functions({(f.domain, f.name): f for f in read.model.functions}, length=read.model.ByteSize())
-    main = GraphTranslation("main", functions, read.folder, freed)
+    main = GraphTranslation(MAIN, functions, read.folder, freed)
     main.used = frozenset(name for n in graph.node for name in needs(n)) | {value.name for value in graph.output}
     main.wanted = _wanted(graph)
     for name, found in read.tensors.items():
@@ -145,7 +143,7 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     main.nodes(graph.node)
     if read.declared is not None:
         check_elements(graph.node, main.type_of)
-        check_declared(read.declared, main.type_of)
+        notes = [*notes, *check_declared(read.declared, read.tensors, main.type_of)]
     entry = _finished(main, [value.name for value in graph.output])
     described = {main.env[name]: scope for name, scope in read.scopes.items() if name in main.env}
     blocks: tuple[Function, ...] = ()

@@ -33,7 +33,7 @@ def at_our_opset(model: onnx.ModelProto, tensors: Mapping[str, Weight]) -> tuple
         raise ImportRefused(f"the model is for version {version}; {known}", "export it for one of these")
     if all(_unchanged(node, version) for node in _every_node(model.graph)):
         return model, []
-    light = _without_data(model, tensors)
+    light = without_data(model, tensors)
     try:
         _check_nodes(model, version)  # the converter ends the process on attributes of a wrong kind
     except Exception as error:
@@ -89,7 +89,7 @@ def _unconverted(version: int, error: Exception) -> str:
     return f"not converted from version {version} of ONNX's operator set to {OPSET}: {said}"
 
 
-def _without_data(model: onnx.ModelProto, tensors: Mapping[str, Weight]) -> onnx.ModelProto:
+def without_data(model: onnx.ModelProto, tensors: Mapping[str, Weight]) -> onnx.ModelProto:
     """A copy in which tensors that hold more than a few elements are inputs."""
     import onnx
     from onnx import helper

@@ -257,7 +257,7 @@ def _of_few_layers(nn_module: Any, example: _Example) -> Imported | None:
         if not stacks:
             return None
         try:
-            exported = _exported(nn_module, example, whole=False)
+            exported = _exported(nn_module, example, [stack.path for stack in stacks])
         except ImportRefused:  # what it says of the whole module is for the user
             return None
     found = _translated(nn_module, exported, example, True)
@@ -359,12 +359,12 @@ def _function(source: str, folder: str | None) -> Callable[[], object]:
     return found
 
 
-def _exported(nn_module: Any, example: _Example, whole: bool = True) -> _Exported:
-    """The ONNX model of the module's results. Raises ImportRefused; of a part of a module for buffers that change."""
+def _exported(nn_module: Any, example: _Example, thinned_out: Sequence[str] = ()) -> _Exported:
+    """The ONNX model of the module's results. Raises ImportRefused, as for buffers that change in a thinned list."""
     program = _program(nn_module, example)
     written = changed_buffers(program)
     changed = [name for name, _ in nn_module.named_buffers() if name in written]
-    if changed and not whole:
+    if any(name.startswith(f"{path}.") for name in changed for path in thinned_out):
         raise ImportRefused("which buffers change is to be found in the whole module")
     with _giving(nn_module, changed):
         program = _program(nn_module, example) if changed else program
@@ -402,7 +402,8 @@ def _program(nn_module: Any, example: _Example) -> Any:
     args, kwargs = example.call(example.inputs)
 
     def exported(shapes: Any) -> Any:
-        with refusing("torch.export cannot export the module", nn_module), _device_of(nn_module), _unvalidated():
+        refused = refusing("torch.export cannot export the module", nn_module)
+        with refused, _device_of(nn_module), _unvalidated(), _attributes_kept(nn_module):
             return torch.export.export(nn_module, args, kwargs, dynamic_shapes=shapes, strict=False)
 
     try:
@@ -411,6 +412,21 @@ def _program(nn_module: Any, example: _Example) -> Any:
         if not example.axes or FIXED not in refused.message:
             raise
         return exported(None)  # where the module counts the batch, its size is freed again afterwards
+
+
+@contextmanager
+def _attributes_kept(nn_module: Any) -> Generator[None]:
+    """A module whose attributes and buffers are afterwards as they were: tensors of a trace have no values."""
+    parts: list[Any] = list(nn_module.modules())
+    was: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for part in parts:
+        was += [(held, {**held}) for held in (part.__dict__, part._buffers)]
+    try:
+        yield
+    finally:
+        for held, before in was:
+            held.clear()
+            held.update(before)
 
 
 def _by_parameter(nn_module: Any, by_name: dict[str, Any]) -> dict[str, Any] | None:

@@ -78,7 +78,8 @@ def stretched(found: Imported, stacks: Sequence[Stack], weights: Mapping[str, We
     """
     main = found.functions["main"]
     for stack in stacks:
-        main = _stretched(main, stack)
+        if any(p.name.startswith(f"{stack.path}.") for p in main.params):  # else it is not run, as without images
+            main = _stretched(main, stack)
     functions = [main if function.name == "main" else function for function in found]
     held = {**weights, **found.weights.entries}
     wanted = {p.name: held[p.name] for p in main.params if p.name in held}
@@ -114,9 +115,9 @@ def _is_by_layer(each: Any, count: int) -> bool:
 
 
 def _settings(part: Any, index: int) -> tuple[tuple[str, str], ...]:
-    """The plain attributes of a module, without its own number."""
+    """The plain attributes of a module, without its own number, and without what it stores, which its results show."""
     fields = _fields(part)
-    plain = [key for key, value in fields.items() if isinstance(value, PLAIN)]
+    plain = [key for key, value in fields.items() if isinstance(value, PLAIN) and not key.startswith("store_")]
     return tuple(
         (key, repr(fields[key])) for key in plain if not (fields[key] == index and key.endswith(("idx", "id")))
     )

@@ -20,7 +20,10 @@ CHOSEN = 5
 VOCABULARY = 96
 EXPERTS = 16
 
-WINDOW = re.compile(r"sliding_window(_size)?$|^(attention_)?window(_size)?$|index_topk$|attention_chunk_size$")
+WINDOW = re.compile(
+    r"sliding_window(_size)?$|^(attention_)?window(_size)?$|index_topk$|(index|sparse)_block_size$|attention_chunk_size$"
+)
+BLOCKS = re.compile(r"(index|sparse)_topk_blocks$")
 VOCAB = re.compile(r"vocab_size(_per_layer_input)?$")
 TOKEN = re.compile(r"_token_id$|_token_index$")
 COUNT_OF_EXPERTS = re.compile(r"^(moe_)?(num|n)_(local_|routed_)?experts$")
@@ -29,7 +32,7 @@ HEADS = re.compile(r"(^|_)(n|num)_(\w+_)?heads?$|_attention_heads$|^heads?$")
 WIDTH = re.compile(
     r"(_size|_dim|_rank|_width|_channels)$|d_(state|ssm)$|^d_(model|ff|inner)$|^n_(embd|inner)$|^ffn?_\w*dim$|^dim$"
 )
-NO_WIDTH = re.compile(r"vocab|batch|patch|kernel|chunk|block|image|group|max_|position|conv_size|type_")
+NO_WIDTH = re.compile(r"vocab|batch|patch|merge|kernel|chunk|block|image|group|max_|position|conv_size|type_")
 SCAN, WIDTH_OF_SCAN = "mamba_", "mamba_d_ssm"
 """What a scan is called, and the setting with which its sizes do not depend on others."""
 
@@ -43,19 +46,19 @@ def small(stated: Mapping[str, Any], hidden: int | None = None, heads: int | Non
         return small({n: v for n, v in stated.items() if n not in apart}, hidden, heads) | small(apart)
     numbers = {name: value for name, value in stated.items() if type(value) is int and value > 0}
     counts = [value for name, value in numbers.items() if HEADS.search(name) and value > 1]
-    fewer = _divisor(counts, 2)
+    fewer = _divisor(counts, 2, 1)
     of_heads = [value for name, value in numbers.items() if OF_HEAD.search(name)]
     width = numbers.get("hidden_size", hidden)
     number = numbers.get("num_attention_heads", heads)
-    narrower = _divisor(of_heads or ([width // number] if width and number else []), 8)
+    narrower = _divisor(of_heads or ([width // number] if width and number else []), 8, 2)
     found = {name: _smaller(name, value, narrower, fewer) for name, value in stated.items()}
     return {name: min(v, VOCABULARY - 1) if TOKEN.search(name) and type(v) is int else v for name, v in found.items()}
 
 
-def _divisor(sizes: list[int], least: int) -> int:
-    """The largest power of two that leaves even sizes of at least so much; of heads, a whole number of them."""
+def _divisor(sizes: list[int], least: int, unit: int) -> int:
+    """The largest power of two that leaves multiples of `unit` of at least so much."""
     found = 1
-    while sizes and all(size % (2 * found) == 0 and size // (2 * found) >= least for size in sizes):
+    while sizes and all(size % (2 * found * unit) == 0 and size // (2 * found) >= least for size in sizes):
         found *= 2
     return found
 
@@ -84,6 +87,8 @@ def _sizes(name: str, value: int, narrower: int, fewer: int) -> Iterator[int]:
     """What a number becomes, by what its name says that it is."""
     if WINDOW.search(name):
         yield min(value, CHOSEN)
+    elif BLOCKS.search(name):
+        yield 1 if value == 1 else 2  # of three
     elif VOCAB.search(name):
         yield min(value, VOCABULARY)
     elif COUNT_OF_EXPERTS.search(name):
@@ -93,4 +98,4 @@ def _sizes(name: str, value: int, narrower: int, fewer: int) -> Iterator[int]:
     elif HEADS.search(name) or (name.endswith("n_groups") and value > 1):
         yield max(1, value // fewer)
     elif WIDTH.search(name) and not NO_WIDTH.search(name):
-        yield max(8, value // (narrower * fewer) // 4 * 4)
+        yield min(value, max(8, value // (narrower * fewer) // 4 * 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 from distir.importers.core import Freed, Weight
 from distir.importers.functions import Functions
 from distir.importers.names import value_name
+from distir.importers.onnx_file import weight
+from distir.importers.onnx_nodes import LARGEST_ATTRIBUTE, tensor_constant
+from distir.importers.weight_roles import role_of
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, TensorType, Type
 from distir.ir.builder import FunctionBuilder
 from distir.ops import Reject, Value, type_of
 
 if TYPE_CHECKING:
     import onnx
+
+
+MAIN = "main"
+"""What the function is called that takes the weights."""
+
+DEVICE = 1
+"""Where an imported model lives."""
 
 
 class Translation(ABC):
@@ -59,6 +70,18 @@ class Translation(ABC):
         """Let a value of the graph be a constant. `hint`: what to call it, if not as in the graph."""
         self.env[name] = given = self.builder.fresh(self.wanted.get(name) or value_name(hint or name))
         self.values[given] = value
+
+    def tensor(self, name: str, tensor: onnx.TensorProto, where: str, hint: str = "") -> None:
+        """Let a value of the graph be a tensor that a node or an inner graph holds: a weight, if it is large.
+
+        Raises ImportRefused for one that is large in a function, which has no weights.
+        """
+        found = weight(tensor, self.folder)
+        if math.prod(found.shape) <= LARGEST_ATTRIBUTE or self.builder.name != MAIN:
+            self.constant(name, tensor_constant(tensor, self.folder, where), hint)
+        else:
+            self.weight(hint or name, found, DEVICE, role_of(found))
+            self.env[name] = self.env[hint or name]
 
     def append(self, statement: Apply | Call) -> None:
         """Add a statement, and what is known of its results."""

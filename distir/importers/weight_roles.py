@@ -42,10 +42,11 @@ def model_roles(graph: onnx.GraphProto, tensors: Mapping[str, Weight]) -> dict[s
     """The same for the initializers of an ONNX model."""
     statistics = {name for n in graph.node if n.op_type == "BatchNormalization" for name in n.input[3:5]}
     return {
-        name: BUFFER
-        if name in statistics or BUFFER_NAME.search(name)
-        else WEIGHT
-        if found.dtype.kind == "float"
-        else FROZEN
+        name: BUFFER if name in statistics or BUFFER_NAME.search(name) else role_of(found)
         for name, found in tensors.items()
     }
+
+
+def role_of(found: Weight) -> Roles:
+    """The role of a tensor of which nothing else is known."""
+    return WEIGHT if found.dtype.kind == "float" else FROZEN

@@ -43,6 +43,8 @@ class Names:
     changed_norm: str = ""
     """Normalises what the perceptron gives."""
     router: str = "gate"
+    correction: str = "gate.e_score_correction_bias"
+    """What is added to the router's scores, in the MLP's place."""
 
 
 COUNTED = 2
@@ -129,9 +131,17 @@ class Decoder:
     """Whether `layer` normalisation has a bias."""
     head_norm: bool = False
     """Whether each head of queries and keys is normalised before it is rotated."""
+    joint_norm: bool = False
+    """Whether all heads are normalised as one instead."""
     position: Rotary | OneOf["learned", "alibi"] = Rotary()  # noqa: RUF009 - frozen
+    rotary_size: int | None = None
+    """So many of the first elements of a head are rotated; by default all."""
+    unrotated_every: int | None = None
+    """The last of so many layers rotates no heads, and so knows no positions."""
     attention_bias: bool = False
     """Whether the linear layers of attention have a bias."""
+    out_bias: bool | None = None
+    """Whether the one behind attention has one, where that is not as for the others."""
     mlp_bias: bool = False
     """Whether those of MLPs and experts have one."""
     activation: Activation = "silu"
@@ -168,7 +178,7 @@ class Decoder:
     @property
     def rotated(self) -> int:
         """The part of a head that is rotated."""
-        return self.size if self.latent is None else self.latent.rotated
+        return (self.rotary_size or self.size) if self.latent is None else self.latent.rotated
 
     @property
     def shared_heads(self) -> int:
@@ -197,6 +207,12 @@ class Decoder:
         """The window of a layer, counted from 0; None for one that hides nothing."""
         slides = self.window is not None and self.window < sequence
         return self.window if slides and (self.window_every == 1 or (layer + 1) % self.window_every) else None
+
+    def is_rotated(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, rotates its heads."""
+        return isinstance(self.position, Rotary) and not (
+            self.unrotated_every and (layer + 1) % self.unrotated_every == 0
+        )
 
     def is_routed(self, layer: int) -> bool:
         """Whether a layer, counted from 0, has experts."""

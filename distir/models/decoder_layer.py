@@ -14,7 +14,6 @@ from typing import Literal as OneOf
 from distir.ir import DISCARD, DTYPES, HOST, Dim, DType, Function, Literal, TensorType
 from distir.models.block import ModelFunction
 from distir.models.decoder import Decoder, Latent
-from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
 
 
@@ -24,6 +23,7 @@ class Kind:
 
     window: int | None
     routed: bool
+    rotated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,8 @@ class Layer:
         else:
             mixed, kept = self.latent_attention(x, model.latent)
         wide = model.heads * (model.size if model.latent is None else model.latent.values)
-        return f.linear(mixed, f"{names.attention}.{names.out}", wide, model.width, bias=model.attention_bias), kept
+        bias = model.attention_bias if model.out_bias is None else model.out_bias
+        return f.linear(mixed, f"{names.attention}.{names.out}", wide, model.width, bias=bias), kept
 
     def attend(self, q: str, keys: str, values: str, shared_heads: int, **attrs: float) -> str:
         """The op, for a token of each sequence to what its cache holds."""
@@ -159,9 +160,12 @@ class Layer:
             v = f.linear(x, f"{at}.{names.v}", model.width, narrow, bias=bias)
         if model.head_norm:
             q, k = self.head_norm(q, f"{at}.q_norm"), self.head_norm(k, f"{at}.k_norm")
-        if isinstance(model.position, Rotary):
-            q = f.op("RotaryEmbedding", q, "cos", "sin", num_heads=model.heads, result="q")
-            k = f.op("RotaryEmbedding", k, "cos", "sin", num_heads=model.shared_heads, result="k")
+        if model.joint_norm:
+            q, k = self.norm(q, f"{at}.q_norm", wide), self.norm(k, f"{at}.k_norm", narrow)
+        if self.kind.rotated:
+            part = {} if model.rotary_size is None else {"rotary_embedding_dim": model.rotary_size}
+            q = f.op("RotaryEmbedding", q, "cos", "sin", num_heads=model.heads, **part, result="q")
+            k = f.op("RotaryEmbedding", k, "cos", "sin", num_heads=model.shared_heads, **part, result="k")
         return q, k, v
 
     def head_norm(self, x: str, name: str) -> str:
@@ -261,9 +265,8 @@ class Layer:
         assert model.expert_ffn is not None
         at = f"{names.mlp}.{names.router}"
         logits = f.linear(x, at, model.width, model.experts, bias=router.bias)
-        correction = (
-            [f.weight(f"{at}.e_score_correction_bias", model.experts, buffer=True)] if router.correction else []
-        )
+        added = f"{names.mlp}.{names.correction}"
+        correction = [f.weight(added, model.experts, buffer=True)] if router.correction else []
         attrs: dict[str, float | str] = {"top_k": model.top_k}
         if router.score != "softmax":
             attrs["score"] = router.score

@@ -98,18 +98,20 @@ def _program(model: Decoder, done: ModelPass, batch: int | None, dtype: str) -> 
     if done.phase == "decode":
         tables["position"] = POSITION
     longest = done.capacity or done.tokens
-    kinds = [Kind(model.layer_window(i, longest), model.is_routed(i)) for i in range(model.layers)]
+    kinds = [Kind(model.layer_window(i, longest), model.is_routed(i), model.is_rotated(i)) for i in range(model.layers)]
+    unrotated = {name: t for name, t in tables.items() if name not in ("cos", "sin")}
     layers: dict[Kind, ModelFunction] = {}
     functions: list[Function] = []
     kept: list[str] = []
     for i, kind in enumerate(kinds):
+        own = tables if kind.rotated else unrotated
         if kind not in layers:
             layers[kind] = f.block(_name(names.layer, kind, {*kinds}))
-            functions.append(Layer(model, layers[kind], kind, done).function(tables))
+            functions.append(Layer(model, layers[kind], kind, done).function(own))
         caches = done.caches(model, kind, f.dtype, rows, DEVICE).items()
         given = [f.param(f"cache.{i}.{name}", t, batch=0, state=True) for name, t in caches]
         results = (f"x{i + 1}", *(f"{name}.new" for name in given))
-        x, *new = f.layer(layers[kind], f"{names.layers}.{i}.", x, *tables, *given, results=results)
+        x, *new = f.layer(layers[kind], f"{names.layers}.{i}.", x, *own, *given, results=results)
         kept += new
     hidden = norm(model, f, x, names.last_norm)
     if done.phase != "forward":
@@ -142,7 +144,8 @@ def _name(layer: str, kind: Kind, kinds: set[Kind]) -> str:
     """The name of a kind's function: that of the class, and what sets the kind apart from others in the model."""
     sliding = "Sliding" if kind.window is not None and None in {other.window for other in kinds} else ""
     dense = "Dense" if not kind.routed and True in {other.routed for other in kinds} else ""
-    return f"{layer}{sliding}{dense}"
+    unrotated = "Unrotated" if not kind.rotated and True in {other.rotated for other in kinds} else ""
+    return f"{layer}{sliding}{dense}{unrotated}"
 
 
 def _alibi(f: ModelFunction, heads: int, keys: int) -> str:

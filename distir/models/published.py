@@ -43,6 +43,18 @@ QWEN3 = partial(
 )
 """Yang et al., arXiv:2505.09388."""
 
+QWEN25 = partial(
+    Decoder,
+    vocabulary=152064,
+    context=32768,
+    position=Rotary(1000000.0),
+    epsilon=1e-6,
+    attention_bias=True,
+    out_bias=False,
+    names=Names(layer="Qwen2DecoderLayer"),
+)
+"""Qwen Team, arXiv:2412.15115."""
+
 GEMMA2 = partial(
     Decoder,
     vocabulary=256000,
@@ -124,6 +136,58 @@ DEEPSEEK_V3 = partial(
 )
 """DeepSeek-AI, arXiv:2412.19437, without the layer for multi-token prediction; sequences as in its pre-training."""
 
+KIMI_K2 = partial(
+    DEEPSEEK_V3,
+    vocabulary=163840,
+    context=131072,
+    position=Rotary(50000.0, factor=32.0, context=4096, high=1.0, by_pair=True),
+    scale=192**-0.5 * (0.1 * math.log(32) + 1) ** 2,
+    router=Router(score="sigmoid", scale=2.827, correction=True),
+)
+"""Kimi Team, arXiv:2507.20534."""
+
+GLM45 = partial(
+    Decoder,
+    heads=96,
+    kv_heads=8,
+    head_size=128,
+    vocabulary=151552,
+    context=131072,
+    position=Rotary(1000000.0),
+    rotary_size=64,
+    attention_bias=True,
+    out_bias=False,
+    top_k=8,
+    shared_experts=1,
+    names=Names(layer="Glm4MoeDecoderLayer"),
+)
+"""GLM-4.5 Team, arXiv:2508.06471, without the layer for multi-token prediction."""
+
+GLM45_LARGE = partial(
+    GLM45,
+    layers=92,
+    width=5120,
+    ffn=12288,
+    experts=160,
+    expert_ffn=1536,
+    dense_layers=3,
+    head_norm=True,
+    router=Router(score="sigmoid", scale=2.5, correction=True),
+)
+
+MINIMAX_M2 = partial(
+    Decoder,
+    vocabulary=200064,
+    context=196608,
+    epsilon=1e-6,
+    position=Rotary(5000000.0),
+    rotary_size=64,
+    joint_norm=True,
+    router=Router(score="sigmoid", correction=True),
+    names=Names(layer="MiniMaxM2DecoderLayer", correction="e_score_correction_bias"),
+)
+"""MiniMax, *MiniMax-M2*, 2025."""
+
 GPT_OSS = partial(
     Decoder,
     width=2880,
@@ -187,12 +251,65 @@ PUBLISHED: Final[dict[str, Model]] = {
     "mistral-7b": MISTRAL(
         layers=32, width=4096, heads=32, kv_heads=8, ffn=14336, vocabulary=32000, context=8192, window=4096
     ),
+    "mistral-small-24b": MISTRAL(
+        layers=40,
+        width=5120,
+        heads=32,
+        kv_heads=8,
+        head_size=128,
+        ffn=32768,
+        vocabulary=131072,
+        context=32768,
+        position=Rotary(100000000.0),
+    ),
+    "mistral-large-123b": MISTRAL(
+        layers=88,
+        width=12288,
+        heads=96,
+        kv_heads=8,
+        ffn=28672,
+        vocabulary=32768,
+        context=131072,
+        position=Rotary(1000000.0),
+    ),
+    "qwen2.5-0.5b": QWEN25(layers=24, width=896, heads=14, kv_heads=2, ffn=4864, vocabulary=151936, tied=True),
+    "qwen2.5-1.5b": QWEN25(layers=28, width=1536, heads=12, kv_heads=2, ffn=8960, vocabulary=151936, tied=True),
+    "qwen2.5-3b": QWEN25(layers=36, width=2048, heads=16, kv_heads=2, ffn=11008, vocabulary=151936, tied=True),
+    "qwen2.5-7b": QWEN25(layers=28, width=3584, heads=28, kv_heads=4, ffn=18944),
+    "qwen2.5-14b": QWEN25(layers=48, width=5120, heads=40, kv_heads=8, ffn=13824, epsilon=1e-5),
+    "qwen2.5-32b": QWEN25(layers=64, width=5120, heads=40, kv_heads=8, ffn=27648, epsilon=1e-5),
+    "qwen2.5-72b": QWEN25(layers=80, width=8192, heads=64, kv_heads=8, ffn=29568, epsilon=1e-5),
     "qwen3-0.6b": QWEN3(layers=28, width=1024, heads=16, ffn=3072, tied=True),
     "qwen3-1.7b": QWEN3(layers=28, width=2048, heads=16, ffn=6144, tied=True),
     "qwen3-4b": QWEN3(layers=36, width=2560, heads=32, ffn=9728, tied=True),
     "qwen3-8b": QWEN3(layers=36, width=4096, heads=32, ffn=12288),
     "qwen3-14b": QWEN3(layers=40, width=5120, heads=40, ffn=17408),
     "qwen3-32b": QWEN3(layers=64, width=5120, heads=64, ffn=25600),
+    "phi4-14b": Decoder(
+        layers=40,
+        width=5120,
+        heads=40,
+        kv_heads=10,
+        ffn=17920,
+        vocabulary=100352,
+        context=16384,
+        position=Rotary(250000.0),
+        names=Names(layer="Phi3DecoderLayer"),
+    ),
+    "smollm3-3b": Decoder(
+        layers=36,
+        width=2048,
+        heads=16,
+        kv_heads=4,
+        ffn=11008,
+        vocabulary=128256,
+        context=65536,
+        epsilon=1e-6,
+        position=Rotary(5000000.0),
+        unrotated_every=4,
+        tied=True,
+        names=Names(layer="SmolLM3DecoderLayer"),
+    ),
     "gemma2-2b": GEMMA2(layers=26, width=2304, heads=8, kv_heads=4, head_size=256, ffn=9216),
     "gemma2-9b": GEMMA2(layers=42, width=3584, heads=16, kv_heads=8, head_size=256, ffn=14336),
     "gemma2-27b": GEMMA2(layers=46, width=4608, heads=32, kv_heads=16, head_size=128, ffn=36864, scale=144**-0.5),
@@ -220,6 +337,31 @@ PUBLISHED: Final[dict[str, Model]] = {
         expert_ffn=2048,
         shared_experts=1,
         dense_layers=3,
+    ),
+    "kimi-k2": KIMI_K2(
+        layers=61,
+        width=7168,
+        heads=64,
+        ffn=18432,
+        experts=384,
+        top_k=8,
+        expert_ffn=2048,
+        shared_experts=1,
+        dense_layers=1,
+    ),
+    "glm-4.5-air": GLM45(
+        layers=46,
+        width=4096,
+        ffn=10944,
+        experts=128,
+        expert_ffn=1408,
+        dense_layers=1,
+        router=Router(score="sigmoid", correction=True),
+    ),
+    "glm-4.5": GLM45_LARGE(),
+    "glm-4.6": GLM45_LARGE(context=202752),
+    "minimax-m2": MINIMAX_M2(
+        layers=62, width=3072, heads=48, kv_heads=8, head_size=128, ffn=1536, experts=256, top_k=8, expert_ffn=1536
     ),
     "gpt-oss-20b": GPT_OSS(layers=24, experts=32),
     "gpt-oss-120b": GPT_OSS(layers=36, experts=128),

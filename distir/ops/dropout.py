@@ -18,7 +18,7 @@ from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dense, Part, Shape, TensorType
 from distir.ops.core import op
-from distir.ops.host import Operand, length
+from distir.ops.host import Operand, known_ints, length
 from distir.ops.layout import Layout, Letters, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.philox import folded_in, words
@@ -134,6 +134,11 @@ def check_start(op: str, start: Operand | None, shape: Shape | None) -> None:
     if shape is not None and isinstance(given, int) and (given % rank if rank else given):
         message = f"`{op}` expected a start for each of {rank} dimensions, found {given}"
         raise Reject(codes.BAD_VALUE, message, "start")
+    runs = known_ints(start) if start is not None else None
+    for distinct, size in zip(runs_of(runs or (), rank), shape or (), strict=False):
+        if runs and isinstance(size, int) and size % len(distinct):
+            message = f"`{op}` expected runs of one length in each dimension, found {len(distinct)} starts in {size}"
+            raise Reject(codes.BAD_VALUE, message, "start")
 
 
 def places_of(rows: Array, size: int) -> Array:

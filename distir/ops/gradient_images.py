@@ -19,7 +19,7 @@ from distir.ops.precision import mean, wide
 from distir.ops.resources import MatrixProduct
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
-from distir.ops.windows import dimensions, movement, padded, pooled_with_indices, rounded_up
+from distir.ops.windows import check_window_count, dimensions, movement, padded, pooled_with_indices, rounded_up
 
 if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Unpacked, Write
@@ -112,6 +112,8 @@ def _(
     if group < 1 or any(isinstance(n, int) and n % group for n in channels):
         message = f"`ConvWeightGrad` expected a divisor of {channels[0]} and {channels[1]} channels, found {group}"
         raise Reject(codes.BAD_VALUE, message, "group")
+    if dy.shape is not None and x.shape is not None:
+        check_window_count("ConvWeightGrad", dy.shape, x.shape, kernel_shape, strides, dilations, pads)
     given = channels[1]
     return (channels[0], given // group if isinstance(given, int) else given if group == 1 else None, *kernel_shape)
 
@@ -167,6 +169,26 @@ def MaxPoolGrad(
     dx = np.zeros(x.size, wide_dy.dtype)
     np.add.at(dx, places.reshape(-1), wide_dy.reshape(-1))
     return dx.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+@MaxPoolGrad.checks
+def _(
+    dy: TensorType,
+    x: TensorType,
+    *,
+    kernel_shape: tuple[int, ...],
+    auto_pad: str,
+    ceil_mode: bool,
+    strides: tuple[int, ...] | None = None,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+) -> None:
+    if x.shape is not None and len(x.shape) != len(kernel_shape) + 2:
+        message = f"`MaxPoolGrad` expected {len(kernel_shape) + 2} dimensions, found {types.show_shape(x.shape)}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "kernel_shape")
+    if dy.shape is not None and x.shape is not None and auto_pad == "NOTSET":
+        more = 1 if ceil_mode else 0
+        check_window_count("MaxPoolGrad", dy.shape, x.shape, kernel_shape, strides, dilations, pads, more)
 
 
 @MaxPoolGrad.torch(fresh=True)

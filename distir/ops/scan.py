@@ -108,6 +108,10 @@ def _step(state: Array, key: Array, value: Array, factor: Array, rate: Array | N
 
 @GatedLinearAttention.checks
 def _(q: TensorType, k: TensorType, v: TensorType, *others: Operand | None, **attrs: Any) -> None:
+    _check_heads(q, v)
+
+
+def _check_heads(q: TensorType, v: TensorType) -> None:
     shared, heads = (None if x.shape is None else x.shape[2] for x in (q, v))
     if isinstance(shared, int) and isinstance(heads, int) and heads % max(1, shared):
         message = f"expected a multiple of the {shared} heads of queries and keys, found {heads} heads of values"
@@ -201,6 +205,11 @@ def GatedLinearAttentionGrad(
     found = [(shared(dq), q), (shared(dk), k), (dv, v), (ddecay, decay)]
     found += [] if beta is None else [(dbeta, beta)]
     return [np.moveaxis(x, 0, 1).astype(like.dtype) for x, like in found][:count]
+
+
+@GatedLinearAttentionGrad.checks
+def _(dy: TensorType, q: TensorType, k: TensorType, v: TensorType, *others: Operand | None, **attrs: Any) -> None:
+    _check_heads(q, v)
 
 
 @GatedLinearAttentionGrad.shapes

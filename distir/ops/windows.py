@@ -10,8 +10,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from distir.ir import TensorType
+from distir.diagnostics.codes import types as codes
+from distir.ir import Shape, TensorType
 from distir.ops.numeric import Array, np
+from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Write
@@ -45,6 +47,36 @@ def pooled_with_indices(x: Array, shape: tuple[int, ...], attrs: Mapping[str, An
         places = numpy.where(better, plane[at], places)
     planes: Any = numpy.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * len(sizes))
     return [best, places + planes * plane.size]
+
+
+def window_count(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
+    """How many windows stand along a dimension of `size`, with so much padding on both sides together."""
+    return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def check_window_count(
+    name: str,
+    found: Shape,
+    shape: Shape,
+    kernel: Sequence[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    more: int = 0,
+) -> None:
+    """Raises Reject where `found`, behind batch and channels, has not as many elements as there are windows in `shape`.
+
+    `more`: so many may be there in addition, where windows are rounded up.
+    """
+    count = len(kernel)
+    steps, gaps, around = strides or (1,) * count, dilations or (1,) * count, pads or (0,) * 2 * count
+    sizes = zip(found[2:], shape[2:], kernel, steps, gaps, around, around[count:], strict=False)
+    for n, size, k, s, d, before, after in sizes:
+        if isinstance(n, int) and isinstance(size, int):
+            windows = window_count(size, k, s, d, before + after)
+            if not windows <= n <= windows + more:
+                message = f"`{name}` expected {windows} windows in a dimension of {size}, found {n}"
+                raise Reject(codes.SHAPE_MISMATCH, message)
 
 
 def _before(

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -12,7 +13,7 @@ from torch import nn
 
 import distir
 from distir.importers import ImportRefused, comparison
-from distir.importers.small_copies import CHOSEN, small
+from distir.importers.small_copies import CHOSEN, SEQUENCE, small
 
 
 class OtherWhereExported(nn.Module):
@@ -102,6 +103,26 @@ def test_the_reason_where_nothing_is_compared(module, reason):
     said = distir.import_torch(module, (X.to(weight),)).comparison
     assert said.startswith("not compared with PyTorch: ")
     assert reason in said
+
+
+def test_a_program_that_does_not_run_is_a_fault_and_refused(monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("operands do not broadcast")
+
+    monkeypatch.setattr(comparison, "execute", fails)
+    with pytest.raises(ImportRefused, match="does not run: operands do not broadcast") as caught:
+        distir.import_torch(nn.Linear(4, 4), (X,))
+    assert "this is a fault of the import" in caught.value.help
+
+
+def test_an_op_that_is_not_known_is_why_nothing_is_compared(monkeypatch):
+    def unknown(found, *_, **__):
+        text = "func @main(%x: Tensor[Float32, (2,), 1]) {\n  %y = Nonesuch(%x)\n  return %y\n}"
+        distir.run(distir.parse(text), {"x": np.zeros(2, np.float32)})
+
+    monkeypatch.setattr(comparison, "execute", unknown)
+    said = distir.import_torch(nn.Linear(4, 4), (X,)).comparison
+    assert said == "not compared with PyTorch: there is no op `Nonesuch`"
 
 
 def test_large_modules_are_not_compared(monkeypatch):
@@ -274,6 +295,19 @@ def test_a_small_copy_of_what_each_layer_has_of_its_own():
     assert len(set(small(stated)["intermediate_size"])) == 1
     assert small(stated)["intermediate_size"][0] < 1024
     assert small({**stated, "moe_layers": [0, 1, 2]})["moe_layers"] == [0, 1, 2]
+
+
+def test_a_small_copy_rotates_pairs_and_has_no_size_larger_than_the_model():
+    vision = {"hidden_size": 1152, "num_attention_heads": 16, "head_dim": 72, "spatial_merge_size": 2, "in_channels": 3}
+    copy = small(vision)
+    assert copy["head_dim"] % 2 == 0
+    assert copy["spatial_merge_size"] == 2
+    assert all(copy[name] <= value for name, value in vision.items())
+
+
+def test_a_small_copy_chooses_some_of_several_blocks():
+    copy = small({"hidden_size": 6144, "index_block_size": 128, "index_topk_blocks": 16})
+    assert copy["index_block_size"] * copy["index_topk_blocks"] < SEQUENCE
 
 
 @pytest.mark.parametrize(("head", "heads"), [(8, 128), (64, 48)])

@@ -548,6 +548,29 @@ INDEXED = {
 }
 
 
+BLOCKS_CHOSEN = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "dense_intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rotary_dim": 8,
+    "num_hidden_layers": 1,
+    "layer_types": ["minimax_m3_sparse"],
+    "mlp_layer_types": ["dense"],
+    "index_n_heads": 2,
+    "index_head_dim": 16,
+    "index_block_size": 3,
+    "index_topk_blocks": 2,
+}
+
+
+def test_blocks_of_keys_that_groups_of_heads_choose_are_a_mask():
+    found = import_hf("minimax_m3_vl_text", False, Shape(sequence=11, settings=BLOCKS_CHOSEN))
+    assert float(found.comparison.removeprefix("equal to PyTorch to ")) < 1e-5
+
+
 def test_keys_that_an_indexer_chooses_are_a_mask():
     found = import_hf("deepseek_v32", False, Shape(sequence=8, layers=1, settings=INDEXED))
     assert float(found.comparison.removeprefix("equal to PyTorch to ")) < 1e-5
@@ -620,13 +643,28 @@ def test_heads_of_each_layer(tmp_path):
 def test_the_family_that_an_architecture_names(tmp_path):
     stated = {"model_type": "kimi_k2", "architectures": ["DeepseekV3ForCausalLM"]}
     (tmp_path / "config.json").write_text(json.dumps(stated))
-    with pytest.raises(ImportRefused) as refused:
-        import_hf(str(tmp_path), False)
-    assert "`--set model_type=deepseek_v3`" in refused.value.help
-    settings = {**INDEXED, "model_type": "deepseek_v3"}
-    settings = {name: value for name, value in settings.items() if not name.startswith("index")}
+    settings = {name: value for name, value in INDEXED.items() if not name.startswith("index")}
     found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1, settings=settings), compare=False)
     assert found.comparison == ""
+    said = "`kimi_k2` is no family that transformers knows: its `DeepseekV3ForCausalLM` is read as one of `deepseek_v3`"
+    assert found.notes[0] == said
+
+
+def test_a_family_that_transformers_lacks_is_refused_by_its_architecture(tmp_path):
+    stated = {"model_type": "mimo", "architectures": ["MiMoForCausalLM"], "auto_map": {"AutoModel": "m.MiMo"}}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    with pytest.raises(ImportRefused) as refused:
+        import_hf(str(tmp_path), False)
+    assert "has no model of the family `mimo`: `MiMoForCausalLM`" in refused.value.message
+    assert "`distir import torch`" in refused.value.help
+
+
+def test_another_class_than_the_one_named_is_said(tmp_path):
+    stated = {"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"], **DECODER}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1), compare=False)
+    said = "transformers has no `LlamaForCausalLMEagle3`: `LlamaForCausalLM` is imported in its place, without what"
+    assert found.notes[0].startswith(said)
 
 
 def test_a_configuration_from_the_command_line(command, tmp_path):

@@ -360,3 +360,38 @@ def test_weights_in_constant_nodes_are_weights(tmp_path, rows):
     module = imported(tmp_path, proto)
     assert [p.name for p in module.entry().params if "param" in p.roles] == ["w"]
     assert_agrees(module, proto, {"x": weight(2, rows, seed=1)}, 1e-5)
+
+
+def test_sizes_stated_as_minus_one_are_not_known(tmp_path):
+    proto = model([node("Relu", "x", "y")], {"x": (FLOAT, [-1, 3, -1])}, {"y": (FLOAT, [-1, 3, -1])})
+    assert dims_of(imported(tmp_path, proto))["x"] == "Tensor[Float32, (x_0, 3, x_2), 1]"
+
+
+def test_another_rank_than_declared_is_remarked_where_onnx_itself_cannot_tell(tmp_path):
+    nodes = [
+        node("Mul", "one two", "times"),
+        node("Tile", "one times", "ones"),
+        node("Concat", "rest ones", "sizes", axis=0),
+        node("Reshape", "x sizes", "y"),
+    ]
+    numbers = {name: np.array([value]) for name, value in (("one", 1), ("two", 2), ("rest", -1))}
+    proto = model(nodes, {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, ["n", 1])}, numbers)
+    found = imported(tmp_path, proto)
+    assert "declares `y` as (n, 1), its ops make it (3*n, 1, 1): the program has" in found.notes[0]
+
+
+@pytest.mark.parametrize("held_by", ["an initializer", "a node"])
+@pytest.mark.parametrize("rows", [3, 300])
+def test_weights_inside_the_branch_that_is_taken(tmp_path, rows, held_by):
+    held = numpy_helper.from_array(weight(rows, 256), "w")
+    nodes = [node("MatMul", "x w", "z")]
+    if held_by == "a node":
+        nodes.insert(0, node("Constant", [], "w", value=held))
+    result = [helper.make_tensor_value_info("z", FLOAT, [2, 256])]
+    taken = helper.make_graph(nodes, "taken", [], result, [held] if held_by != "a node" else [])
+    other = helper.make_graph([node("Constant", [], "z", value_float=0.0)], "other", [], result)
+    choice = node("If", "c", "y", then_branch=taken, else_branch=other)
+    proto = model([choice], {"x": (FLOAT, [2, rows])}, {"y": (FLOAT, [2, 256])}, {"c": np.array(True)})
+    module = imported(tmp_path, proto)
+    assert len(module.weights) == (rows == 300)
+    assert_agrees(module, proto, {"x": weight(2, rows, seed=1)}, 1e-5)

@@ -226,3 +226,24 @@ def test_pooling_to_one_place_leaves_the_batch_whole():
     step = distir.transform(module, "grad")
     both = distir.transform(step, "pp=2", "microbatches=2")
     assert verify(step, both, bind={"B": 4}).equal
+
+
+class KeepsWhatItComputed(nn.Module):
+    """As rotary embeddings of transformers do, whose frequencies depend on the length of a sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+        self.register_buffer("frequencies", torch.arange(4.0))
+
+    def forward(self, x):
+        self.kept = self.frequencies.to(x.device) + 1
+        return x * self.kept * self.scale
+
+
+def test_a_module_is_as_it_was_after_an_import():
+    module, x = KeepsWhatItComputed(), torch.randn(2, 4)
+    for _ in range(2):
+        distir.import_torch(module, (x,), compare=False)
+    assert not hasattr(module, "kept")
+    assert type(module.frequencies) is torch.Tensor

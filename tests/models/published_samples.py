@@ -10,11 +10,18 @@ from distir.models.published import PUBLISHED, resized
 
 SEQUENCE, BATCH, VOCABULARY = 12, 3, 96
 
+FEW_EXPERTS = {"expert_ffn": 24, "experts": 8, "top_k": 3}
+
 SMALL = {
     "llama2-7b": {"width": 32, "heads": 4, "ffn": 48},
     "llama3-8b": {"width": 32, "heads": 4, "kv_heads": 2, "ffn": 48},
     "llama3.1-8b": {"width": 32, "heads": 4, "kv_heads": 2, "ffn": 48},
     "mistral-7b": {"width": 32, "heads": 4, "kv_heads": 2, "ffn": 48, "window": 5},
+    "mistral-small-24b": {"width": 32, "heads": 4, "kv_heads": 2, "head_size": 16, "ffn": 48},
+    "mistral-large-123b": {"width": 32, "heads": 4, "kv_heads": 2, "ffn": 48},
+    "qwen2.5-7b": {"width": 32, "heads": 4, "kv_heads": 2, "ffn": 48},
+    "phi4-14b": {"width": 32, "heads": 4, "kv_heads": 2, "ffn": 48},
+    "smollm3-3b": {"layers": 4, "width": 32, "heads": 4, "kv_heads": 2, "ffn": 48},
     "qwen3-0.6b": {"width": 32, "heads": 4, "kv_heads": 2, "head_size": 16, "ffn": 48},
     "qwen3-8b": {"width": 32, "heads": 4, "kv_heads": 2, "head_size": 16, "ffn": 48},
     "gemma2-2b": {"width": 32, "heads": 4, "kv_heads": 2, "head_size": 16, "ffn": 48, "window": 5},
@@ -41,6 +48,10 @@ SMALL = {
         "top_k": 3,
         "dense_layers": 1,
     },
+    "kimi-k2": {"layers": 3, "width": 32, "heads": 4, "ffn": 48, "expert_ffn": 24, "experts": 8, "top_k": 3},
+    "glm-4.5-air": {"layers": 3, "width": 32, "heads": 4, "kv_heads": 2, "head_size": 128, **FEW_EXPERTS},
+    "glm-4.5": {"layers": 4, "width": 32, "heads": 4, "kv_heads": 2, "head_size": 128, **FEW_EXPERTS},
+    "minimax-m2": {"width": 32, "heads": 4, "kv_heads": 2, "head_size": 128, **FEW_EXPERTS},
     "gpt-oss-20b": {
         "width": 32,
         "heads": 4,
@@ -145,9 +156,37 @@ def llama31(model):
     return transformers.LlamaConfig(**common(model, rope_parameters=rope))
 
 
+def mistral_large(model):
+    rope = {"rope_type": "default", "rope_theta": 1e6}
+    return transformers.MistralConfig(**common(model, sliding_window=None, rope_parameters=rope))
+
+
+def mistral_small(model):
+    rope = {"rope_type": "default", "rope_theta": 1e8}
+    return transformers.MistralConfig(**common(model, sliding_window=None, rope_parameters=rope))
+
+
 def mistral(model):
     rope = {"rope_type": "default", "rope_theta": 1e4}
     return transformers.MistralConfig(**common(model, sliding_window=model.window, rope_parameters=rope))
+
+
+def qwen25(model):
+    settings = common(model, rope_parameters={"rope_type": "default", "rope_theta": 1e6})
+    del settings["head_dim"]
+    return transformers.Qwen2Config(**settings)
+
+
+def phi4(model):
+    settings = common(model, rope_parameters={"rope_type": "default", "rope_theta": 250000.0})
+    del settings["head_dim"]
+    return transformers.Phi3Config(**settings)
+
+
+def smollm3(model):
+    settings = common(model, rope_parameters={"rope_type": "default", "rope_theta": 5e6})
+    del settings["head_dim"]
+    return transformers.SmolLM3Config(**settings, no_rope_layer_interval=4)
 
 
 def qwen3(model):
@@ -208,6 +247,38 @@ def deepseek_v3(model):
     )
 
 
+def kimi_k2(model):
+    made = deepseek_v3(model)
+    made.rope_parameters |= {"rope_theta": 5e4, "factor": 32.0, "beta_fast": 1, "beta_slow": 1}
+    made.n_group = made.topk_group = 1
+    made.routed_scaling_factor = 2.827
+    return made
+
+
+def glm45(model):
+    rope = {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.5}
+    return transformers.Glm4MoeConfig(
+        **common(model, rope_parameters=rope),
+        attention_bias=True,
+        use_qk_norm=model.head_norm,
+        n_routed_experts=model.experts,
+        num_experts_per_tok=model.top_k,
+        moe_intermediate_size=model.expert_ffn,
+        n_shared_experts=1,
+        first_k_dense_replace=model.dense_layers,
+        n_group=1,
+        topk_group=1,
+        norm_topk_prob=True,
+        routed_scaling_factor=2.5 if model.head_norm else 1.0,
+    )
+
+
+def minimax_m2(model):
+    rope = {"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.5}
+    settings = common(model, rope_parameters=rope, num_local_experts=model.experts, num_experts_per_tok=model.top_k)
+    return transformers.MiniMaxM2Config(**settings | {"intermediate_size": model.expert_ffn})
+
+
 def gpt_oss(model):
     rope = {
         "rope_type": "yarn",
@@ -248,7 +319,15 @@ DECODERS = {
     "llama2": llama2,
     "llama3": llama,
     "llama3.1": llama31,
+    "mistral-large": mistral_large,
+    "mistral-small": mistral_small,
     "mistral": mistral,
+    "qwen2.5": qwen25,
+    "phi4": phi4,
+    "smollm3": smollm3,
+    "kimi": kimi_k2,
+    "glm": glm45,
+    "minimax": minimax_m2,
     "qwen3": qwen3,
     "mixtral": mixtral,
     "deepseek": deepseek_v3,
@@ -294,7 +373,8 @@ def state(module, made):
         if ".experts." in name and name not in theirs:  # gates and other products are one weight there
             part = "up" if "up_proj" in name else "gate"
             name = name.replace("gate_proj" if part == "gate" else "up_proj", "gate_up_proj")
-        w = theirs[name].numpy()
+        name, rows = fused(made, name)
+        w = theirs[name].numpy()[rows]
         used.add(theirs[name].data_ptr())
         if name in linear or (".experts." in name and w.ndim == 3 and w.shape[1:] != expected_shape(made, p, part)):
             w = w.swapaxes(-1, -2)
@@ -304,6 +384,23 @@ def state(module, made):
         assert w.shape == p.type.shape, p.name
     assert all(w.data_ptr() in used for w in theirs.values() if w.is_floating_point()), "every weight of theirs is ours"
     return found
+
+
+def fused(made, name):
+    """The weight of theirs that holds one of ours, and its rows there: Phi-4 has one for several."""
+    config = made.config
+    if config.model_type != "phi3":
+        return name, slice(None)
+    shared = config.hidden_size // config.num_attention_heads * config.num_key_value_heads
+    queries = {"q_proj": config.hidden_size, "k_proj": shared, "v_proj": shared}
+    gates = dict.fromkeys(("gate_proj", "up_proj"), config.intermediate_size)
+    for whole, parts in (("qkv_proj", queries), ("gate_up_proj", gates)):
+        start = 0
+        for part, size in parts.items():
+            if f".{part}." in name:
+                return name.replace(part, whole), slice(start, start + size)
+            start += size
+    return name, slice(None)
 
 
 def expected_shape(made, param, part):

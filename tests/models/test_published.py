@@ -21,12 +21,24 @@ PARAMETERS = {
     "llama3.1-70b": 70_553_706_496,
     "llama3.1-405b": 405_853_388_800,
     "mistral-7b": 7_241_732_096,
+    "mistral-small-24b": 23_572_403_200,
+    "mistral-large-123b": 122_610_069_504,
+    "qwen2.5-0.5b": 494_032_768,
+    "qwen2.5-1.5b": 1_543_714_304,
+    "qwen2.5-3b": 3_085_938_688,
+    "qwen2.5-7b": 7_615_616_512,
+    "qwen2.5-14b": 14_770_033_664,
+    "qwen2.5-32b": 32_763_876_352,
+    "qwen2.5-72b": 72_706_203_648,
     "qwen3-0.6b": 596_049_920,
     "qwen3-1.7b": 1_720_574_976,
     "qwen3-4b": 4_022_468_096,
     "qwen3-8b": 8_190_735_360,
     "qwen3-14b": 14_768_307_200,
     "qwen3-32b": 32_762_123_264,
+    "phi4-14b": 14_659_507_200,
+    "smollm3-3b": 3_075_098_624,
+    "minimax-m2": 228_689_748_992,
     "gemma2-2b": 2_614_341_888,
     "gemma2-9b": 9_241_705_984,
     "gemma2-27b": 27_227_128_320,
@@ -51,6 +63,14 @@ PARAMETERS = {
     "deepseek-v3": 671e9,
     "gpt-oss-20b": 20.91e9,
     "gpt-oss-120b": 116.83e9,
+    # GLM-4.5 Team, arXiv:2508.06471, table 1: with the layer for multi-token prediction, which is not here and like the
+    # last one but for a product of twice the width with it; without the embedding and the logits, which are here
+    "glm-4.5": 355e9 - (3.78e9 + 2 * 5120**2) + 2 * 151552 * 5120,
+    "glm-4.6": 355e9 - (3.78e9 + 2 * 5120**2) + 2 * 151552 * 5120,
+    # The shards of its checkpoint, where that layer has an embedding and logits of its own
+    "glm-4.5-air": 110.47e9 - (2.34e9 + 2 * 4096**2) - 2 * 151552 * 4096,
+    # The shards of the checkpoint; the report (arXiv:2507.20534, table 2) says 1.04T
+    "kimi-k2": 1.027e12,
     # Brown et al., arXiv:2005.14165, table D.1, in millions
     "gpt3-125m": 125e6,
     "gpt3-350m": 356e6,
@@ -70,9 +90,14 @@ ACTIVE = {
     "qwen3-30b-a3b": 3.3e9,
     "qwen3-235b-a22b": 22e9,
     "deepseek-v3": 37e9,
+    "kimi-k2": 32.6e9,
+    "minimax-m2": 10.4e9 + 200064 * 3072,
     # Without the embedding, of which a token reads a row
     "gpt-oss-20b": 3.61e9 + 201088 * 2880,
     "gpt-oss-120b": 5.13e9 + 201088 * 2880,
+    "glm-4.5": 32e9 + 2 * 151552 * 5120,
+    "glm-4.6": 32e9 + 2 * 151552 * 5120,
+    "glm-4.5-air": 12.2e9 + 2 * 151552 * 4096,
 }
 
 FLOPS = {

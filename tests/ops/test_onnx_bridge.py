@@ -374,6 +374,52 @@ def test_max_roi_pool_takes_the_greatest_of_each_bin():
     np.testing.assert_array_equal(pooled[0, 0], [[5, 7], [13, 15]])
 
 
+NETWORKS = {"GRU": (3, 2), "LSTM": (4, 3), "RNN": (1, 2)}
+"""Gates, and results."""
+
+
+def network(name, steps=4, batch=3, directions=2, seed=0):
+    """An input, weights and biases of a network with 2 elements in and 3 out."""
+    gates, _ = NETWORKS[name]
+    sizes = [(steps, batch, 2), (directions, gates * 3, 2), (directions, gates * 3, 3), (directions, 2 * gates * 3)]
+    return [random_array("Float64", shape, seed + i) for i, shape in enumerate(sizes)]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_shorter_sequence_is_as_it_were_alone(name, direction):
+    lengths = [4, 2, 1]
+    x, *weights = network(name, directions=2 if direction == "bidirectional" else 1)
+    attrs = {"hidden_size": 3, "direction": direction, "count": NETWORKS[name][1]}
+    whole = apply(name, x, *weights, np.array(lengths, np.int32), **attrs)
+    for i, n in enumerate(lengths):
+        alone = apply(name, x[:n, i : i + 1], *weights, **attrs)
+        close(whole[0][:n, :, i], alone[0][:, :, 0])
+        assert not whole[0][n:, :, i].any()
+        for states, own in zip(whole[1:], alone[1:], strict=True):
+            close(states[:, i], own[:, 0])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_activations_of_a_network_are_what_is_stated(name):
+    given = network(name, directions=1)
+    count = NETWORKS[name][1]
+    usual = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}[name]
+    plain = apply(name, *given, hidden_size=3, count=count)
+    for same in ({"activations": usual}, {"clip": 1e9}, {"activations": tuple(map(str.lower, usual))}):
+        close(apply(name, *given, hidden_size=3, count=count, **same)[0], plain[0])
+    scaled = {"activations": (*usual[:-1], "ScaledTanh"), "activation_alpha": (1.0,), "activation_beta": (1.0,)}
+    close(apply(name, *given, hidden_size=3, count=count, **scaled)[0], plain[0])
+    for other in ({"activations": ("Relu",) * len(usual)}, {"clip": 0.01}):
+        assert np.abs(apply(name, *given, hidden_size=3, count=count, **other)[0] - plain[0]).max() > 1e-3
+
+
+def test_a_network_of_linear_units_is_a_sum_over_its_past():
+    x, w, r = np.ones((4, 1, 1)), np.ones((1, 1, 1)), np.full((1, 1, 1), 0.5)
+    y = apply("RNN", x, w, r, hidden_size=1, activations=("Affine",), activation_alpha=(2.0,), activation_beta=(1.0,))
+    close(y.ravel(), [3, 6, 9, 12])  # twice what is given and half of what was, and one more
+
+
 # Work
 
 

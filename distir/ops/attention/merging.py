@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from distir.diagnostics.codes import types as codes
 from distir.ir import (
     Shape,
 )
@@ -15,6 +16,7 @@ from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.pieces import Piece, Pieces
@@ -51,6 +53,15 @@ def MergeAttention(y: Array, lse: Array, part: Array, part_lse: Array) -> list[A
     mixed = (one * weights[0] + other * weights[1]).astype(y.dtype)
     with np.errstate(divide="ignore"):
         return [mixed if y.ndim == 4 else joined(mixed), (shift + np.log(total)).astype(lse.dtype)]
+
+
+@MergeAttention.checks
+def _(y: Operand, lse: Operand, *_: Any) -> None:
+    if y.shape is None or lse.shape is None or len(y.shape) == 4:
+        return
+    width, heads = y.shape[2], lse.shape[1]
+    if isinstance(width, int) and isinstance(heads, int) and width % max(1, heads):
+        raise Reject(codes.INDIVISIBLE, f"expected {heads} heads side by side, found a width of {width}", "y")
 
 
 @MergeAttention.pieces

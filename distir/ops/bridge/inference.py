@@ -11,6 +11,7 @@ from distir.diagnostics import Code
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import Attributes, Dense, Dim, Part, Shape, SymbolicDim, TensorType, dims, types
+from distir.ops.bridge.operand_checks import check_sizes
 from distir.ops.bridge.schema import (
     IR_VERSION,
     OPSET,
@@ -57,10 +58,9 @@ def infer_results(name: str, operands: Sequence[Operand | None], attrs: Attribut
 
 @lru_cache(maxsize=8192)
 def _infer(name: str, operands: tuple[Operand | None, ...], attrs: Attributes, count: int) -> tuple[Any, ...]:
+    check_sizes(name, operands, attrs)
     if name in _OWN_RULES:
         return tuple(_OWN_RULES[name](operands, attrs))
-    if name in ("GRU", "LSTM", "RNN"):
-        _check_initial_states(name, operands, attrs)
     if any(isinstance(o, Dense) and o.symbolic for o in operands):
         return _infer_symbolic(name, operands, attrs, count)
     import onnx.checker
@@ -275,21 +275,6 @@ def _prelu(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
             message += f", found {types.show_shape(slope.shape)}"
             raise Reject(codes.SHAPE_MISMATCH, message, "slope")
     return [TensorType(x.dtype, x.shape)]
-
-
-def _check_initial_states(name: str, operands: tuple[Operand | None, ...], attrs: Attributes) -> None:
-    """ONNX's inference does not check the batch of initial states."""
-    axis = 0 if attrs.get("layout", 0) else 1
-    x = operands[0].shape if operands and operands[0] is not None else None
-    for operand, state in zip(("initial_h", "initial_c"), operands[5:7], strict=False):
-        given = state.shape if state is not None else None
-        if x is None or given is None or len(x) != 3 or len(given) != 3 or None in (x[axis], given[axis]):
-            continue
-        if x[axis] != given[axis]:
-            message = (
-                f"`{name}` expected `{operand}` for a batch of {dims.show(x[axis])}, found {dims.show(given[axis])}"
-            )
-            raise Reject(codes.SHAPE_MISMATCH, message, operand)
 
 
 _OWN_RULES = {

@@ -11,6 +11,7 @@ from typing import Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import Attributes, DType, TensorType
 from distir.ops.bridge.inference import infer_results
+from distir.ops.bridge.recurrences import recurrent
 from distir.ops.bridge.schema import OPSET, attribute_specs, element_type, make_node
 from distir.ops.numeric import Array, dtype_of, np, numpy_dtype
 from distir.ops.precision import mean, wide
@@ -34,6 +35,12 @@ def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes
 def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> Sequence[Any]:
     if own := _OWN.get(name):
         return [own(*operands, **attrs)]
+    if name in _RECURRENT:
+        x, w, r, *others = operands
+        assert x is not None
+        assert w is not None
+        assert r is not None
+        return recurrent(name, _RECURRENT[name], x, w, r, *others, **attrs)
     if name in _OF_SHAPE:
         return _OF_SHAPE[name](_result_shape(name, operands, attrs), *operands, **attrs)
     present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
@@ -233,6 +240,9 @@ _OWN: dict[str, Callable[..., Array]] = {
     "Multinomial": _multinomial,
 }
 """Ops without an implementation in ONNX, or with one whose results differ."""
+
+_RECURRENT = {"GRU": 1, "LSTM": 2, "RNN": 1}
+"""Networks, and how many states each has."""
 
 _OF_SHAPE: dict[str, Callable[..., list[Array]]] = {"ConvTranspose": _transposed_convolution, "MaxPool": _max_pool}
 """Such ops whose results' shape depends on their attributes: the functions take it first."""
