@@ -25,6 +25,7 @@ from distir.configurations.jobs import (
     float32,
     optimizer_of,
     replicas,
+    state_on_host,
     unsaid,
 )
 from distir.configurations.known import listed, words
@@ -177,7 +178,7 @@ def _started(launch: ProcessCounts, given: Supplied) -> dict[str, Setting]:
 
 def job_of(options: Options, given: Supplied) -> Job:
     """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
-    options.stays_on_device("optimizer_cpu_offload", "fine_grained_activation_offloading", "cpu_offloading_weights")
+    options.stays_on_device("fine_grained_activation_offloading", "cpu_offloading_weights")
     offloads = not options.is_off("cpu_offloading")  # a command line has the number alone
     offloaded = options.optional("cpu_offloading_num_layers", least=0)
     own = given.model is None or "hidden_size" in options
@@ -252,6 +253,7 @@ def job_of(options: Options, given: Supplied) -> Job:
             recompute=_recomputation(options, model),
             async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
             offload=(offloaded or 0) if offloads else 0,
+            state_on_host=state_on_host(options, (), ("optimizer_cpu_offload",)),
             overlap=reduces or gathers,
             node=each if stated and each else given.node,
         ),
@@ -647,6 +649,7 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
         lost.append(f"attention by `{job.attention}`: Megatron-LM takes Transformer Engine's kernel")
     found["tp_comm_overlap"] = job.async_tp or None
     found["cpu_offloading_num_layers"] = job.offload or None
+    found["optimizer_cpu_offload"] = job.state_on_host or None
     if job.gathers_logits:
         lost.append("logits that are gathered: Megatron-LM computes the loss in shards of the vocabulary")
     if job.compile:

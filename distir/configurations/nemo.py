@@ -239,8 +239,8 @@ STATED: Final[dict[str, Any]] = {
 """Options of a model that are written where they are at their defaults, too: a recipe may have other values."""
 
 
-OPTIMIZERS_OWN: Final = ("optimizer", "muon_tp_mode")
-"""Arguments of Megatron-LM that say which optimizer it is."""
+OPTIMIZERS_OWN: Final = ("optimizer", "muon_tp_mode", "optimizer_cpu_offload")
+"""Arguments of Megatron-LM that say which optimizer it is, and where its state is."""
 
 
 def write_bridge(job: Job) -> Exported:
