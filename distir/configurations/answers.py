@@ -40,7 +40,8 @@ class Answer:
 
 def _left_open(job: Job) -> ConfigurationError:
     """The error of what a job does not say, all at once."""
-    asked = {"which model it trains": f"{MODEL} llama3-8b"} if job.model is None else {}
+    unknown = f"which of the known models has the sizes of `{job.name}`" if job.name else "which model it trains"
+    asked = {unknown: f"{MODEL} llama3-8b"} if job.model is None else {}
     if job.seq is None and job.model is None:
         asked["the tokens of a sequence"] = f"{SEQUENCE} 4096"
     if job.micro_batch is None:

@@ -58,10 +58,14 @@ Value = list[tuple[str, int]]
 
 @dataclass(slots=True)
 class CommandLine:
-    """What a text says: the arguments of a program, how it is launched, and reports of what is not read; with lines."""
+    """What a text says: the arguments of a program, how it is launched, and reports of what is not read; with lines.
+
+    `launcher`: the words before the program.
+    """
 
     words: Value = field(default_factory=list[tuple[str, int]])
     launch: ProcessCounts = field(default_factory=ProcessCounts)
+    launcher: Value = field(default_factory=list[tuple[str, int]])
     skipped: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
@@ -87,9 +91,9 @@ def arguments(text: str, path: str, given: Mapping[str, str] | None = None) -> C
         text = "not read: it is of no command; the line before it may lack a `\\`"
         script.skipped += [(text, command[0][1]) for command in loose]
     if not _options(words):
-        return CommandLine([], ProcessCounts(), script.skipped)
+        return CommandLine(skipped=script.skipped)
     words = _given(words, script.skipped)
-    return CommandLine(words, launched(launcher, header), script.skipped)
+    return CommandLine(words, launched(launcher, header), launcher[:-1], script.skipped)
 
 
 _UNSET = re.compile(r"\$\{?(?:\w+(?:\[[@*]\])?|[@*](?::\d+)?)\}?")

@@ -131,10 +131,10 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
         line = options.line("zero_optimization.stage")
         raise options.wrong(line, f"there is no ZeRO stage {stage}", "there are 0, 1, 2, 3")
     dp, micro, total = _batches(options, given, tp * cp)
-    group = options.optional("zero_optimization.mics_shard_size", -1) or 0
-    if group > 0 and dp % group:
+    group = options.optional("zero_optimization.mics_shard_size", -1) or 0 if stage == 3 else 0
+    if group > 0 and dp * cp % group:
         line = options.line("zero_optimization.mics_shard_size")
-        raise options.wrong(line, f"groups of {group} replicas (MiCS) do not divide {dp}")
+        raise options.wrong(line, f"groups of {group} replicas (MiCS) do not divide {dp * cp}")
     zero = "zero_optimization"
     weights = [f"{zero}.offload_param.device", f"{zero}.cpu_offload_param"]
     on_host = state_on_host(options, weights, [f"{zero}.offload_optimizer.device", f"{zero}.cpu_offload"])
@@ -144,9 +144,9 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
         name = "zero_optimization.zero_hpz_partition_size"
         options.note("a second copy of weights in each node (hpZ) is not simulated", name)
     precision = _precision(options, left_open)
-    for name, setting in left_open.items():
-        if name not in BATCHES:
-            options.notes.append(Remark(f"`{name}` is left open (auto); its default is taken", setting.line))
+    if rest := [name for name in left_open if name not in BATCHES]:
+        text = f"left open (auto), so that defaults are taken: {', '.join(f'`{name}`' for name in rest)}"
+        options.notes.append(Remark(text, left_open[rest[0]].line))
     job = Job(
         name=given.name,
         model=given.model,
@@ -154,7 +154,7 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
         dp=dp,
         tp=tp,
         cp=cp,
-        shard=group if 0 < group < dp else 0,
+        shard=group if 0 < group < dp * cp else 0,
         ep=ep if given.model and given.model.experts else 1,
         zero=stage,
         micro_batch=micro,
@@ -254,7 +254,7 @@ def write(job: Job) -> Exported:
         lost.append("sequence parallelism: DeepSpeed's AutoTP splits weights alone")
     if job.gathers_logits:
         lost.append("logits that are gathered: see tensor_parallel.vocab_parallel_lm_head")
-    if job.shard and job.zero < 3:
+    if job.shard and (job.zero < 3 or job.pp > 1):
         lost.append(f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init")
     if job.precision not in ("", "bf16", "fp16", "fp32"):
         lost.append(f"precision {job.precision}: DeepSpeed has bf16 and fp16")
@@ -273,7 +273,7 @@ def write(job: Job) -> Exported:
         "tensor_parallel": {"autotp_size": job.tp} if job.tp > 1 and job.pp == 1 else None,
         "zero_optimization": {
             "stage": job.zero if job.pp == 1 else min(job.zero, 1),
-            **({"mics_shard_size": job.shard} if job.shard and job.zero == 3 else {}),
+            **({"mics_shard_size": job.shard} if job.shard and job.zero == 3 and job.pp == 1 else {}),
             **({"overlap_comm": job.overlap} if job.zero else {}),
             **({"offload_optimizer": {"device": "cpu"}} if job.state_on_host else {}),
         },

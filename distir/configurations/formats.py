@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
-from distir.configurations.options import ConfigurationError
+from distir.configurations.options import ConfigurationError, Remark
 from distir.ir.registry import Registry
 
 
@@ -22,7 +22,7 @@ class Format:
     version: str
     suffixes: tuple[str, ...]
     read: Callable[[str, str, Supplied], ReadJob] | None
-    write: Callable[[Job], Exported]
+    write: Callable[[Job], Exported] | None
 
 
 FORMATS: Registry[Format] = Registry()
@@ -31,7 +31,8 @@ FORMATS: Registry[Format] = Registry()
 
 def configuration_format(definition: Format) -> Format:
     """Register a format."""
-    FORMATS.register(definition.name, definition, definition.read.__module__ if definition.read else __name__)
+    codec = definition.read or definition.write
+    FORMATS.register(definition.name, definition, codec.__module__ if codec else __name__)
     return definition
 
 
@@ -41,4 +42,9 @@ def read(name: str, text: str, path: str, given: Supplied) -> ReadJob:
     if found.read is None:
         readable = ", ".join(f"`{other}`" for other in FORMATS if FORMATS[other].read)
         raise ConfigurationError(f"`{name}` is written, not read", f"{readable} are read")
-    return found.read(text, path, given)
+    reading = found.read(text, path, given)
+    model = reading.job.model
+    if model is None or reading.job.seq:
+        return reading
+    assumed = Remark(f"sequences of {model.context} tokens, the model's context, as it does not say; `--seq N` does")
+    return replace(reading, notes=[assumed, *reading.notes])

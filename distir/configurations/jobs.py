@@ -134,11 +134,24 @@ def float32(options: Options, why: str, name: str = "") -> str:
     return "fp32"
 
 
+@dataclass(frozen=True, slots=True)
+class BesideFile:
+    """Another configuration: its path, as messages name it, and its text."""
+
+    path: str
+    text: str
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is DeepSpeed's, or else accelerate's YAML."""
+        return self.text.lstrip().startswith(("{", "//", "/*"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supplied:
     """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model; batches.
 
-    `variables`: those of a script.
+    `variables`: those of a script; `beside`: another configuration, which says how a training loop is distributed.
     """
 
     gpus: int | None = None
@@ -149,6 +162,7 @@ class Supplied:
     micro_batch: int | None = None
     global_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    beside: BesideFile | None = None
 
 
 @dataclass(frozen=True, slots=True)

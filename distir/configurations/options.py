@@ -86,6 +86,14 @@ class Known:
         """The table that is not simulated of which an option is."""
         return next((section for section in self.sections if f"{name}.".startswith(f"{section}.")), None)
 
+    def unknown_table(self, name: str) -> str | None:
+        """The outermost table of an option of which no option is known; None where there is none."""
+        ends = (index for index, char in enumerate(name) if char == ".")
+        return next((name[:end] for end in ends if not self._has_table(name[: end + 1])), None)
+
+    def _has_table(self, begin: str) -> bool:
+        return any(option.startswith(begin) for option in (*self.defaults, *self.open))
+
     def is_idle(self, name: str) -> bool:
         """Whether an option changes nothing that is simulated."""
         return any(fnmatchcase(name, pattern) for pattern in (*self.idle, *self.open))
@@ -120,12 +128,19 @@ class Options:
         meant = known.meant(unknown)
         if meant or len(unknown) == MOST_UNKNOWN or (unknown and len(unknown) == len(settings)):
             raise self._none_of(unknown, meant)
-        for name in unknown:
-            if not (known.is_idle(name) or _has_idle_words(name)):
-                self.note(f"`{name}` is not simulated: {known.framework} has no such option here", name)
+        self._note_unknown([name for name in unknown if not (known.is_idle(name) or _has_idle_words(name))])
 
     def __contains__(self, name: str) -> bool:
         return name in self.settings and self.settings[name].value is not None
+
+    def _note_unknown(self, names: Iterable[str]) -> None:
+        """Report options that the framework does not have; those of a table that it does not have, together."""
+        tables: dict[str, list[str]] = {}
+        for name in names:
+            tables.setdefault(self.known.unknown_table(name) or name, []).append(name)
+        for table, of_table in tables.items():
+            what = "option" if of_table == [table] else "table"
+            self.note(f"`{table}` is not simulated: {self.known.framework} has no such {what} here", of_table[0])
 
     def line(self, name: str) -> int:
         """The line that sets an option; 0 if none does."""
