@@ -8,7 +8,7 @@ megatron/core/parallel_state.py (what degrees multiply to).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -154,14 +154,28 @@ def _today(found: dict[str, Setting]) -> dict[str, Setting]:
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a script or a list of arguments says. Raises ConfigurationError."""
     found = arguments.arguments(text, path, given.variables)
-    if not found.words:
+    settings = _today(arguments.settings(found.words))
+    if not settings:
+        _ask(path, found, [word for word, _ in found.words], ())
         raise ConfigurationError(f"{path}: no command with options, such as --tensor-model-parallel-size", None)
-    options = Options(path, _today(arguments.settings(found.words)) | _started(found.launch, given), ARGUMENTS)
+    effective = {name for name in ARGUMENTS.defaults if not ARGUMENTS.is_idle(name)}
+    effective |= {name for name, to in EARLIER.items() if any(today in effective for today, _ in to)}
+    flags = {name for name, default in ARGUMENTS.defaults.items() if isinstance(default, bool)}
+    valued = effective - flags - {"deepspeed_config"}
+    _ask(path, found, [str(setting.value) for name, setting in settings.items() if name in valued], effective)
+    options = Options(path, settings | _started(found.launch, given), ARGUMENTS)
     for name, value, line in found.launch.unclear:
         options.notes.append(Remark(f"`{name}` is `{value}`, which only the machine says; `--gpus N` does", line))
-    for what, line in found.skipped:
-        options.notes.append(Remark(what, line))
+    for skipped in found.skipped:
+        if not skipped.options or not skipped.options.isdisjoint(effective):
+            options.notes.append(Remark(skipped.text, skipped.line))
     return ReadJob(job_of(options, given), "megatron", options.rest())
+
+
+def _ask(path: str, found: arguments.CommandLine, values: Iterable[str], effective: Collection[str]) -> None:
+    """Raises ConfigurationError where a script takes values, or whether options are set, from its caller."""
+    if (asked := arguments.asked(found, values, effective)) is not None:
+        raise ConfigurationError(f"{path}: {asked[0]}", asked[1])
 
 
 def _started(launch: ProcessCounts, given: Supplied) -> dict[str, Setting]:

@@ -35,6 +35,11 @@ KNOWN: Final = known(
 SEQUENCES: Final = ("cutoff_len", "max_seq_length", "max_length", "model_max_length", "block_size")
 """What scripts call the tokens to which sequences are cut, or packed."""
 
+BATCHES: Final = ("per_device_train_batch_size", "per_gpu_train_batch_size", "gradient_accumulation_steps")
+
+EFFECTIVE: Final = frozenset(name for name in KNOWN.defaults if not KNOWN.is_idle(name))
+"""Arguments that may change a step."""
+
 MODELS: Final = ("model_name_or_path", "model_name", "model_id", "base_model", "model")
 
 SMALLER: Final = re.compile(r"8bit|4bit|lomo|galore|apollo|adafactor|sgd|lion|rmsprop|adagrad|stable|schedule")
@@ -89,12 +94,17 @@ def _source(text: str, path: str, given: Supplied) -> _Source:
     found = arguments.arguments(text, path, given.variables)
     if not found.words:
         raise ConfigurationError(f"{path}: no command with options, such as --per_device_train_batch_size", None)
-    notes = [Remark(what, line) for what, line in found.skipped]
+    settings = arguments.settings(found.words)
+    deciding = [str(settings[name].value) for name in (*BATCHES, *SEQUENCES, "deepspeed", "fsdp") if name in settings]
+    if (asked := arguments.asked(found, deciding, EFFECTIVE)) is not None:
+        raise ConfigurationError(f"{path}: {asked[0]}", asked[1])
+    shown = (one for one in found.skipped if not one.options or not one.options.isdisjoint(EFFECTIVE))
+    notes = [Remark(one.text, one.line) for one in shown]
     notes += [
         Remark(f"`{name}` is `{value}`, which only the machine says; `--gpus N` does", line)
         for name, value, line in found.launch.unclear
     ]
-    return _Source(arguments.settings(found.words), found.launch, arguments.settings(found.launcher), tuple(notes))
+    return _Source(settings, found.launch, arguments.settings(found.launcher), tuple(notes))
 
 
 def _with_model(options: Options, settings: Mapping[str, Setting], given: Supplied) -> Supplied:
@@ -116,7 +126,7 @@ def _with_model(options: Options, settings: Mapping[str, Setting], given: Suppli
 def _loop(options: Options) -> Loop:
     """Batches, precision, recomputation, optimizer: what a training loop says."""
     micro = options.optional("per_device_train_batch_size") or options.optional("per_gpu_train_batch_size")
-    if not {"per_device_train_batch_size", "per_gpu_train_batch_size"} & options.settings.keys():
+    if not {*BATCHES[:2]} & options.settings.keys():
         options.note(f"micro batches of {micro} sequences, the default of `per_device_train_batch_size`")
     half, brain, eight = options.flag("fp16"), options.flag("bf16"), options.flag("fp8")
     if options.flag("pure_bf16") and not half:
