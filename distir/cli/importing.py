@@ -61,7 +61,7 @@ def import_(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="hf: override a setting of the configuration. megatron: a variable of the script; 1 is $1.",
+            help="hf, nemo, megatron-bridge: override a setting. megatron, trainer: a variable of the script; 1 is $1.",
         ),
     ] = None,
     mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
@@ -172,7 +172,7 @@ def import_(
         }
         if beside is not None and kind not in configurations.READ_ALONE:
             raise Refused("`--with` is for trainer and accelerate", "of others one file says all, or options do")
-        if settings and kind != "megatron":
+        if settings and kind not in ("megatron", "megatron-bridge", "nemo", "trainer"):
             raise Refused("`--set` is for variables of scripts, and for models of transformers", "change the file")
         return configurations.import_job(kind, source, hardware, {**given, "variables": settings or ()}, out, strict)
     if kind not in MODELS:

@@ -49,6 +49,7 @@ KNOWN: Final = known(
         *("parallelism_config.*_is_variable", "parallelism_config.*_attn_implementation"),
         *("parallelism_config.parallelism_config_sp_seq_length", "megatron_lm_config.megatron_lm_gradient_clipping"),
         *("megatron_lm_config.megatron_lm_no_*", "megatron_lm_config.megatron_lm_eod_mask_loss", "downcast_bf16"),
+        "dynamo_config.dynamo_use_regional_compilation",
     ),
     (
         *("tpu_*", "command_file", "commands", "mpirun_config.*", "base_job_name", "image_uri", "py_version", "region"),
@@ -122,8 +123,6 @@ def _completed(options: Options, loop: Loop) -> Loop:
         where = options.line("mixed_precision")
         raise options.wrong(where, f"`mixed_precision` is `{word}`", f"expected one of {', '.join(PRECISIONS)}")
     backend = str(options.get("dynamo_config.dynamo_backend") or "no").lower()
-    if options.flag("dynamo_config.dynamo_use_regional_compilation"):
-        options.get("dynamo_config.dynamo_use_regional_compilation")  # as here: each layer by itself
     precision = loop.precision or ("" if word == "no" else PRECISIONS[word])
     compiles = loop.compile or backend not in ("no", "false")
     return replace(loop, precision=precision, compile=compiles)
@@ -222,8 +221,7 @@ def _sharding(options: Options, given: Supplied, dp: int, cp: int, copies: int) 
     prefetch = str(options.get(f"{table}backward_prefetch") or "BACKWARD_PRE").upper()
     if version == 1 and prefetch != "BACKWARD_PRE":
         options.note(f"`{prefetch}` is not simulated: weights are gathered a layer ahead", f"{table}backward_prefetch")
-    if options.flag(f"{table}forward_prefetch"):
-        options.get(f"{table}forward_prefetch")  # as here: beside computation
+    options.flag(f"{table}forward_prefetch")  # or not: weights are gathered beside computation
     node = _node(options, given, dp * cp)
     group = dp // copies if copies > 1 and dp % copies == 0 else node // cp if by_node and node < dp * cp else 0
     if copies > 1 and dp % copies:

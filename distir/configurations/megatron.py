@@ -33,7 +33,7 @@ from distir.configurations.launchers import ProcessCounts
 from distir.configurations.models import name_of, published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting, as_list
 from distir.diagnostics.spelling import nearest
-from distir.models.decoder import Decoder
+from distir.models.decoder import Decoder, Latent, Router
 from distir.models.published import GPT3, LLAMA2
 from distir.models.rotary import Rotary
 from distir.transform.checkpoint.modules import MEGATRONS
@@ -201,6 +201,9 @@ def job_of(options: Options, given: Supplied) -> Job:
     name = given.name or (name_of(model) if model else "")
     if own and model is not None and (known := published_decoder(name)) is not None:
         model = replace(known, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    if options.get("pipeline_model_parallel_size") in (None, 1, "1"):
+        for other in ("overlap_p2p_comm", "batch_p2p_comm", "batch_p2p_sync"):
+            options.get(other)  # between no stages
     if model is not None and not model.experts:
         for other in options.settings:
             if other.startswith("moe_"):
@@ -268,7 +271,7 @@ def job_of(options: Options, given: Supplied) -> Job:
             async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
             offload=(offloaded or 0) if offloads else 0,
             state_on_host=state_on_host(options, (), ("optimizer_cpu_offload",)),
-            overlap=reduces or gathers,
+            overlap=reduces or gathers or options.flag("use_torch_fsdp2") or (zero == 3 and pp == 1),
             node=each if stated and each else given.node,
         ),
         options.line("expert_model_parallel_size"),
@@ -283,7 +286,14 @@ def _changed(model: Decoder | None, options: Options) -> Decoder | None:
     if "num_layers" in options or "moe_layer_freq" in options:
         dense = _dense_layers(options, layers) if "moe_layer_freq" in options else model.dense_layers
         model = replace(model, layers=layers, dense_layers=dense if experts else None)
+    if "hidden_dropout" in options or "attention_dropout" in options:
+        model = replace(model, dropout=_dropout(options, model), attention_dropout=_attention_dropout(options, model))
     return replace(model, experts=experts) if model.experts else model
+
+
+def _dropout(options: Options, model: Decoder) -> float:
+    found = options.number("hidden_dropout") if "hidden_dropout" in options else model.dropout
+    return found or 0.0
 
 
 def _launched(options: Options, name: str) -> int | None:
@@ -307,9 +317,6 @@ def _model(options: Options) -> Decoder | None:
     if squared and gated:
         line = options.line("squared_relu")
         raise options.wrong(line, "`squared_relu` and `swiglu` contradict each other", "use one of them")
-    if options.flag("multi_latent_attention"):
-        line = options.line("multi_latent_attention")
-        raise options.wrong(line, "multi-head latent attention is not read from arguments", "name the model: --model")
     rms = options.word("normalization", ("LayerNorm", "RMSNorm")) == "RMSNorm"
     position = _position(options)
     grouped = options.flag("group_query_attention")
@@ -328,13 +335,16 @@ def _model(options: Options) -> Decoder | None:
         options.optional("moe_shared_expert_intermediate_size"),
     )
     dense = _dense_layers(options, layers) if experts else None
+    latent = _latent(options)
     family = LLAMA2 if rms else GPT3
     return family(
         layers=layers,
         width=width,
         heads=heads,
         kv_heads=(groups or heads) if grouped else heads,
-        head_size=options.optional("kv_channels") or width // heads,
+        head_size=None if latent else options.optional("kv_channels") or width // heads,
+        latent=latent,
+        router=_router(options) if experts else Router(),
         ffn=ffn,
         experts=experts,
         top_k=(options.optional("moe_router_topk") or 2) if experts else None,
@@ -354,6 +364,31 @@ def _model(options: Options) -> Decoder | None:
         attention_bias=bias or of_queries,
         mlp_bias=bias,
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
+    )
+
+
+def _latent(options: Options) -> Latent | None:
+    """The ranks and heads of multi-head latent attention, where an option turns it on."""
+    if not options.flag("multi_latent_attention"):
+        return None
+    options.get("kv_channels")
+    return Latent(
+        q_rank=options.optional("q_lora_rank", 0) or 0,
+        kv_rank=options.whole("kv_lora_rank"),
+        plain=options.whole("qk_head_dim"),
+        rotated=options.whole("qk_pos_emb_head_dim"),
+        values=options.whole("v_head_dim"),
+    )
+
+
+def _router(options: Options) -> Router:
+    """How the experts of a token are chosen."""
+    return Router(
+        score="sigmoid" if options.get("moe_router_score_function") == "sigmoid" else "softmax",
+        scale=options.number("moe_router_topk_scaling_factor") or 1.0,
+        groups=options.optional("moe_router_num_groups") or 1,
+        best_groups=options.optional("moe_router_group_topk") or 1,
+        correction=options.flag("moe_router_enable_expert_bias"),
     )
 
 
@@ -382,9 +417,12 @@ def _positions(options: Options, learned: bool) -> int:
     return max(most, sequence) if learned else sequence
 
 
-def _attention_dropout(options: Options) -> float | None:
-    """Of attention's weights; None where it is that of the rest."""
-    own, rest = options.number("attention_dropout"), options.number("hidden_dropout")
+def _attention_dropout(options: Options, named: Decoder | None = None) -> float | None:
+    """Of attention's weights; None where it is that of the rest. `named`: a model whose options override its own."""
+    if named is not None and "attention_dropout" not in options:
+        return named.attention_dropout
+    own = options.number("attention_dropout")
+    rest = options.number("hidden_dropout") if named is None else _dropout(options, named)
     return None if own == rest else own
 
 
@@ -411,7 +449,7 @@ def _dense_layers(options: Options, layers: int) -> int | None:
 
 def _stages(options: Options, model: Decoder | None, pp: int) -> tuple[int, tuple[int, ...]]:
     """Stages of each rank, and the layers of each where they are stated."""
-    layout = options.get("pipeline_model_parallel_layout")
+    layout = _layout(options)
     per_stage = options.optional("num_layers_per_virtual_pipeline_stage")
     virtual = options.optional("num_virtual_stages_per_pipeline_rank")
     virtual = virtual or options.optional("virtual_pipeline_model_parallel_size")
@@ -457,6 +495,15 @@ def _stages(options: Options, model: Decoder | None, pp: int) -> tuple[int, tupl
         line = options.line("pipeline_model_parallel_size")
         raise options.wrong(line, f"{layers} layers do not divide among {count} stages", "state a layout")
     return virtual or 1, ()
+
+
+def _layout(options: Options) -> Any:
+    """The layout of stages, without layers of multi-token prediction, which are reported."""
+    found = options.get("pipeline_model_parallel_layout")
+    if isinstance(found, str) and "m" in found:
+        options.note("layers of multi-token prediction (m) are not simulated", "pipeline_model_parallel_layout")
+        return found.replace("m", "")
+    return found
 
 
 def layout_stages(layout: Any) -> tuple[int, ...]:

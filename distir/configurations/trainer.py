@@ -16,7 +16,7 @@ from distir.configurations import accelerate, arguments, deepspeed, texts
 from distir.configurations.accelerate import beside_of
 from distir.configurations.deepspeed import Loop
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import ReadJob, Supplied, optimizer_of
+from distir.configurations.jobs import MICRO_BATCH, ReadJob, Supplied, optimizer_of
 from distir.configurations.known import known, words
 from distir.configurations.launchers import ProcessCounts
 from distir.configurations.models import of_repository
@@ -68,7 +68,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         message = f"`{cut}`: Megatron's arguments among the Trainer's are not read"
         raise options.wrong(source.settings[cut].line, message, "import them by themselves: `distir import megatron`")
     beside = _with_model(options, source.settings, given)
-    loop = _loop(options)
+    loop = _loop(options, given)
     _note_adapters(options)
     found = _distributed(options, source, beside, loop)
     return replace(found, notes=[*found.notes, *options.rest()])
@@ -123,10 +123,11 @@ def _with_model(options: Options, settings: Mapping[str, Setting], given: Suppli
     return replace(beside, name=published[0], model=published[1])
 
 
-def _loop(options: Options) -> Loop:
+def _loop(options: Options, given: Supplied) -> Loop:
     """Batches, precision, recomputation, optimizer: what a training loop says."""
-    micro = options.optional("per_device_train_batch_size") or options.optional("per_gpu_train_batch_size")
-    if not {*BATCHES[:2]} & options.settings.keys():
+    name = BATCHES[1] if BATCHES[1] in options else BATCHES[0]
+    micro = options.supplied(name, given.micro_batch, MICRO_BATCH)
+    if name not in options and not given.micro_batch:
         options.note(f"micro batches of {micro} sequences, the default of `per_device_train_batch_size`")
     half, brain, eight = options.flag("fp16"), options.flag("bf16"), options.flag("fp8")
     if options.flag("pure_bf16") and not half:
@@ -136,21 +137,49 @@ def _loop(options: Options) -> Loop:
         raise options.wrong(options.line("fp16"), "`fp16` and `bf16` contradict each other", "use one of them")
     if options.flag("tf32") and not (half or brain or eight):
         options.note("products in TF32 are not simulated, in Float32 they are slower", "tf32")
-    kernel = str(options.get("attn_implementation") or options.get("flash_attn") or "")
-    for name in ("attn_implementation", "flash_attn", "use_flash_attention_2", "use_flash_attn"):
-        options.get(name)
-    for name in ("torch_dtype", "dtype"):
-        options.get(name)  # with FSDP and DeepSpeed, Float32 copies are beside
     muon = options.flag("use_muon")
     return Loop(
         micro_batch=micro,
         steps=options.optional("gradient_accumulation_steps") or 1,
-        precision="fp8" if eight else "fp16" if half else "bf16" if brain else "",
+        precision="fp8" if eight else "fp16" if half else "bf16" if brain else _of_weights(options),
         recompute="full" if _recomputes(options) else "none",
         compile=options.flag("torch_compile"),
         optimizer="muon" if muon else _optimizer(options),
-        attention="unfused" if kernel in ("eager", "disabled") else "",
+        attention=_attention(options),
     )
+
+
+DTYPES: Final = ("torch_dtype", "dtype")
+SHORT: Final = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
+
+
+def _of_weights(options: Options) -> str:
+    """The precision that the weights have, where the loop has none of its own; empty for Float32."""
+    named = next((name for name in DTYPES if name in options), None)
+    for name in DTYPES:
+        options.get(name)
+    word = str(options.get(named)).removeprefix("torch.") if named else ""
+    if word not in ("", *SHORT, "float32", "auto"):
+        hint = f"expected float32, auto, or one of {', '.join(SHORT)}"
+        raise options.wrong(options.line(named or ""), f"`{named}` is `{word}`", hint)
+    return SHORT.get(word, "")
+
+
+KERNELS: Final = ("sdpa", "flash", "fa2", "fa3", "auto", "flex", "kernels-community")
+"""How names of attention's kernels begin that keep no scores."""
+
+
+def _attention(options: Options) -> str:
+    """Where attention is no single kernel. The default of transformers is torch's."""
+    for name in ("attn_implementation", "flash_attn"):
+        word = str(options.get(name) or "").lower()
+        if word in ("eager", "disabled"):
+            return "unfused"
+        if word and not word.startswith(KERNELS):
+            options.note(f"attention by `{word}` is simulated as torch's kernel", name)
+    for name in ("use_flash_attention_2", "use_flash_attn"):
+        options.flag(name)
+    return ""
 
 
 def _recomputes(options: Options) -> bool:
@@ -178,7 +207,7 @@ def _optimizer(options: Options) -> str:
 
 def _note_adapters(options: Options) -> None:
     """Report what trains fewer weights, or holds smaller ones, and what is no step of a language model."""
-    kind = options.get("finetuning_type")
+    kind = options.get("finetuning_type") if "finetuning_type" in options else None
     named = [name for name in LORA if name in options and options.get(name) not in (False, "False", "false", 0, "0")]
     for name in (*LORA, *QUANTIZED):
         options.get(name)
@@ -189,7 +218,7 @@ def _note_adapters(options: Options) -> None:
     if smaller:
         options.note("weights are in 16 or 32 bits here, not quantised", smaller[0])
     stage = options.get("stage")
-    if stage not in (None, "pt", "sft"):
+    if stage not in ("pt", "sft"):
         options.note(f"`{stage}` is simulated as a step of a language model, without a reference or a reward", "stage")
     if options.flag("use_cpu") or options.flag("no_cuda"):
         name = "use_cpu" if options.flag("use_cpu") else "no_cuda"
@@ -225,9 +254,9 @@ def _distributed(options: Options, source: _Source, given: Supplied, loop: Loop)
         return _of_deepspeed(options, settings, given, loop)
     found = accelerate.job_of(settings, path, given, loop)
     notes = found.notes if path == options.path else [Remark(note.shown(path)) for note in found.notes]
-    for name in ("torch_dtype", "dtype"):
-        if options.get(name) in ("bfloat16", "float16") and not found.job.zero:
-            options.note("weights and state in 16 bits alone are simulated in Float32", name)
+    named = next((name for name in DTYPES if name in options), None)
+    if named and SHORT.get(str(options.get(named))) and not found.job.zero:
+        options.note("weights and state in 16 bits alone are simulated with those in Float32", named)
     return replace(found, notes=notes)
 
 

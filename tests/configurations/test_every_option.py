@@ -5,10 +5,21 @@ reported, or is refused, in one of a few jobs.
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from distir.configurations import FORMATS, ConfigurationError, Supplied, deepspeed, megatron, nemo, torchtitan
+from distir.configurations import (
+    FORMATS,
+    ConfigurationError,
+    Supplied,
+    accelerate,
+    deepspeed,
+    megatron,
+    nemo,
+    torchtitan,
+    trainer,
+)
 from distir.models import PUBLISHED
 
 DENSE = Supplied(gpus=64, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
@@ -166,13 +177,46 @@ JOBS["nemo"] = [
       "model.cpu_offloading_num_layers": 2}, OWN),
     ({**NEMO, "model.num_moe_experts": 8, "model.position_embedding_type": "rope", "model.fp8": True,
       "model.expert_model_parallel_size": 2, "model.activations_checkpoint_granularity": "selective"}, OWN),
+    ({**NEMO, "model.fsdp": True}, OWN),
 ]  # fmt: skip
+BATCH = replace(DENSE, micro_batch=1)
+JOBS["accelerate"] = [
+    ({"distributed_type": "FSDP", "mixed_precision": "bf16", "num_processes": 64, "num_machines": 8}, BATCH),
+    ({"distributed_type": "FSDP", "mixed_precision": "bf16", "fsdp_config.fsdp_version": 2}, BATCH),
+    ({"distributed_type": "DEEPSPEED", "mixed_precision": "bf16"}, BATCH),
+    ({"distributed_type": "DEEPSPEED", "mixed_precision": "bf16", "deepspeed_config.zero_stage": 3}, BATCH),
+    ({"distributed_type": "MEGATRON_LM", "mixed_precision": "bf16"}, BATCH),
+    (
+        {
+            "distributed_type": "MEGATRON_LM",
+            "mixed_precision": "bf16",
+            "megatron_lm_config.megatron_lm_tp_degree": 2,
+            "megatron_lm_config.megatron_lm_pp_degree": 2,
+            "megatron_lm_config.megatron_lm_recompute_granularity": "full",
+            "megatron_lm_config.megatron_lm_recompute_method": "block",
+        },
+        BATCH,
+    ),
+    ({"distributed_type": "MEGATRON_LM", "megatron_lm_config.megatron_lm_expert_model_parallel_size": 2,
+      "megatron_lm_config.megatron_lm_tp_degree": 2}, replace(EXPERTS, micro_batch=1)),
+    ({"dynamo_config.dynamo_backend": "inductor", "num_processes": 64, "distributed_type": "MULTI_GPU"}, BATCH),
+]  # fmt: skip
+JOBS["trainer"] = [
+    ({"per_device_train_batch_size": 1, "bf16": True}, DENSE),
+    ({"per_device_train_batch_size": 1}, replace(DENSE, seq=None)),
+    ({"per_device_train_batch_size": 1, "cutoff_len": 512, "finetuning_type": "lora"}, DENSE),
+    ({"per_device_train_batch_size": 1, "bf16": True, "fsdp": "full_shard auto_wrap"}, DENSE),
+    ({"per_device_train_batch_size": 1, "deepspeed": True, "deepspeed_config": "zero3.json"}, DENSE),
+    ({"per_device_train_batch_size": 1, "torch_compile": True}, replace(DENSE, name="", model=None)),
+]
 KNOWN = {
     "megatron": megatron.ARGUMENTS,
     "torchtitan": torchtitan.KNOWN,
     "deepspeed": deepspeed.KNOWN,
     "megatron-bridge": nemo.BRIDGE,
     "nemo": nemo.NEMO,
+    "accelerate": accelerate.KNOWN,
+    "trainer": trainer.KNOWN,
 }
 
 
