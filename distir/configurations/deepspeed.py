@@ -143,7 +143,7 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
     if parts and parts != 1:
         name = "zero_optimization.zero_hpz_partition_size"
         options.note("a second copy of weights in each node (hpZ) is not simulated", name)
-    precision = _precision(options, left_open)
+    precision, recompute = _precision(options, left_open), _recomputation(options)
     if rest := [name for name in left_open if name not in BATCHES]:
         text = f"left open (auto), so that defaults are taken: {', '.join(f'`{name}`' for name in rest)}"
         options.notes.append(Remark(text, left_open[rest[0]].line))
@@ -162,9 +162,8 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
         optimizer=optimizer_of(options, "optimizer.type") or loop.optimizer,
         precision=precision,
         gradients=DTYPES[stated] if (stated := options.word("data_types.grad_accum_dtype", DTYPES)) else "",
-        recompute=loop.recompute or _recomputation(options),
+        recompute=loop.recompute or recompute,
         attention=loop.attention,
-        offload=_offloaded(options, given),
         state_on_host=on_host,
         compile=loop.compile or options.flag("compile.enabled"),
         overlap=stage == 3 if overlap is None else bool(overlap),
@@ -218,17 +217,14 @@ def _precision(options: Options, left_open: dict[str, Setting]) -> str:
     return float32(options, "neither `bf16` nor `fp16` is on")
 
 
-def _offloaded(options: Options, given: Supplied) -> int:
-    """Of how many first layers what is saved for recomputation is on the host."""
-    name = "activation_checkpointing.cpu_checkpointing"
-    return given.model.layers - 1 if options.flag(name) and given.model is not None else 0
-
-
 def _recomputation(options: Options) -> str:
     """The configuration only says how; that the model recomputes is in its code."""
     names = [name for name in options.settings if name.startswith("activation_checkpointing.")]
     for name in names:
         options.get(name)
+    if options.flag("activation_checkpointing.cpu_checkpointing"):
+        text = "inputs of layers on the host are not simulated: they are on the device here"
+        options.note(text, "activation_checkpointing.cpu_checkpointing")
     if names:
         options.note("recomputation of whole layers is assumed, which the model's code decides", names[0])
     return "full" if names else "none"

@@ -370,6 +370,8 @@ def _model(options: Options) -> Decoder | None:
 def _latent(options: Options) -> Latent | None:
     """The ranks and heads of multi-head latent attention, where an option turns it on."""
     if not options.flag("multi_latent_attention"):
+        for name in ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "rope_type"):
+            options.get(name)  # of no such attention
         return None
     options.get("kv_channels")
     return Latent(

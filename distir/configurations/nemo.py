@@ -118,7 +118,7 @@ BRIDGE: Final = Known(
     (
         *("*._target_", "*._call_", "*._partial_", "*._args_", "dataset.*", "ft.*", "straggler.*", "nvrx_straggler.*"),
         *("tensor_inspect.*", "inprocess_restart.*", "rerun_state_machine.*", "model.generation_config*", "ENV_VARS.*"),
-        *("_target_", "env_vars.*"),
+        *("_target_", "env_vars.*", "ft", "straggler", "nvrx_straggler", "tensor_inspect", "inprocess_restart"),
     ),
     {"peft": ALL_TRAINED, "model.teacher": "a step without distillation is", "perf_matrix": "its degrees are options"},
 )
@@ -299,7 +299,7 @@ def _filled(setting: Setting, variables: Mapping[str, Any]) -> Setting:
 OTHER_KINDS: Final = {
     "an encoder and a decoder (T5, BART)": ("model.encoder.", "model.decoder."),
     "an encoder (BERT)": ("model.bert_binary_head", "model.bert_type"),
-    "state spaces (Mamba)": ("model.hybrid_override_pattern", "model.hybrid_mlp_ratio", "model.mamba_state_dim"),
+    "state spaces (Mamba)": ("model.hybrid_override_pattern", "model.hybrid_mlp_ratio", "model.mamba_ssm_ngroups"),
     "images and text": ("model.mm_cfg.", "model.vision.", "model.freeze_vision_model"),
     "images": ("model.unet_config.", "model.unet.", "model.first_stage_config.", "model.noise_scheduler."),
     "retrieval (RETRO)": ("model.retro.", "model.chunk_size", "model.enc_num_layers"),

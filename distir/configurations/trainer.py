@@ -52,6 +52,7 @@ QUANTIZED: Final = ("load_in_4bit", "load_in_8bit", "quantization_bit", "bits")
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What arguments say. Raises ConfigurationError."""
     source = _source(text, path, given)
+    source = replace(source, settings={n: s for n, s in source.settings.items() if not n.startswith("_")})
     strange = [name for name in source.settings if not KNOWN.has(name) and name not in MODELS]
     misspelt = KNOWN.meant(strange)
     of_script = {name for name in strange if name not in misspelt}
@@ -71,6 +72,8 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     loop = _loop(options, given)
     _note_adapters(options)
     found = _distributed(options, source, beside, loop)
+    if not loop.recompute and found.job.recompute == "none":
+        options.note("nothing is recomputed, as `gradient_checkpointing` is not set")
     return replace(found, notes=[*found.notes, *options.rest()])
 
 
@@ -142,7 +145,7 @@ def _loop(options: Options, given: Supplied) -> Loop:
         micro_batch=micro,
         steps=options.optional("gradient_accumulation_steps") or 1,
         precision="fp8" if eight else "fp16" if half else "bf16" if brain else _of_weights(options),
-        recompute="full" if _recomputes(options) else "none",
+        recompute={True: "full", False: "none", None: ""}[_recomputes(options)],
         compile=options.flag("torch_compile"),
         optimizer="muon" if muon else _optimizer(options),
         attention=_attention(options),
@@ -182,8 +185,8 @@ def _attention(options: Options) -> str:
     return ""
 
 
-def _recomputes(options: Options) -> bool:
-    """Whether layers are recomputed; where nothing says, as the library whose arguments these are."""
+def _recomputes(options: Options) -> bool | None:
+    """Whether layers are recomputed; where nothing says, as the library whose arguments these are, or None."""
     of_factory = {"cutoff_len", "finetuning_type", "stage", "template"} & options.settings.keys()
     names = ("gradient_checkpointing", "activation_checkpointing")
     switched_off = options.flag("disable_gradient_checkpointing")
@@ -192,9 +195,7 @@ def _recomputes(options: Options) -> bool:
         return any(stated) and not switched_off
     if of_factory:
         options.note("layers are recomputed, as LLaMA-Factory does without `disable_gradient_checkpointing`")
-        return True
-    options.note("nothing is recomputed, as `gradient_checkpointing` is not set")
-    return False
+    return True if of_factory else None
 
 
 def _optimizer(options: Options) -> str:

@@ -74,7 +74,6 @@ def test_a_place_that_is_none_is_refused():
 @pytest.mark.parametrize(
     ("form", "text", "layers"),
     [
-        ("deepspeed", '{"activation_checkpointing": {"cpu_checkpointing": true}}', 31),
         ("megatron", "--num-layers 4 --cpu-offloading-num-layers 2", 2),
         ("megatron-bridge", "model:\n  cpu_offloading: true\n  cpu_offloading_num_layers: 20\n", 20),
         ("megatron-bridge", "model:\n  cpu_offloading: false\n  cpu_offloading_num_layers: 20\n", 0),

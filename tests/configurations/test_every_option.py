@@ -27,6 +27,8 @@ EXPERTS = Supplied(gpus=64, name="mixtral-8x7b", model=PUBLISHED["mixtral-8x7b"]
 OWN = Supplied(gpus=64, seq=2048)
 
 SIZES = {"num_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "vocab_size": 32000, "seq_length": 1024}
+LATENT = {"multi_latent_attention": True, "q_lora_rank": 512, "kv_lora_rank": 256, "qk_head_dim": 64,
+          "qk_pos_emb_head_dim": 32, "v_head_dim": 64, "normalization": "RMSNorm", "swiglu": True}  # fmt: skip
 MEGATRON = {**SIZES, "micro_batch_size": 1, "global_batch_size": 64, "bf16": True}
 JOBS = {
     "megatron": [
@@ -58,6 +60,7 @@ JOBS = {
         ({**MEGATRON, "pipeline_model_parallel_size": 2, "num_layers": 12, "disable_bias_linear": True}, OWN),
         ({**MEGATRON, "cpu_offloading": False, "cpu_offloading_num_layers": 2}, OWN),
         ({name: value for name, value in MEGATRON.items() if name != "micro_batch_size"}, OWN),
+        ({**MEGATRON, **LATENT, "num_experts": 8}, OWN),
         (
             {
                 **MEGATRON,
@@ -115,6 +118,14 @@ JOBS = {
         ),
     ],
     "megatron-bridge": [
+        (
+            {
+                "train.micro_batch_size": 1,
+                "train.global_batch_size": 64,
+                **{f"model.{name}": value for name, value in (SIZES | LATENT).items() if name != "swiglu"},
+            },
+            OWN,
+        ),
         ({"train.micro_batch_size": 1, "train.global_batch_size": 64}, DENSE),
         (
             {
@@ -178,6 +189,7 @@ JOBS["nemo"] = [
     ({**NEMO, "model.num_moe_experts": 8, "model.position_embedding_type": "rope", "model.fp8": True,
       "model.expert_model_parallel_size": 2, "model.activations_checkpoint_granularity": "selective"}, OWN),
     ({**NEMO, "model.fsdp": True}, OWN),
+    ({**NEMO, **{f"model.{name}": value for name, value in LATENT.items() if name != "swiglu"}}, OWN),
 ]  # fmt: skip
 BATCH = replace(DENSE, micro_batch=1)
 JOBS["accelerate"] = [
