@@ -229,6 +229,9 @@ def _read(known: Known, names: Mapping[str, Change], framework: str, text: str, 
         if name.startswith("model.fp8_") and "fp8_format" not in renamed:
             own.get(name)  # of no product
     job = megatron.job_of(options, given)
+    reduced = renamed.get("grad_reduce_in_bf16")
+    if reduced is not None and not reduced.value and job.precision not in ("fp32", "fp16"):
+        job = replace(job, gradients="fp32")  # whatever is the default
     return ReadJob(job, framework, sorted([*own.rest(), *options.rest()], key=lambda note: note.line))
 
 

@@ -79,7 +79,7 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The settings of a text, how its command is launched, and what its launcher is told; notes."""
+    """The settings of a text, how its command is launched, the options of its launcher; notes."""
 
     settings: Mapping[str, Setting]
     launch: ProcessCounts
@@ -232,8 +232,10 @@ def _distributed(options: Options, source: _Source, given: Supplied, loop: Loop)
     launcher = {name: source.launcher[name] for name in source.launcher if name != "config_file"}
     other = given.beside if given.beside is not None and not given.beside.is_json else None
     if other is None and (file := source.launcher.get("config_file")):
-        told = Options(path, {"config_file": file}, Known("accelerate", "accelerate launch", {"config_file": None}))
-        other = beside_of(told, "config_file", str(file.value))
+        named_file = Options(
+            path, {"config_file": file}, Known("accelerate", "accelerate launch", {"config_file": None})
+        )
+        other = beside_of(named_file, "config_file", str(file.value))
         if other is None:
             message = f"`--config_file` names `{file.value}`, which is not there"
             raise options.wrong(file.line, message, "give it with `--with FILE`, or put it beside this one")
@@ -316,7 +318,7 @@ def _begun(name: str, begin: str) -> str:
 
 
 def _table(options: Options, name: str) -> dict[str, Setting]:
-    """A table that stands in the arguments, or in a JSON file that they name."""
+    """A table among the arguments, or in a JSON file that they name."""
     inner = {n.partition(".")[2]: s for n, s in options.settings.items() if n.startswith(f"{name}.")}
     file = options.get(name)
     if not isinstance(file, str):

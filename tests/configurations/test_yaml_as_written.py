@@ -89,7 +89,7 @@ perf_matrix: {h100: {num_gpus_8: {fp8_ds: {use_megatron_fsdp: true, tp: 1}}}}
 
 def test_the_precision_of_gradients_is_that_of_the_mixed_precision():
     text = "ddp: {grad_reduce_in_fp32: false}\nmixed_precision: {grad_reduce_in_fp32: true, bf16: true}\n"
-    assert bridge(text).job.gradients == ""
+    assert bridge(text).job.gradients == "fp32"
     assert bridge("ddp: {grad_reduce_in_fp32: false}\n").job.gradients == "bf16"
 
 
