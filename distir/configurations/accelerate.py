@@ -24,6 +24,7 @@ from distir.configurations.jobs import (
     Supplied,
     checked,
     float32,
+    of_given,
     replicas,
     state_on_host,
 )
@@ -171,10 +172,8 @@ def _job(options: Options, given: Supplied, loop: Loop, *, sharded: bool) -> Job
     moved = ("fsdp_config.fsdp_offload_params",) if sharded else ()
     recomputes = sharded and options.flag("fsdp_config.fsdp_activation_checkpointing")
     micro, total = _batch(options, given, loop, dp)
-    return Job(
-        name=given.name,
-        model=given.model,
-        seq=given.seq,
+    return replace(
+        of_given(given),
         dp=dp,
         tp=tp,
         cp=cp,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from distir.configurations import texts
@@ -22,6 +22,7 @@ from distir.configurations.jobs import (
     Supplied,
     checked,
     float32,
+    of_given,
     on_hosts,
     optimizer_of,
     replicas,
@@ -147,10 +148,8 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
     if rest := [name for name in left_open if name not in BATCHES]:
         text = f"left open (auto), so that defaults are taken: {', '.join(f'`{name}`' for name in rest)}"
         options.notes.append(Remark(text, left_open[rest[0]].line))
-    job = Job(
-        name=given.name,
-        model=given.model,
-        seq=given.seq,
+    job = replace(
+        of_given(given),
         dp=dp,
         tp=tp,
         cp=cp,
@@ -167,7 +166,6 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
         state_on_host=on_host,
         compile=loop.compile or options.flag("compile.enabled"),
         overlap=stage == 3 if overlap is None else bool(overlap),
-        node=given.node,
     )
     return ReadJob(checked(path, job), "deepspeed", options.rest())
 

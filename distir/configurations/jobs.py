@@ -165,6 +165,11 @@ class Supplied:
     beside: BesideFile | None = None
 
 
+def of_given(given: Supplied) -> Job:
+    """The job of a configuration that says neither the model nor its sequences: those are given."""
+    return Job(name=given.name, model=given.model, seq=given.seq, node=given.node)
+
+
 @dataclass(frozen=True, slots=True)
 class ReadJob:
     """What was read: the job, in words of which framework (`distir.validate.FRAMEWORKS`), and what it does not say."""
