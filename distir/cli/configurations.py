@@ -18,8 +18,16 @@ if TYPE_CHECKING:
     from distir.validate.memory import RunMemory
     from distir.validate.programs import RunProgram
 
-NAMES = ("torchtitan", "torchtitan-python", "megatron", "megatron-bridge", "nemo", "deepspeed", "fsdp2")
+NAMES = (
+    *("torchtitan", "torchtitan-python", "megatron", "megatron-bridge", "nemo", "deepspeed", "accelerate", "trainer"),
+    "fsdp2",
+)
 """The formats, so that help and other formats need not load them."""
+
+READ_ALONE = ("accelerate", "trainer")
+"""Those that are not written."""
+
+WRITTEN = tuple(name for name in NAMES if name not in READ_ALONE)
 
 CONFIGURATION = FileKind("a configuration", 4 << 20, "take out what configures no training")
 
@@ -36,9 +44,27 @@ def known_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def given_of(model: str | None = None, node: int = 8, variables: Sequence[str] = (), **numbers: int | None) -> Supplied:
-    """The options given beside a configuration; `numbers`: by field. Raises Refused for an unknown model."""
+def written_format(name: str) -> Format:
+    """A format that is written, by name. Raises Refused."""
+    found = known_format(name)
+    if found.write is None:
+        raise Refused(f"`{name}` is read, not written", f"there are {', '.join(WRITTEN)}")
+    return found
+
+
+def given_of(
+    model: str | None = None,
+    node: int = 8,
+    variables: Sequence[str] = (),
+    beside: str | None = None,
+    **numbers: int | None,
+) -> Supplied:
+    """The options given beside a configuration; `beside`: a file, `numbers`: by field.
+
+    Raises Refused for an unknown model.
+    """
     from distir.configurations import Supplied
+    from distir.configurations.jobs import BesideFile
     from distir.configurations.models import published_decoder
     from distir.models import PUBLISHED
 
@@ -51,7 +77,18 @@ def given_of(model: str | None = None, node: int = 8, variables: Sequence[str] =
     if unfit := next(("".join(pair) for pair in pairs if not (pair[0] and pair[1])), None):
         raise Refused(f"`--set {unfit}`: expected a name and a value", "write for example `--set TP=4`")
     values = {name: value for name, _, value in pairs}
-    return Supplied(node=node, name=model or "", model=found, variables=values, **numbers)
+    other = None if beside is None else BesideFile(shown(beside), _text_of(beside))
+    return Supplied(node=node, name=model or "", model=found, variables=values, beside=other, **numbers)
+
+
+def _text_of(path: str) -> str:
+    """The text of a configuration. Raises Refused."""
+    data = read_bytes(path, CONFIGURATION)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise Refused(f"{shown(path)}:{line}: expected UTF-8 text") from None
 
 
 def read_configuration(kind: str, path: str, given: Supplied) -> ReadJob:
@@ -59,12 +96,9 @@ def read_configuration(kind: str, path: str, given: Supplied) -> ReadJob:
     from distir.configurations import ConfigurationError, read
 
     known_format(kind)
-    data = read_bytes(path, CONFIGURATION)
+    text = _text_of(path)
     try:
-        return read(kind, data.decode("utf-8-sig"), shown(path), given)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise Refused(f"{shown(path)}:{line}: expected UTF-8 text") from None
+        return read(kind, text, shown(path), given)
     except ConfigurationError as error:
         raise Refused(error.message, error.help) from None
     except ImportError as error:
@@ -168,7 +202,7 @@ def export_row(row: Row, kind: str, model: str | None = None, seq: int | None = 
     """A row of a search in a format. Raises Refused."""
     from distir.configurations.rows import exported, job_of_row, title_of
 
-    known_format(kind)
+    written_format(kind)
     return exported(job_of_row(row, given_of(model, seq=seq)), kind, title_of(row))
 
 
@@ -177,7 +211,7 @@ def export_job(kind: str, path: str, number: int, gpus: int | None, model: str |
     from distir.configurations import FORMATS
     from distir.configurations.rows import exported
 
-    known_format(kind)
+    written_format(kind)
     if path.endswith(".csv"):
         return export_row(_ranked(path, number), kind, model, seq)
     source = next((name for name in FORMATS if path.endswith(FORMATS[name].suffixes or ("\0",))), None)

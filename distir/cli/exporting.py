@@ -79,8 +79,8 @@ def export(
 
         distir export chakra pipeline.dir -o traces --hardware dgx-a100
     """
-    if kind not in (*FORMATS, *configurations.NAMES):
-        every = (*FORMATS, *configurations.NAMES)
+    if kind not in (*FORMATS, *configurations.WRITTEN):
+        every = (*FORMATS, *configurations.WRITTEN)
         near = nearest(kind, every)
         known = ", ".join(f"`{name}`" for name in every)
         raise Refused(f"there is no export to `{kind}`", f"did you mean `{near}`?" if near else f"there is {known}")
@@ -89,7 +89,7 @@ def export(
     for flag, value in given.items():
         if value and flag not in TAKEN.get(kind, ()):
             raise Refused(f"`{flag}`: an export to `{kind}` takes none")
-    if kind in configurations.NAMES:
+    if kind in configurations.WRITTEN:
         written = configurations.export_job(kind, file, row, gpus, model, sequence)
         _put(written.text, out)
         for lost in written.lost if out else ():  # what is printed says it at its head
@@ -156,6 +156,6 @@ FORMATS: Final[Mapping[str, Callable[[Request], None]]] = {"torch-csv": _torch_c
 TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
     "torch-csv": ("--comms", "--function"),
     "chakra": ("--hardware", "--nodes", "--bind", "--function"),
-    **dict.fromkeys(configurations.NAMES, ("--row", "--model", "--gpus", "--seq")),
+    **dict.fromkeys(configurations.WRITTEN, ("--row", "--model", "--gpus", "--seq")),
 }
 """By format: the options that not all have, and it has."""

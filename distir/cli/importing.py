@@ -61,8 +61,8 @@ def import_(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="hf: override a setting of the configuration. megatron: a variable of the script; 1 is $1, @ all "
-            "arguments. torchtitan-python: the function, config=llama3_8b.",
+            help="hf, nemo, megatron-bridge: override a setting. megatron, trainer: a variable of the script; 1 is "
+            "$1, @ all arguments. torchtitan-python: the function, config=llama3_8b.",
         ),
     ] = None,
     mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
@@ -86,6 +86,14 @@ def import_(
     global_batch: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="frameworks: sequences of a whole step, if the job does not say (auto)."),
+    ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="FILE",
+            help="trainer, accelerate: the configuration of accelerate (YAML) or DeepSpeed (JSON) that it runs with.",
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="frameworks: refuse a job of which anything is not simulated, or assumed.")
@@ -114,8 +122,10 @@ def import_(
     weights are random, or missing with --no-weights. Nothing is downloaded.
 
     For a job of torchtitan (TOML), megatron (a script or its arguments), megatron-bridge or nemo (YAML), deepspeed
-    (JSON) or fsdp2 (as `distir export` writes it), one line says whether it fits on --hardware, and how fast it is;
-    what is not simulated follows. --output writes its program.
+    (JSON), accelerate (YAML), trainer (a script on Hugging Face's Trainer, or its arguments as YAML or JSON) or fsdp2
+    (as `distir export` writes it), one line says whether it fits on --hardware, and how fast it is; what is not
+    simulated follows. What the file does not say is given beside it: --model, --seq, --gpus, --micro-batch,
+    --global-batch; --with adds what distributes a training loop. --output writes its program.
 
     A trace is a file that torch.profiler has written (.json, .json.gz), or a folder with one for each rank. Shows the
     time of steps, what is busy and idle, communication, and the longest ops; with --output OUT.csv, writes each op.
@@ -124,6 +134,10 @@ def import_(
     For example:
 
         distir import torchtitan job.toml --hardware dgx-h100 --gpus 64
+
+        distir import accelerate fsdp.yaml --model llama3-8b --seq 4096 --gpus 8 --micro-batch 1
+
+        distir import trainer sft.yaml --with fsdp.yaml --gpus 8
 
         distir import onnx gpt2.onnx -o gpt2.dir
 
@@ -155,8 +169,11 @@ def import_(
             "seq": sequence,
             "micro_batch": micro_batch,
             "global_batch": global_batch,
+            "beside": beside,
         }
-        if settings and kind not in ("megatron", "torchtitan-python"):
+        if beside is not None and kind not in configurations.READ_ALONE:
+            raise Refused("`--with` is for trainer and accelerate", "of others one file says all, or options do")
+        if settings and kind not in ("megatron", "megatron-bridge", "nemo", "trainer", "torchtitan-python"):
             raise Refused("`--set` is for variables of scripts, and for models of transformers", "change the file")
         return configurations.import_job(kind, source, hardware, {**given, "variables": settings or ()}, out, strict)
     if kind not in MODELS:
@@ -164,7 +181,7 @@ def import_(
         ways = "`distir import onnx FILE`, `distir import torch m:f` or `distir import torchtitan JOB.toml`"
         raise Refused(f"there is no importer for `{kind}`", f"did you mean `{near}`?" if near else ways)
     of_jobs = {"--hardware": hardware, "--gpus": gpus, "--model": model, "--strict": strict or None}
-    of_jobs |= {"--micro-batch": micro_batch, "--global-batch": global_batch}
+    of_jobs |= {"--micro-batch": micro_batch, "--global-batch": global_batch, "--with": beside}
     if unfit := next((flag for flag, given in of_jobs.items() if given is not None), None):
         raise Refused(f"`{unfit}` is for jobs of training frameworks", "give the program it to `distir simulate`")
     weights = out is not None and not no_weights

@@ -65,14 +65,14 @@ def price_of(text: str | None) -> Price | None:
 
 def check_outputs(plots: Sequence[str], export: str | None, row: int, progress: str) -> None:
     """Raises Refused, or PlotError, for what could not be written after a long search."""
-    from distir.cli.configurations import known_format
+    from distir.cli.configurations import written_format
     from distir.search.plot import check_suffix
 
     for path in plots:
         check_suffix(path)
     refuse_unwritable(*plots)
     if export is not None:
-        known_format(export)
+        written_format(export)
     elif row != 1:
         raise Refused(f"`--row {row}` is for `--export`, the row to write", "`--top` says how many are listed")
     if progress not in searching.PROGRESS:

@@ -4,7 +4,16 @@ A format is one definition: a codec between a framework's options and a `Job`, r
 job becomes a run of its framework (`distir.validate`), whose program is simulated: will it fit, and how fast is it?
 """
 
-from distir.configurations import deepspeed, fsdp2, megatron, nemo, torchtitan, torchtitan_python
+from distir.configurations import (
+    accelerate,
+    deepspeed,
+    fsdp2,
+    megatron,
+    nemo,
+    torchtitan,
+    torchtitan_python,
+    trainer,
+)
 from distir.configurations.answers import Answer, answer, gpu_of, program_of
 from distir.configurations.formats import FORMATS, Format, configuration_format, read
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
@@ -20,6 +29,7 @@ __all__ = [
     "ReadJob",
     "Remark",
     "Supplied",
+    "accelerate",
     "answer",
     "configuration_format",
     "deepspeed",
@@ -31,4 +41,5 @@ __all__ = [
     "read",
     "torchtitan",
     "torchtitan_python",
+    "trainer",
 ]

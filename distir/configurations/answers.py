@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from distir.configurations.jobs import GLOBAL_BATCH, MICRO_BATCH, Job
+from distir.configurations.jobs import GLOBAL_BATCH, MICRO_BATCH, MODEL, SEQUENCE, Job
 from distir.configurations.options import ConfigurationError
 from distir.cost import Hardware, load
 from distir.ir import DTYPES, Module, TensorType
@@ -41,14 +41,25 @@ class Answer:
     band: tuple[float, float] | None = None
 
 
+def _left_open(job: Job) -> ConfigurationError:
+    """The error of what a job does not say, all at once."""
+    unknown = f"which of the known models has the sizes of `{job.name}`" if job.name else "which model it trains"
+    asked = {unknown: f"{MODEL} llama3-8b"} if job.model is None else {}
+    if job.seq is None and job.model is None:
+        asked["the tokens of a sequence"] = f"{SEQUENCE} 4096"
+    if job.micro_batch is None:
+        asked["the sequences of a micro batch"] = f"{MICRO_BATCH} 1"
+    elif job.global_batch is None:
+        asked["the sequences of a step"] = f"{GLOBAL_BATCH} N"
+    hint = f"state {'it' if len(asked) == 1 else 'them'} with `{' '.join(asked.values())}`"
+    return ConfigurationError(f"it does not say {', nor '.join(asked)}", hint)
+
+
 def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
     """The run of a job. Raises ConfigurationError where the job does not say what is trained."""
     model = job.model
-    if model is None:
-        raise ConfigurationError("it does not say which model it trains", "name one with `--model llama3-8b`")
-    if job.micro_batch is None or job.global_batch is None:
-        missing = MICRO_BATCH if job.micro_batch is None else GLOBAL_BATCH
-        raise ConfigurationError("it does not say the batch", f"state it with `{missing} N`, in sequences")
+    if model is None or job.micro_batch is None or job.global_batch is None:
+        raise _left_open(job)
     # A job that gathers weights for each microbatch of a pipeline says so; a row of a table does not.
     again = job.zero == 3 and job.pp > 1 and FRAMEWORKS[framework].gathers_once
     group = f":{job.shard or job.dp}" if again or (job.shard and job.shard < job.dp) else ""
@@ -95,6 +106,7 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         attention=job.attention,
         recompute=job.recompute,
         offload=job.offload or None,
+        offload_optimizer=job.state_on_host or None,
         compile=job.compile or None if framework != "torchtitan" else job.compile,
         async_tp=job.async_tp,
         loss_parallel=job.tp > 1 and not job.gathers_logits,

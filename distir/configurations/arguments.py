@@ -23,13 +23,17 @@ ALL: Final = "@"
 
 @dataclass(slots=True)
 class CommandLine:
-    """What a text says: the arguments of a program, how it is launched, and reports of what is not read; with lines."""
+    """What a text says: the arguments of a program, how it is launched, and reports of what is not read; with lines.
+
+    `launcher`: the words before the program.
+    """
 
     words: Value = field(default_factory=list[tuple[str, int]])
     launch: ProcessCounts = field(default_factory=ProcessCounts)
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     program: str = ""
     script: Script = field(default_factory=lambda: Script(""))
+    launcher: Value = field(default_factory=list[tuple[str, int]])
 
 
 def arguments(text: str, path: str, given: Mapping[str, str] | None = None) -> CommandLine:
@@ -61,7 +65,7 @@ def arguments(text: str, path: str, given: Mapping[str, str] | None = None) -> C
         return CommandLine(words, ProcessCounts(), script.skipped, script=script)
     words = _given(words, script)
     program = next((word for word, _ in reversed(launcher) if not word.startswith("-")), "")
-    return CommandLine(words, launched(launcher, header), script.skipped, program, script)
+    return CommandLine(words, launched(launcher, header), script.skipped, program, script, launcher[:-1])
 
 
 _USAGE = re.compile(

@@ -7,7 +7,9 @@ steps times the replicas), runtime/zero/config.py (stages, MiCS and hpZ groups),
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
@@ -20,9 +22,11 @@ from distir.configurations.jobs import (
     Supplied,
     checked,
     float32,
+    of_given,
     on_hosts,
     optimizer_of,
     replicas,
+    state_on_host,
     unsaid,
 )
 from distir.configurations.known import known
@@ -57,13 +61,17 @@ KNOWN: Final = known(
     **dict.fromkeys(("optimizer.type", "pipeline.stages", "pipeline.partition", "communication_data_type")),
     **dict.fromkeys(("data_types.grad_accum_dtype", "data_types.param_dtype", "torch_autocast.dtype")),
     **{"torch_autocast.enabled": False, "torch_autocast.lower_precision_safe_modules": None},
-    **{"wall_clock_breakdown": False, "zero_optimization.reduce_scatter": True},
+    **{"wall_clock_breakdown": False, "zero_optimization.reduce_scatter": True, "compile.enabled": False},
 )
 
 AUTO: Final = "auto"
 """What Hugging Face's trainer replaces: a setting that the configuration leaves open."""
 
-RENAMED: Final = {"bfloat16.": "bf16."}
+RENAMED: Final = {
+    "bfloat16.": "bf16.",
+    "zero_optimization.cpu_offload_params": "zero_optimization.cpu_offload_param",
+    "tensor_parallel.tp_size": "tensor_parallel.autotp_size",
+}
 """What earlier versions call otherwise."""
 
 DTYPES: Final = {
@@ -74,58 +82,95 @@ DTYPES: Final = {
 """Precisions by what DeepSpeed calls them (deepspeed/utils/types.py, `DtypeEnum`)."""
 
 
+MICRO, STEPS, TOTAL = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size"
+BATCHES: Final = (MICRO, STEPS, TOTAL)
+"""Its batches: of a device, the micro batches that it adds up, and of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What a training loop says beside the configuration of what distributes it; empty where it does not.
+
+    `recompute`: `full` or `none`. `fills`: what it puts where DeepSpeed's configuration says `auto`, by option.
+    """
+
+    micro_batch: int | None = None
+    steps: int | None = None
+    precision: str = ""
+    recompute: str = ""
+    compile: bool = False
+    optimizer: str = ""
+    attention: str = ""
+
+    @property
+    def fills(self) -> dict[str, Any]:
+        """By option of DeepSpeed: what is filled in where it says `auto`."""
+        found = {MICRO: self.micro_batch, STEPS: self.steps}
+        if self.precision:
+            found |= {"bf16.enabled": self.precision in ("bf16", "fp8"), "fp16.enabled": self.precision == "fp16"}
+        return {name: value for name, value in found.items() if value is not None}
+
+
 def read(text: str, path: str, given: Supplied) -> ReadJob:
     """What a configuration says. Raises ConfigurationError."""
-    found = {renamed(RENAMED, name): s for name, s in texts.of_json(text, path).items()}
+    return job_of(texts.of_json(text, path), path, given)
+
+
+def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Loop | None = None) -> ReadJob:
+    """What settings of DeepSpeed say. Raises ConfigurationError."""
+    loop = loop or Loop()
+    found = {renamed(RENAMED, name): s for name, s in settings.items() if not name.rpartition(".")[2].startswith("_")}
+    fills = {name: Setting(value, found[name].line if name in found else 0) for name, value in loop.fills.items()}
+    found |= {name: s for name, s in fills.items() if name not in found or found[name].value == AUTO}
     options = Options(path, {name: s for name, s in found.items() if s.value != AUTO}, KNOWN)
     left_open = {name: s for name, s in found.items() if s.value == AUTO and not KNOWN.is_idle(name)}
     tp = options.optional("tensor_parallel.autotp_size", 0) or 1
     ep = options.whole("expert_parallel.autoep_size") if not options.is_off("expert_parallel.enabled") else 1
-    if (options.optional("sequence_parallel_size") or 1) > 1:
-        line = options.line("sequence_parallel_size")
-        raise options.wrong(line, "`sequence_parallel_size`: heads exchanged for parts of sequences are not read")
+    cp = options.optional("sequence_parallel_size") or 1
     stage = options.whole("zero_optimization.stage", 0)
     if stage > 3:
         line = options.line("zero_optimization.stage")
         raise options.wrong(line, f"there is no ZeRO stage {stage}", "there are 0, 1, 2, 3")
-    dp, micro, total = _batches(options, given, tp)
+    dp, micro, total = _batches(options, given, tp * cp)
+    group = options.optional("zero_optimization.mics_shard_size", -1) or 0 if stage == 3 else 0
+    if group > 0 and dp * cp % group:
+        line = options.line("zero_optimization.mics_shard_size")
+        raise options.wrong(line, f"groups of {group} replicas (MiCS) do not divide {dp * cp}")
     zero = "zero_optimization"
-    options.stays_on_device(f"{zero}.offload_optimizer.device", f"{zero}.offload_param.device")
-    options.stays_on_device(f"{zero}.cpu_offload", f"{zero}.cpu_offload_param")
+    weights = [f"{zero}.offload_param.device", f"{zero}.cpu_offload_param"]
+    on_host = state_on_host(options, weights, [f"{zero}.offload_optimizer.device", f"{zero}.cpu_offload"])
     overlap = options.get("zero_optimization.overlap_comm")
     parts = options.get("zero_optimization.zero_hpz_partition_size")
     if parts and parts != 1:
         name = "zero_optimization.zero_hpz_partition_size"
         options.note("a second copy of weights in each node (hpZ) is not simulated", name)
-    precision = _precision(options, left_open)
-    for name, setting in left_open.items():
-        if name not in BATCHES:
-            options.notes.append(Remark(f"`{name}` is left open (auto); its default is taken", setting.line))
-    job = Job(
-        name=given.name,
-        model=given.model,
-        seq=given.seq,
+    precision, recompute = _precision(options, left_open), _recomputation(options)
+    if rest := [name for name in left_open if name not in BATCHES]:
+        text = f"left open (auto), so that defaults are taken: {', '.join(f'`{name}`' for name in rest)}"
+        options.notes.append(Remark(text, left_open[rest[0]].line))
+    job = replace(
+        of_given(given),
         dp=dp,
         tp=tp,
+        cp=cp,
+        shard=group if 0 < group < dp * cp else 0,
         ep=ep if given.model and given.model.experts else 1,
         zero=stage,
         micro_batch=micro,
         global_batch=total,
-        optimizer=optimizer_of(options, "optimizer.type"),
+        optimizer=optimizer_of(options, "optimizer.type") or loop.optimizer,
         precision=precision,
         gradients=DTYPES[stated] if (stated := options.word("data_types.grad_accum_dtype", DTYPES)) else "",
-        recompute=_recomputation(options),
+        recompute=loop.recompute or recompute,
+        attention=loop.attention,
+        state_on_host=on_host,
+        compile=loop.compile or options.flag("compile.enabled"),
         overlap=stage == 3 if overlap is None else bool(overlap),
-        node=given.node,
     )
     return ReadJob(checked(path, job), "deepspeed", options.rest())
 
 
-MICRO, STEPS, TOTAL = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size"
-BATCHES: Final = (MICRO, STEPS, TOTAL)
-
-
-def _batches(options: Options, given: Supplied, tp: int) -> tuple[int, int | None, int | None]:
+def _batches(options: Options, given: Supplied, each: int) -> tuple[int, int | None, int | None]:
     """The replicas, and the sequences of a micro batch and of a step: what is not said follows from the others."""
     micro = options.supplied(MICRO, given.micro_batch, MICRO_BATCH)
     total = options.supplied(TOTAL, given.global_batch, GLOBAL_BATCH)
@@ -136,8 +181,8 @@ def _batches(options: Options, given: Supplied, tp: int) -> tuple[int, int | Non
             message = f"`{TOTAL}` {total} is not {micro} · {steps} times a number of replicas"
             hint = "it is the micro batch times the accumulation steps times the replicas"
             raise options.wrong(options.line(TOTAL), message, hint)
-        stated = total // (micro * steps) * tp
-    dp, assumed = replicas(options.path, given, stated, tp)
+        stated = total // (micro * steps) * each
+    dp, assumed = replicas(options.path, given, stated, each)
     if assumed:
         options.note(assumed)
     steps = steps or (1 if total is None else max(1, total // ((micro or 1) * dp)) if micro else 1)
@@ -175,7 +220,9 @@ def _recomputation(options: Options) -> str:
     names = [name for name in options.settings if name.startswith("activation_checkpointing.")]
     for name in names:
         options.get(name)
-    options.stays_on_device("activation_checkpointing.cpu_checkpointing")
+    if options.flag("activation_checkpointing.cpu_checkpointing"):
+        text = "inputs of layers on the host are not simulated: they are on the device here"
+        options.note(text, "activation_checkpointing.cpu_checkpointing")
     if names:
         options.note("recomputation of whole layers is assumed, which the model's code decides", names[0])
     return "full" if names else "none"
@@ -183,7 +230,7 @@ def _recomputation(options: Options) -> str:
 
 def write(job: Job) -> Exported:
     """The JSON of a job. JSON has no comments: what is lost is under `distir`."""
-    lost = [*unsaid(job), *on_hosts(job)]
+    lost = [*unsaid(job), *on_hosts(job, writes_state=True)]
     if job.pp > 1:
         lost.append(f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages")
         if job.schedule != "1f1b" or job.schedule_file:
@@ -197,13 +244,11 @@ def write(job: Job) -> Exported:
         lost.append(f"stages of {','.join(map(str, job.stages))} layers: see partition_method of PipelineModule")
     if job.ep > 1:
         lost.append(f"experts over {job.ep} replicas: give deepspeed.moe.layer.MoE ep_size={job.ep}")
-    if job.cp > 1:
-        lost.append(f"sequences over {job.cp} devices: see deepspeed.sequence (Ulysses)")
     if job.sequence_parallel:
         lost.append("sequence parallelism: DeepSpeed's AutoTP splits weights alone")
     if job.gathers_logits:
         lost.append("logits that are gathered: see tensor_parallel.vocab_parallel_lm_head")
-    if job.shard:
+    if job.shard and (job.zero < 3 or job.pp > 1):
         lost.append(f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init")
     if job.precision not in ("", "bf16", "fp16", "fp32"):
         lost.append(f"precision {job.precision}: DeepSpeed has bf16 and fp16")
@@ -218,10 +263,13 @@ def write(job: Job) -> Exported:
         "train_batch_size": job.global_batch,
         "train_micro_batch_size_per_gpu": job.micro_batch,
         "gradient_accumulation_steps": job.microbatches or 1,
+        "sequence_parallel_size": job.cp if job.cp > 1 else None,
         "tensor_parallel": {"autotp_size": job.tp} if job.tp > 1 and job.pp == 1 else None,
         "zero_optimization": {
             "stage": job.zero if job.pp == 1 else min(job.zero, 1),
+            **({"mics_shard_size": job.shard} if job.shard and job.zero == 3 and job.pp == 1 else {}),
             **({"overlap_comm": job.overlap} if job.zero else {}),
+            **({"offload_optimizer": {"device": "cpu"}} if job.state_on_host else {}),
         },
         "optimizer": {"type": "Muon"} if job.optimizer == "muon" else None,
         "fp16" if job.precision == "fp16" else "bf16": {"enabled": True} if job.precision not in ("", "fp32") else None,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
+from distir.configurations.options import Remark
 from distir.ir.registry import Registry
 
 
@@ -21,7 +22,7 @@ class Format:
     version: str
     suffixes: tuple[str, ...]
     read: Callable[[str, str, Supplied], ReadJob]
-    write: Callable[[Job], Exported]
+    write: Callable[[Job], Exported] | None
 
 
 FORMATS: Registry[Format] = Registry()
@@ -36,4 +37,9 @@ def configuration_format(definition: Format) -> Format:
 
 def read(name: str, text: str, path: str, given: Supplied) -> ReadJob:
     """What a configuration says. Raises ConfigurationError."""
-    return FORMATS[name].read(text, path, given)
+    reading = FORMATS[name].read(text, path, given)
+    model = reading.job.model
+    if model is None or reading.job.seq:
+        return reading
+    assumed = Remark(f"sequences of {model.context} tokens, the model's context, as it does not say; `--seq N` does")
+    return replace(reading, notes=[assumed, *reading.notes])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
+from typing import Final
 
 from distir.configurations.options import ConfigurationError, Options, Remark
 from distir.models.decoder import Decoder
@@ -22,9 +23,10 @@ class Job:
     framework's own.
     `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
     parts of layers (see the step `checkpoint`). `offload`: of how many first layers activations are offloaded to the
-    host. `overlap`: whether gradients and weights are communicated beside
-    computation. `gathers_logits`: whether, with tensor parallelism, all shards have all logits, where otherwise each
-    computes the loss of its part of the vocabulary. `node`: the most devices of a node; no part of what is trained.
+    host; `state_on_host`: whether optimizer state and Float32 master weights are there. `overlap`: whether gradients
+    and weights are communicated beside computation. `gathers_logits`: whether, with tensor parallelism, all shards have
+    all logits, where otherwise each computes the loss of its part of the vocabulary. `node`: the most devices of a
+    node; no part of what is trained.
     """
 
     name: str = ""
@@ -51,6 +53,7 @@ class Job:
     attention: str = ""
     recompute: str = "none"
     offload: int = 0
+    state_on_host: bool = False
     compile: bool = False
     async_tp: bool = False
     overlap: bool = False
@@ -91,17 +94,64 @@ def optimizer_of(options: Options, name: str) -> str:
     return ""
 
 
+def state_on_host(options: Options, weights: Sequence[str], state: Sequence[str]) -> bool:
+    """Whether optimizer state is on the host, by the options that say where weights and state are.
+
+    Raises ConfigurationError for a place that is none.
+    """
+    moved = [name for name in dict.fromkeys((*weights, *state)) if _place(options, name) != "device"]
+    for name in moved:
+        if _place(options, name) == "nvme":
+            options.note(f"`{name}` is `nvme`: it is in the host's memory here, which is faster", name)
+    if of_state := [name for name in moved if name in state]:
+        text = "weights are updated on the device, with state fetched from the host, not by the host's processor"
+        options.note(text, of_state[0])
+    if of_weights := [name for name in moved if name in weights]:
+        options.note("weights on the host are not simulated: they are on the device here, too", of_weights[0])
+    return bool(of_state)
+
+
+PLACES: Final = {
+    **dict.fromkeys(("none", "false", "0", "auto"), "device"),
+    **dict.fromkeys(("cpu", "true", "1"), "cpu"),
+    "nvme": "nvme",
+}
+"""Where something is, by what options say of it in small letters."""
+
+
+def _place(options: Options, name: str) -> str:
+    found = options.get(name)
+    place = PLACES.get(str(found).lower())
+    if place is None:
+        hint = "expected none, cpu, nvme, true or false"
+        raise options.wrong(options.line(name), f"`{name}` is `{found}`", hint)
+    return place
+
+
 def float32(options: Options, why: str, name: str = "") -> str:
     """The precision of a job that computes in Float32, which is said, as it is mostly not meant."""
     options.note(f"{why}: it computes in float32, without TF32, as PyTorch does by default", name)
     return "fp32"
 
 
+@dataclass(frozen=True, slots=True)
+class BesideFile:
+    """Another configuration: its path, as messages name it, and its text."""
+
+    path: str
+    text: str
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is DeepSpeed's, or else accelerate's YAML."""
+        return self.text.lstrip().startswith(("{", "//", "/*"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supplied:
     """What a configuration may leave open: `gpus`, or else whole nodes of `node` devices; the model; batches.
 
-    `variables`: those of a script.
+    `variables`: those of a script; `beside`: another configuration, which says how a training loop is distributed.
     """
 
     gpus: int | None = None
@@ -112,6 +162,12 @@ class Supplied:
     micro_batch: int | None = None
     global_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    beside: BesideFile | None = None
+
+
+def of_given(given: Supplied) -> Job:
+    """The job of a configuration that says neither the model nor its sequences: those are given."""
+    return Job(name=given.name, model=given.model, seq=given.seq, node=given.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +192,14 @@ def unsaid(job: Job) -> list[str]:
     return [] if job.micro_batch and job.global_batch else ["the batch, which is not known here: set it"]
 
 
-MICRO_BATCH, GLOBAL_BATCH = "--micro-batch", "--global-batch"
-"""The options of commands that say a batch beside a configuration."""
+MICRO_BATCH, GLOBAL_BATCH, MODEL, SEQUENCE = "--micro-batch", "--global-batch", "--model", "--seq"
+"""The options of commands that say beside a configuration what it leaves open."""
 
 
-def on_hosts(job: Job) -> list[str]:
-    """What a framework does not say that has no option for activations on the host."""
-    return [f"activations of {job.offload} layers on the host"] if job.offload else []
+def on_hosts(job: Job, *, writes_state: bool = False) -> list[str]:
+    """What of a job on the host a framework does not say; `writes_state`: it says where optimizer state is."""
+    found = [f"activations of {job.offload} layers on the host"] if job.offload else []
+    return [*found, "optimizer state on the host"] if job.state_on_host and not writes_state else found
 
 
 def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> tuple[int, str]:

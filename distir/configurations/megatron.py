@@ -25,6 +25,7 @@ from distir.configurations.jobs import (
     float32,
     optimizer_of,
     replicas,
+    state_on_host,
     unsaid,
 )
 from distir.configurations.known import listed, words
@@ -243,7 +244,7 @@ def job_of(options: Options, given: Supplied) -> Job:
     """The job of options under the names of Megatron-LM's arguments, with underscores. Raises ConfigurationError."""
     if (file := options.get("deepspeed_config")) is not None:
         options.note(f"what `{file}` says is not read; `--zero-stage` says the stage of ZeRO", "deepspeed_config")
-    options.stays_on_device("optimizer_cpu_offload", "fine_grained_activation_offloading", "cpu_offloading_weights")
+    options.stays_on_device("fine_grained_activation_offloading", "cpu_offloading_weights")
     offloads = not options.is_off("cpu_offloading")  # a command line has the number alone
     offloaded = options.optional("cpu_offloading_num_layers", least=0)
     own = given.model is None or "hidden_size" in options
@@ -253,6 +254,9 @@ def job_of(options: Options, given: Supplied) -> Job:
     if own and model is not None and (known := published_decoder(name)) is not None:
         context = model.context if model.position == "learned" else known.context  # of which there is an embedding
         model = replace(known, context=context, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    if options.get("pipeline_model_parallel_size") in (None, 1, "1"):
+        for other in ("overlap_p2p_comm", "batch_p2p_comm", "batch_p2p_sync"):
+            options.get(other)  # between no stages
     if model is not None and not model.experts:
         for other in options.settings:
             if other.startswith("moe_"):
@@ -319,7 +323,8 @@ def job_of(options: Options, given: Supplied) -> Job:
             recompute=_recomputation(options, model),
             async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
             offload=(offloaded or 0) if offloads else 0,
-            overlap=reduces or gathers,
+            state_on_host=state_on_host(options, (), ("optimizer_cpu_offload",)),
+            overlap=reduces or gathers or options.flag("use_torch_fsdp2") or (zero == 3 and pp == 1),
             node=each if stated and each else given.node,
         ),
         options.line("expert_model_parallel_size"),
@@ -336,6 +341,11 @@ def _changed(model: Decoder | None, options: Options) -> Decoder | None:
         if "moe_layer_freq" in options:
             dense, every = layers_with_experts(options, layers)
         model = replace(model, layers=layers, dense_layers=dense if experts else None, experts_every=every)
+    if "hidden_dropout" in options or "attention_dropout" in options:
+        rest, own = model.dropout, model.attention_dropout
+        rest = (options.number("hidden_dropout") or 0.0) if "hidden_dropout" in options else rest
+        own = options.number("attention_dropout") if "attention_dropout" in options else own
+        model = replace(model, dropout=rest, attention_dropout=None if own == rest else own)
     return replace(model, experts=experts) if model.experts else model
 
 
@@ -350,7 +360,7 @@ def _launched(options: Options, name: str) -> int | None:
 
 def _stages(options: Options, model: Decoder | None, pp: int) -> tuple[int, tuple[int, ...]]:
     """Stages of each rank, and the layers of each where they are stated."""
-    layout = options.get("pipeline_model_parallel_layout")
+    layout = _layout(options)
     per_stage = options.optional("num_layers_per_virtual_pipeline_stage")
     virtual = options.optional("num_virtual_stages_per_pipeline_rank")
     virtual = virtual or options.optional("virtual_pipeline_model_parallel_size")
@@ -396,6 +406,15 @@ def _stages(options: Options, model: Decoder | None, pp: int) -> tuple[int, tupl
         line = options.line("pipeline_model_parallel_size")
         raise options.wrong(line, f"{layers} layers do not divide among {count} stages", "state a layout")
     return virtual or 1, ()
+
+
+def _layout(options: Options) -> Any:
+    """The layout of stages, without layers of multi-token prediction, which are reported."""
+    found = options.get("pipeline_model_parallel_layout")
+    if isinstance(found, str) and "m" in found:
+        options.note("layers of multi-token prediction (m) are not simulated", "pipeline_model_parallel_layout")
+        return found.replace("m", "")
+    return found
 
 
 def layout_stages(layout: Any) -> tuple[int, ...]:
@@ -602,6 +621,7 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
         lost.append(f"attention by `{job.attention}`: Megatron-LM takes Transformer Engine's kernel")
     found["tp_comm_overlap"] = job.async_tp or None
     found["cpu_offloading_num_layers"] = job.offload or None
+    found["optimizer_cpu_offload"] = job.state_on_host or None
     if job.gathers_logits:
         lost.append("logits that are gathered: Megatron-LM computes the loss in shards of the vocabulary")
     if job.compile:

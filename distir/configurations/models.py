@@ -242,6 +242,25 @@ def flavor_of(published: str) -> tuple[str, str] | None:
     return {model: flavor for flavor, model in FLAVORS.items()}.get(published.replace("llama3.1-", "llama3-"))
 
 
+SAME_SIZES: Final = {"llama3.3": "llama3.1", "metallama": "llama", "mistral7binstructv0.2": "mistral7b"}
+"""Beginnings of names of repositories that are those of models with the same sizes."""
+
+TRAINED: Final = re.compile(r"(?:instruct|chat|base|hf|it|pt|v0\.1|thinking|\d{4}|bnb|[48]bit|unsloth|gguf|bf16|fp8)*")
+"""What names of repositories say of how a model was trained, and in which form its weights are."""
+
+
+def of_repository(name: str) -> tuple[str, Decoder] | None:
+    """The published model of a repository such as `meta-llama/Llama-3.1-8B-Instruct`, by its own name."""
+    plain = re.sub(r"[-_]", "", name.strip("/").rpartition("/")[2].lower())
+    for begin, same in SAME_SIZES.items():
+        plain = same + plain.removeprefix(begin) if plain.startswith(begin) else plain
+    for published, model in PUBLISHED.items():
+        short = published.replace("-", "")
+        if isinstance(model, Decoder) and plain.startswith(short) and TRAINED.fullmatch(plain[len(short) :]):
+            return published, model
+    return None
+
+
 def published_decoder(name: str) -> Decoder | None:
     """A published decoder by name; None if there is none."""
     model = PUBLISHED.get(name)

@@ -17,7 +17,8 @@ from distir.configurations import megatron, texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, optimizer_of
 from distir.configurations.known import listed, words
-from distir.configurations.options import Known, Options, Setting, as_table
+from distir.configurations.models import of_repository
+from distir.configurations.options import ConfigurationError, Known, Options, Setting, as_table
 
 Change = Callable[[Any], tuple[str, Any]]
 """From the value of an option to Megatron's argument and its value."""
@@ -50,6 +51,19 @@ def _synchronised(value: Any) -> tuple[str, Any]:
     return "grad_reduce_in_bf16", "bf16" in word if re.search("bf16|32", word) else value
 
 
+def _vocabulary(value: Any) -> tuple[str, Any]:
+    """The vocabulary of a tokenizer that is one of a published model."""
+    published = of_repository(str(value))
+    return "vocab_size", published[1].vocabulary if published else None
+
+
+def _sharding(value: Any) -> tuple[str, Any]:
+    """Of FSDP: `grad` keeps weights between the passes; others, such as `hybrid`, are left to be reported."""
+    if value in ("grad", "full", None):
+        return "torch_fsdp2_no_reshard_after_forward", value == "grad"
+    return "fsdp_sharding_strategy", value
+
+
 def _precision(value: Any) -> tuple[str, Any]:
     """Of Lightning: `bf16-mixed`, `16`."""
     return ("bf16", True) if "bf16" in str(value) else ("fp16", str(value).startswith("16"))
@@ -74,12 +88,19 @@ BRIDGE_NAMES: Final[dict[str, Change]] = {
     "model.gated_linear_unit": _called("swiglu"),
     "model.num_layers_in_first_pipeline_stage": _called("decoder_first_pipeline_num_layers"),
     "model.num_layers_in_last_pipeline_stage": _called("decoder_last_pipeline_num_layers"),
+    "tokenizer.tokenizer_model": _vocabulary,
+    "model.hf_model_id": _vocabulary,
     "dataset.sequence_length": _called("seq_length"),
     "dataset.seq_length": _called("seq_length"),
     "mixed_precision": _recipe,
+    "mixed_precision.dtype": _recipe,
+    "mixed_precision.fp8": _called("fp8_format"),
+    "mixed_precision.grad_reduce_in_fp32": _unless("grad_reduce_in_bf16"),
     "ddp.grad_reduce_in_fp32": _unless("grad_reduce_in_bf16"),
 }
 """Options of Megatron-Bridge that Megatron-LM calls otherwise; others go by their last name."""
+
+ALL_TRAINED: Final = "all weights are trained here, as without LoRA"
 
 BRIDGE: Final = Known(
     "Megatron-Bridge",
@@ -96,9 +117,10 @@ BRIDGE: Final = Known(
     ),
     (
         *("*._target_", "*._call_", "*._partial_", "*._args_", "dataset.*", "ft.*", "straggler.*", "nvrx_straggler.*"),
-        *("tensor_inspect.*", "inprocess_restart.*", "rerun_state_machine.*", "model.generation_config*"),
+        *("tensor_inspect.*", "inprocess_restart.*", "rerun_state_machine.*", "model.generation_config*", "ENV_VARS.*"),
+        *("_target_", "env_vars.*", "ft", "straggler", "nvrx_straggler", "tensor_inspect", "inprocess_restart"),
     ),
-    {"peft": "all weights are trained here, as without LoRA"},
+    {"peft": ALL_TRAINED, "model.teacher": "a step without distillation is", "perf_matrix": "its degrees are options"},
 )
 
 NEMO_NAMES: Final[dict[str, Change]] = {
@@ -121,8 +143,14 @@ NEMO_NAMES: Final[dict[str, Change]] = {
     "model.num_moe_experts": _called("num_experts"),
     "model.qkv_bias": _called("add_qkv_bias"),
     "model.gradient_accumulation_fusion": _called("gradient_accumulation_fusion"),
+    "model.fp8_params": _called("fp8_param_gather"),
     "model.tokenizer.vocab_size": _called("vocab_size"),
+    "model.override_vocab_size": _called("vocab_size"),
+    "model.tokenizer.type": _vocabulary,
     "model.fsdp": _called("use_torch_fsdp2"),
+    "model.fsdp_sharding_strategy": _sharding,
+    "model.fsdp_grad_reduce_dtype": _synchronised,
+    "model.data.train_ds.max_seq_length": _called("seq_length"),
     "trainer.devices": _called("nproc_per_node"),
     "trainer.num_nodes": _called("nnodes"),
     "trainer.precision": _precision,
@@ -138,6 +166,12 @@ OF_CORE: Final = (
 )
 """Options of NeMo that choose the kernels and the weights in 16 bits that are simulated."""
 
+OF_BUFFERS: Final = ("model.optim.contiguous_grad_buffer", "model.optim.contiguous_param_buffer")
+"""Options of NeMo's optimizer that make one buffer of gradients, as here."""
+
+CUSTOMIZED: Final = ("parallel_attention", "new_decoder_architecture")
+"""Of Falcon: attention beside the perceptron."""
+
 NEMO: Final = Known(
     "NeMo",
     "NVIDIA/NeMo 2.0, examples/nlp/language_modeling/conf/megatron_gpt_config.yaml",
@@ -146,64 +180,184 @@ NEMO: Final = Known(
         **listed("nemo"),
         **{name: listed("nemo").get(name) for name in NEMO_NAMES},
         **dict.fromkeys(("name", "restore_from_path", "defaults")),
+        **dict.fromkeys((f"model.mcore_customization_config.{name}" for name in CUSTOMIZED), False),
     },
     (*words("nemo_idle"), *(f"model.{pattern}" for pattern in megatron.IDLE)),
     (
-        *("exp_manager.*", "hydra.*", "run.*", "cluster.*", "s3_checkpointing.*", "model.tokenizer.*"),
+        *("exp_manager.*", "hydra.*", "run.*", "cluster.*", "s3_checkpointing.*", "model.tokenizer.*", "env_vars.*"),
+        *("model.data.*_ds.*", "inference.*", "model.inference.*", "model.target", "model.nemo_version", "model.name"),
         *("model.nsys_profile.*", "model.megatron_timer_kwargs.*", "model.optim.sched.*", "model.data.data_prefix.*"),
     ),
-    simulated=dict.fromkeys((f"model.{name}" for name in OF_CORE), True),
+    {"model.peft": ALL_TRAINED},
+    simulated=dict.fromkeys((*(f"model.{name}" for name in OF_CORE), *OF_BUFFERS), True),
 )
 
 
 def _read(known: Known, names: Mapping[str, Change], framework: str, text: str, path: str, given: Supplied) -> ReadJob:
     """What a YAML says, by Megatron's names; what these do not have is reported, or refused, under its own."""
-    found = texts.of_yaml(text, path)
+    found = _overridden(_normal(texts.of_yaml(text, path)), path, given)
+    if (kind := _other_kind(found)) is not None:
+        raise ConfigurationError(f"{path}: it is of {kind}, and decoders alone are read", "give one of a GPT")
     own = Options(path, found, known)
     renamed: dict[str, Setting] = {}
+    open_ones: dict[str, str] = {}
     for name, setting in found.items():
         last = name.rpartition(".")[2]
-        if name not in names and (known.is_idle(name) or last not in megatron.KNOWN.defaults):
+        of_no_model = known.is_idle(name) or known.section(name) or last not in megatron.KNOWN.defaults
+        if name not in names and of_no_model:
             continue
         own.get(name)
+        if name.startswith("model.fsdp_") and not _is_on(found, "model.fsdp"):
+            continue  # of no training with FSDP
         said = _resolved(setting.value, name, found)
-        if isinstance(said, str) and said.startswith("${"):
-            own.note(f"`{name}` refers to what is not set here; it is not read", name)
+        if isinstance(said, str) and (said == MISSING or said.startswith("${")):
+            open_ones[name] = said
             continue
         to, value = names[name](said) if name in names else (last, said)
         if value is not None and not (to in renamed and not value):
             renamed[to] = Setting(value, setting.line)
+    _ask(own, {n: said for n, said in open_ones.items() if n not in FROM_OPTIONS})
     defaults = {**megatron.KNOWN.defaults, **_own_defaults(known)}
     if known is BRIDGE and not {"bf16", "fp16"} & renamed.keys():
         renamed["bf16"] = Setting(True, 0)
     options = Options(path, renamed, replace(megatron.KNOWN, defaults=defaults, simulated=SIMULATED))
     if "num_query_groups" in options and "group_query_attention" not in options:
         options.settings = {**options.settings, "group_query_attention": Setting(True, 0)}
-    if "model.optim.name" in known.defaults:
+    if "model.optim.name" in known.defaults and str(own.get("model.optim.name")) not in ADAMS:
         optimizer_of(own, "model.optim.name")
     for name in own.settings:
         if name.startswith("model.fp8_") and "fp8_format" not in renamed:
             own.get(name)  # of no product
     job = megatron.job_of(options, given)
+    reduced = renamed.get("grad_reduce_in_bf16")
+    if reduced is not None and not reduced.value and job.precision not in ("fp32", "fp16"):
+        job = replace(job, gradients="fp32")  # whatever is the default
     return ReadJob(job, framework, sorted([*own.rest(), *options.rest()], key=lambda note: note.line))
 
 
+def _is_on(found: Mapping[str, Setting], name: str) -> bool:
+    return name in found and bool(found[name].value)
+
+
+ADAMS: Final = ("mcore_distributed_optim", "distributed_fused_adam", "fused_adam", "adamw", "adam", "None")
+
+MISSING: Final = "???"
+"""What OmegaConf calls a value that must be given."""
+
+FROM_OPTIONS: Final = frozenset(
+    f"{table}.{name}"
+    for table in ("model", "train", "trainer", "dataset")
+    for name in (
+        *("micro_batch_size", "global_batch_size", "num_nodes", "devices", "encoder_seq_length", "seq_length"),
+        *("sequence_length", "vocab_size", "max_position_embeddings"),
+    )
+)
+"""What options of the command say, too."""
+
+
+def _ask(options: Options, left_open: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for options that a caller sets, all at once."""
+    if not left_open:
+        return
+    first, said = next(iter(left_open.items()))
+    listed = ", ".join(f"`{name}` (`{value}`)" for name, value in left_open.items())
+    name = first if said == MISSING else said.strip("${}").partition(":")[2].partition(",")[0] or said.strip("${}")
+    hint = f"give each with `--set`, such as `--set {name}=1`"
+    raise options.wrong(options.line(first), f"it takes from its caller: {listed}", hint)
+
+
+def _normal(found: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Settings by the names of today: of Megatron-Bridge's tables that have another name, or are within another one."""
+    normal: dict[str, Setting] = {}
+    for name, setting in found.items():
+        plain = name.removeprefix("ConfigContainer.")
+        table, dot, rest = plain.partition(".")
+        normal[f"{table.removesuffix('_config')}{dot}{rest}"] = setting
+    if "mixed_precision.grad_reduce_in_fp32" in normal:
+        normal.pop("ddp.grad_reduce_in_fp32", None)  # which it overwrites
+    return normal
+
+
+def _overridden(found: Mapping[str, Setting], path: str, given: Supplied) -> dict[str, Setting]:
+    """Settings with those that are given by name; other names are variables of the environment."""
+    said = {name: value for name, value in given.variables.items() if name in found or "." in name}
+    settings = dict(found)
+    read = {name: texts.of_yaml(f"value: {value}", path)["value"].value for name, value in given.variables.items()}
+    settings |= {name: Setting(read[name], 0) for name in said}
+    variables = {name: value for name, value in read.items() if name not in said}
+    return {name: _filled(setting, variables) for name, setting in settings.items()}
+
+
+def _filled(setting: Setting, variables: Mapping[str, Any]) -> Setting:
+    """A setting that is a variable, with the value of that."""
+    text = setting.value.strip() if isinstance(setting.value, str) else ""
+    variable = re.fullmatch(r"\$\{(?:oc\.env:)?(\w+)(?:,(.*))?\}", text)
+    if variable and variable[1] in variables:
+        return Setting(variables[variable[1]], setting.line)
+    if variable and variable[2] is not None:
+        return Setting(variable[2].strip("'\" "), setting.line)
+    return setting
+
+
+OTHER_KINDS: Final = {
+    "an encoder and a decoder (T5, BART)": ("model.encoder.", "model.decoder."),
+    "an encoder (BERT)": ("model.bert_binary_head", "model.bert_type"),
+    "state spaces (Mamba)": ("model.hybrid_override_pattern", "model.hybrid_mlp_ratio", "model.mamba_ssm_ngroups"),
+    "images and text": ("model.mm_cfg.", "model.vision.", "model.freeze_vision_model"),
+    "images": ("model.unet_config.", "model.unet.", "model.first_stage_config.", "model.noise_scheduler."),
+    "retrieval (RETRO)": ("model.retro.", "model.chunk_size", "model.enc_num_layers"),
+    "speech": ("model.perception.", "model.preprocessor."),
+    "recurrent blocks (Griffin)": ("model.block_types", "model.logits_soft_cap"),
+}
+"""Models that are no decoders of attention, by options that they have; a decoder has none of them."""
+
+
+def _other_kind(found: Mapping[str, Setting]) -> str | None:
+    """What a configuration is of, if that is no decoder."""
+    says = [name for name, setting in found.items() if setting.value not in (None, False, 0)]
+    for kind, marks in OTHER_KINDS.items():
+        if any(name.startswith(marks) for name in says):
+            return kind
+    return None
+
+
 def _resolved(value: Any, name: str, found: Mapping[str, Setting], depth: int = 8) -> Any:
-    """A value, where it refers to another setting, or to a product of numbers, that one; else as it is."""
+    """A value, where it refers to another setting, or to arithmetic on numbers, that; else as it is."""
     text = value.strip() if isinstance(value, str) else ""
-    if depth and (product := re.fullmatch(r"\$\{multiply:(.+),(.+)\}", text)):
-        factors = [str(_resolved(part.strip(), name, found, depth - 1)) for part in product.groups()]
-        return int(factors[0]) * int(factors[1]) if all(factor.isdecimal() for factor in factors) else value
-    if depth and (refers := re.fullmatch(r"\$\{(\.?)([\w.]+)\}", text)):
-        to = f"{name.rpartition('.')[0]}.{refers[2]}" if refers[1] else refers[2].removeprefix("training.")
-        return _resolved(found[to].value, to, found, depth - 1) if to in found else value
+    if depth and (called := re.fullmatch(r"\$\{(\w+):(.+),(.+)\}", text)) and called[1] in ARITHMETIC:
+        parts = [str(_resolved(part.strip(), name, found, depth - 1)) for part in called.groups()[1:]]
+        if all(re.fullmatch(r"\d+(\.\d+)?", part) for part in parts) and float(parts[1]):
+            number = ARITHMETIC[called[1]](float(parts[0]), float(parts[1]))
+            return int(number) if number.is_integer() else number
+        return value
+    if depth and (refers := re.fullmatch(r"\$\{(\.*)([\w.]+)\}", text)):
+        to = _target(name, len(refers[1]), refers[2], found)
+        return value if to is None else _resolved(found[to].value, to, found, depth - 1)
     return value
+
+
+ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
+    **dict.fromkeys(("multiply", "mul"), lambda a, b: a * b),
+    **dict.fromkeys(("divide", "div"), lambda a, b: a / b),
+    **dict.fromkeys(("int_div", "floor_div"), lambda a, b: a // b),
+    **dict.fromkeys(("add", "sum"), lambda a, b: a + b),
+    **dict.fromkeys(("subtract", "sub"), lambda a, b: a - b),
+}
+"""Resolvers that NeMo's configurations, and the launcher's, call."""
+
+
+def _target(name: str, dots: int, to: str, found: Mapping[str, Setting]) -> str | None:
+    """What a reference is to: of as many tables up as it has dots, or by its whole name, perhaps in the launcher's."""
+    tables = name.split(".")
+    candidates = [".".join([*tables[:-dots], to])] if dots else [to, to.partition(".")[2]]
+    return next((candidate for candidate in candidates if candidate in found), None)
 
 
 def _own_defaults(known: Known) -> dict[str, Any]:
     """Where recipes and configurations begin: what they do not say is not Megatron-LM's default."""
     names = ("use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather")
-    from_recipes = dict.fromkeys(names, known is BRIDGE)
+    from_recipes: dict[str, Any] = dict.fromkeys(names, known is BRIDGE)
+    from_recipes |= {"expert_tensor_parallel_size": 1} if known is BRIDGE else {}
     return {"bf16": False, "accumulate_allreduce_grads_in_fp32": True, "cpu_offloading": False, **from_recipes}
 
 
@@ -239,8 +393,8 @@ STATED: Final[dict[str, Any]] = {
 """Options of a model that are written where they are at their defaults, too: a recipe may have other values."""
 
 
-OPTIMIZERS_OWN: Final = ("optimizer", "muon_tp_mode")
-"""Arguments of Megatron-LM that say which optimizer it is."""
+OPTIMIZERS_OWN: Final = ("optimizer", "muon_tp_mode", "optimizer_cpu_offload")
+"""Arguments of Megatron-LM that say which optimizer it is, and where its state is."""
 
 
 def write_bridge(job: Job) -> Exported:

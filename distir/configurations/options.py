@@ -87,6 +87,9 @@ class Known:
         """The table that is not simulated of which an option is."""
         return next((section for section in self.sections if f"{name}.".startswith(f"{section}.")), None)
 
+    def _has_table(self, begin: str) -> bool:
+        return any(option.startswith(begin) for option in (*self.defaults, *self.open))
+
     def is_idle(self, name: str) -> bool:
         """Whether an option changes nothing that is simulated."""
         return any(fnmatchcase(name, pattern) for pattern in (*self.idle, *self.open))
@@ -196,10 +199,10 @@ class Options:
         return self.get(name) is not None and not self.flag(name)
 
     def stays_on_device(self, *names: str) -> None:
-        """Refuse options that move state or activations to the host. Raises ConfigurationError."""
+        """Refuse options that move weights or parts of layers to the host. Raises ConfigurationError."""
         for name in names:
             if self.get(name) not in (None, False, "none", "False", "false", "0"):
-                message = f"`{name}`: a configuration's offload of weights, of state, or of parts of layers is not read"
+                message = f"`{name}`: a configuration's offload of weights, or of parts of layers, is not read"
                 hint = "leave it out to see how much does not fit, or apply the step `offload` to the program"
                 raise self.wrong(self.line(name), message, hint)
 

@@ -97,7 +97,11 @@ def exported(job: Job, name: str, title: str = "") -> Exported:
         raise ConfigurationError(
             f"there is no format `{name}`", f"did you mean `{near}`?" if near else f"there are {', '.join(FORMATS)}"
         )
-    written = FORMATS[name].write(job)
+    write = FORMATS[name].write
+    if write is None:
+        writable = ", ".join(f"`{other}`" for other in FORMATS if FORMATS[other].write)
+        raise ConfigurationError(f"`{name}` is read, not written", f"{writable} are written")
+    written = write(job)
     if written.text.startswith("{"):  # JSON has no comments
         document = json.loads(written.text)
         document["distir"] = {"from": title, **document["distir"]}

@@ -27,6 +27,7 @@ from distir.configurations.jobs import (
     on_hosts,
     optimizer_of,
     replicas,
+    state_on_host,
     unsaid,
 )
 from distir.configurations.known import known
@@ -182,7 +183,8 @@ def job_of(found: Mapping[str, Setting], path: str, given: Supplied) -> ReadJob:
     if job.async_tp and not job.compile:
         options.note("async tensor parallelism has no effect without `compile.enable`, and is not simulated")
         job = replace(job, async_tp=False)
-    options.stays_on_device("training.enable_cpu_offload")
+    moved = ("training.enable_cpu_offload",)
+    job = replace(job, state_on_host=state_on_host(options, moved, moved))
     if ep > 1 and not (model and model.experts):
         options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
     line = options.line("parallelism.expert_parallel_degree")

@@ -546,11 +546,13 @@ DEEPSPEED = framework(
             "runtime/zero/config.py: `overlap_comm` is on by default in stage 3 alone",
             "huggingface/transformers, loss/loss_utils.py: logits are cast to float32 for the loss; attention is "
             "torch's scaled_dot_product_attention",
+            "deepspeed/sequence/layer.py, `DistributedAttention` (Ulysses): parts of sequences are exchanged for heads",
             "what is reserved beyond tensors: as torchtitan (not measured)",
         ),
         master="beside",
         gradients="bf16",
         sharding="zero0",
+        context="a2a",
         overlap=(),
         memory=HeldMemory(peak="reserved", gradients=2, fragmentation=0.205),
     )

@@ -164,8 +164,17 @@ def _parts(
         scales = {name: _scales(of[name]) for name in {value.function for value in made}}
         activations -= sum(value.nbytes * 3 // 4 for value in made if value.name in scales[value.function])
     if use.gradients:
-        gradients, state = elements * use.gradients, state + more_state
+        gradients, state = elements * use.gradients // _parts_of_gradients(program), state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
+
+
+def _parts_of_gradients(program: RunProgram) -> int:
+    """Among how many replicas buffers of gradients are divided that hold those of whole weights: with ZeRO-2."""
+    words = dict(word.split("=", 1) for word in program.step.distribution)
+    if words.get("zero") != "2":
+        return 1
+    replicas = int(words["dtp"].split(",")[0]) * int(words.get("context", 1))
+    return int(words.get("shard", replicas))
 
 
 def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: MemoryParts) -> MemoryParts:

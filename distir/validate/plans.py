@@ -71,6 +71,9 @@ LOSS_ALONE: Final = (f"around={LOSS}",)
 """Of the step `fuse`: the loss is a kernel that reads the logits as they are, where each op is a kernel of its own."""
 
 
+STATE_ON_HOST: Final = "offload=optimizer"
+"""The step behind all that distribute a program, before its kernels."""
+
 MUON: Final = "muon"
 
 FULL: Final = "fp32"
@@ -97,7 +100,7 @@ def framework_of(run: MeasuredRun) -> Framework:
         dropout=dropout if run.dropout is None else float(run.dropout),
         attention=_attention(run, found),
         gradients=_gradients(run, found),
-        master="beside" if wide else found.master,
+        master="beside" if wide or _keeps_weights(run, found) else found.master,
         memory=_memory(run, found),
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
@@ -108,6 +111,11 @@ def framework_of(run: MeasuredRun) -> Framework:
         kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
         dispatcher=run.dispatcher or found.dispatcher,
     )
+
+
+def _keeps_weights(run: MeasuredRun, found: Framework) -> bool:
+    """Whether replicas keep whole weights between passes that they shard between steps: as FSDP, in 16 bits."""
+    return _sharding(run, found).startswith("zero2")
 
 
 def _attention(run: MeasuredRun, found: Framework) -> Attention:
@@ -123,10 +131,14 @@ def _gradients(run: MeasuredRun, found: Framework) -> str:
 
 
 def _memory(run: MeasuredRun, found: Framework) -> HeldMemory:
-    """What a framework holds, where it has buffers of gradients in the precision of these."""
+    """What a framework holds, where it has buffers of gradients in the precision of these.
+
+    Where weights are in Float32 alone, as with FSDP, so are gradients, in whatever precision they are reduced:
+    torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`.
+    """
     use, dtype = found.memory, GRADIENTS[_gradients(run, found)]
     wide = replace(use, remainders=False) if run.precision == FULL else use
-    stated = run.gradients or run.precision == FULL
+    stated = (run.gradients and found.master == "beside") or run.precision == FULL
     return replace(wide, gradients=dtype.bytes) if stated and dtype is not None and use.gradients else wide
 
 
@@ -235,7 +247,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         overlap=overlap,
         behind_sums=chosen.backward_prefetch == "post" and "weights" in overlap,
         of_ranks=_rewrites_of_ranks(run, chosen, model),
-        kernels=_kernels(chosen),
+        kernels=(*((STATE_ON_HOST,) if run.offload_optimizer else ()), *_kernels(chosen)),
     )
     tied = vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * vocabulary

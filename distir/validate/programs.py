@@ -77,7 +77,8 @@ class TrainingProgram:
         named = {name: value for name, _, value in (word.partition("=") for word in self.distribution)}
         context, holding_parts = int(named.get("context", 1)), int(named.get("shard", 0))
         unlike = named.keys() & {"experts", "expert_parallel"} or (context > 1 and holding_parts)
-        if unlike or named.get("layout") != REPLICAS_WITHIN_STAGES:
+        on_host = any(word.startswith("offload=") for word in self.kernels)
+        if unlike or on_host or named.get("layout") != REPLICAS_WITHIN_STAGES:
             raise UnlikeError("it is a program of its own")
         few = DeviceLayout.of_few(shards, context, holding_parts)
         if shards == 1 and "zero" in named and not holding_parts:

@@ -47,6 +47,8 @@ class MeasuredRun:
     `gradients`: the precision of buffers in which gradients are added up, where it is not the framework's own.
     `overlap_experts`: whether tokens are sent to experts beside what layers of another microbatch compute.
     `dispatcher`: what sends them: `alltoall`, `deepep`, `hybridep`.
+    `offload`: of how many first layers activations are offloaded to the host; `offload_optimizer`: whether optimizer
+    state and Float32 master weights are there.
     `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
     `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
     that ended out of memory and so has no measurements. `hardware`: the profile of a node, by name or path, in the
@@ -100,6 +102,7 @@ class MeasuredRun:
     fused_norm: bool | None = None
     compile: bool | None = None
     offload: int | None = None
+    offload_optimizer: bool | None = None
     async_tp: bool | None = None
     cuda_graphs: bool | None = None
     overlap_experts: bool | None = None
@@ -127,7 +130,7 @@ class MeasuredRun:
         """How it is distributed and computed, where that is chosen."""
         degrees = self.dp, self.tp, self.pp, self.cp, self.ep, self.etp, self.virtual, self.schedule
         how = self.micro_batch, self.sequence_parallel, self.sharding, self.recompute, self.attention, self.fused_norm
-        return *degrees, *how, self.dropout, self.compile, self.offload
+        return *degrees, *how, self.dropout, self.compile, self.offload, self.offload_optimizer
 
     @property
     def cluster(self) -> tuple[object, ...]:

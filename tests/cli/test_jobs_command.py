@@ -67,7 +67,7 @@ def test_the_batch_that_a_file_leaves_open_is_asked_for_and_given(distir, file):
     )
     refused = distir(*words)
     assert refused.code == 2
-    assert "`--micro-batch N`" in refused.err
+    assert "`--micro-batch 1`" in refused.err
     ended = distir(*words, "--micro-batch", "1", "--global-batch", "4")
     assert ended.code == 0
     assert "micro batch 1, global batch 4" in ended.out

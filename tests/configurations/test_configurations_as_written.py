@@ -29,16 +29,46 @@ torchrun --nproc_per_node `nvidia-smi -L | wc -l` pretrain_gpt.py --num-layers $
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ("megatron", "--num-layers 2 --optimizer-cpu-offload --use-torch-fsdp2"),
+        ("megatron", "--num-layers 2 --fine-grained-activation-offloading"),
         ("megatron-bridge", "model:\n  cpu_offloading: true\n  cpu_offloading_weights: true\n"),
-        ("torchtitan", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nenable_cpu_offload = true\n'),
-        ("deepspeed", '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}'),
-        ("deepspeed", '{"activation_checkpointing": {"cpu_checkpointing": true}}'),
     ],
 )
 def test_offload_to_the_host_is_refused_not_dropped(form, text):
-    with pytest.raises(ConfigurationError, match="offload of weights, of state, or of parts of layers is not read"):
+    with pytest.raises(ConfigurationError, match="offload of weights, or of parts of layers, is not read"):
         FORMATS[form].read(text, "job", Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048))
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "keeps_weights"),
+    [
+        ("megatron", "--num-layers 2 --optimizer-cpu-offload", True),
+        ("megatron-bridge", "optimizer:\n  optimizer_cpu_offload: true\n", True),
+        ("torchtitan", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nenable_cpu_offload = true\n', False),
+        ("deepspeed", '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}', True),
+        ("deepspeed", '{"zero_optimization": {"stage": 2, "cpu_offload": true}}', True),
+        (
+            "deepspeed",
+            '{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"},'
+            ' "offload_param": {"device": "cpu"}}}',
+            False,
+        ),
+    ],
+)
+def test_optimizer_state_on_the_host_is_read(form, text, keeps_weights):
+    given = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, micro_batch=1)
+    found = FORMATS[form].read(text, "job", given)
+    notes = " ".join(note.text for note in found.notes)
+    assert found.job.state_on_host
+    assert "not by the host's processor" in notes
+    assert ("weights on the host are not simulated" in notes) != keeps_weights
+    assert ("faster" in notes) == ("nvme" in text)
+    again = FORMATS[form].write(found.job)
+    assert "optimizer state on the host" in again.lost or FORMATS[form].read(again.text, "job", given).job.state_on_host
+
+
+def test_a_place_that_is_none_is_refused():
+    with pytest.raises(ConfigurationError, match=r"offload_optimizer\.device` is `gpu`"):
+        FORMATS["deepspeed"].read('{"zero_optimization": {"offload_optimizer": {"device": "gpu"}}}', "d", Supplied())
 
 
 @pytest.mark.parametrize(

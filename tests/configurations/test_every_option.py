@@ -5,10 +5,21 @@ reported, or is refused, in one of a few jobs.
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from distir.configurations import FORMATS, ConfigurationError, Supplied, deepspeed, megatron, nemo, torchtitan
+from distir.configurations import (
+    FORMATS,
+    ConfigurationError,
+    Supplied,
+    accelerate,
+    deepspeed,
+    megatron,
+    nemo,
+    torchtitan,
+    trainer,
+)
 from distir.models import PUBLISHED
 
 DENSE = Supplied(gpus=64, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
@@ -16,6 +27,8 @@ EXPERTS = Supplied(gpus=64, name="mixtral-8x7b", model=PUBLISHED["mixtral-8x7b"]
 OWN = Supplied(gpus=64, seq=2048)
 
 SIZES = {"num_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "vocab_size": 32000, "seq_length": 1024}
+LATENT = {"multi_latent_attention": True, "q_lora_rank": 512, "kv_lora_rank": 256, "qk_head_dim": 64,
+          "qk_pos_emb_head_dim": 32, "v_head_dim": 64, "normalization": "RMSNorm", "swiglu": True}  # fmt: skip
 MEGATRON = {**SIZES, "micro_batch_size": 1, "global_batch_size": 64, "bf16": True}
 JOBS = {
     "megatron": [
@@ -47,6 +60,7 @@ JOBS = {
         ({**MEGATRON, "pipeline_model_parallel_size": 2, "num_layers": 12, "disable_bias_linear": True}, OWN),
         ({**MEGATRON, "cpu_offloading": False, "cpu_offloading_num_layers": 2}, OWN),
         ({name: value for name, value in MEGATRON.items() if name != "micro_batch_size"}, OWN),
+        ({**MEGATRON, **LATENT, "num_experts": 8}, OWN),
         (
             {
                 **MEGATRON,
@@ -104,6 +118,14 @@ JOBS = {
         ),
     ],
     "megatron-bridge": [
+        (
+            {
+                "train.micro_batch_size": 1,
+                "train.global_batch_size": 64,
+                **{f"model.{name}": value for name, value in (SIZES | LATENT).items() if name != "swiglu"},
+            },
+            OWN,
+        ),
         ({"train.micro_batch_size": 1, "train.global_batch_size": 64}, DENSE),
         (
             {
@@ -166,13 +188,47 @@ JOBS["nemo"] = [
       "model.cpu_offloading_num_layers": 2}, OWN),
     ({**NEMO, "model.num_moe_experts": 8, "model.position_embedding_type": "rope", "model.fp8": True,
       "model.expert_model_parallel_size": 2, "model.activations_checkpoint_granularity": "selective"}, OWN),
+    ({**NEMO, "model.fsdp": True}, OWN),
+    ({**NEMO, **{f"model.{name}": value for name, value in LATENT.items() if name != "swiglu"}}, OWN),
 ]  # fmt: skip
+BATCH = replace(DENSE, micro_batch=1)
+JOBS["accelerate"] = [
+    ({"distributed_type": "FSDP", "mixed_precision": "bf16", "num_processes": 64, "num_machines": 8}, BATCH),
+    ({"distributed_type": "FSDP", "mixed_precision": "bf16", "fsdp_config.fsdp_version": 2}, BATCH),
+    ({"distributed_type": "DEEPSPEED", "mixed_precision": "bf16"}, BATCH),
+    ({"distributed_type": "DEEPSPEED", "mixed_precision": "bf16", "deepspeed_config.zero_stage": 3}, BATCH),
+    ({"distributed_type": "MEGATRON_LM", "mixed_precision": "bf16"}, BATCH),
+    (
+        {
+            "distributed_type": "MEGATRON_LM",
+            "mixed_precision": "bf16",
+            "megatron_lm_config.megatron_lm_tp_degree": 2,
+            "megatron_lm_config.megatron_lm_pp_degree": 2,
+            "megatron_lm_config.megatron_lm_recompute_granularity": "full",
+            "megatron_lm_config.megatron_lm_recompute_method": "block",
+        },
+        BATCH,
+    ),
+    ({"distributed_type": "MEGATRON_LM", "megatron_lm_config.megatron_lm_expert_model_parallel_size": 2,
+      "megatron_lm_config.megatron_lm_tp_degree": 2}, replace(EXPERTS, micro_batch=1)),
+    ({"dynamo_config.dynamo_backend": "inductor", "num_processes": 64, "distributed_type": "MULTI_GPU"}, BATCH),
+]  # fmt: skip
+JOBS["trainer"] = [
+    ({"per_device_train_batch_size": 1, "bf16": True}, DENSE),
+    ({"per_device_train_batch_size": 1}, replace(DENSE, seq=None)),
+    ({"per_device_train_batch_size": 1, "cutoff_len": 512, "finetuning_type": "lora"}, DENSE),
+    ({"per_device_train_batch_size": 1, "bf16": True, "fsdp": "full_shard auto_wrap"}, DENSE),
+    ({"per_device_train_batch_size": 1, "deepspeed": True, "deepspeed_config": "zero3.json"}, DENSE),
+    ({"per_device_train_batch_size": 1, "torch_compile": True}, replace(DENSE, name="", model=None)),
+]
 KNOWN = {
     "megatron": megatron.ARGUMENTS,
     "torchtitan": torchtitan.KNOWN,
     "deepspeed": deepspeed.KNOWN,
     "megatron-bridge": nemo.BRIDGE,
     "nemo": nemo.NEMO,
+    "accelerate": accelerate.KNOWN,
+    "trainer": trainer.KNOWN,
 }
 
 
