@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Part:
     """A part of a statement, or of a function's head: `Part("operand", 1)`, `Part("attribute", "axis")`.
 
-    Kinds: `operand`, `result`, `claim`, `attribute`, `callee` (op or function name), `stream`, `param`, `param_type`,
+    Kinds: `operand`, `result`, `claim`, `attribute`, `callee` (op or function name), `stream`, `facts`, `param`, `param_type`,
     `role`, `result_type`, `name` (the function's).
     """
 

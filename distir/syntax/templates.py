@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from distir.ir import Apply, Arg, Call, Literal, Return, Statement
+from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Literal, Return, Statement
 
 Pieces = Sequence[str]
 Template = Callable[[Pieces], Statement]
@@ -33,14 +33,21 @@ def template(statement: Apply | Call | Return) -> Template:
     constants: list[Arg] = []
     args = _pattern(statement.args, constants)
     match statement:
-        case Apply(results, op, _, attrs, claims, stream):
-            source = f"Apply({_pattern(results, constants)}, callee, {args}, attrs, claims, stream)"
-            return _maker(source)(op, attrs, claims, stream, constants)
-        case Call(results, function, _, claims, stream):
-            source = f"Call({_pattern(results, constants)}, callee, {args}, claims, stream)"
-            return _maker(source)(function, None, claims, stream, constants)
+        case Apply(results, op, _, attrs, claims, stream, facts):
+            source = f"Apply({_pattern(results, constants)}, callee, {args}, attrs, claims, stream, {_facts(facts)})"
+            return _maker(source)(op, attrs, claims, stream, facts, constants)
+        case Call(results, function, _, claims, stream, facts):
+            source = f"Call({_pattern(results, constants)}, callee, {args}, claims, stream, {_facts(facts)})"
+            return _maker(source)(function, None, claims, stream, facts, constants)
         case Return():
-            return _maker(f"Return({args})")(None, None, None, "", constants)
+            return _maker(f"Return({args})")(None, None, None, "", NO_FACTS, constants)
+
+
+def _facts(facts: Facts) -> str:
+    """The expression that makes these facts: they are constant, but for the name of a parameter."""
+    if not facts.of:
+        return "facts"
+    return f"Facts(facts.phase, facts.stage, facts.microbatch, facts.layer, p[{2 * int(facts.of) + 1}])"
 
 
 def _pattern(args: tuple[Arg, ...], constants: list[Arg]) -> str:
@@ -65,7 +72,7 @@ def _maker(source: str) -> Callable[..., Template]:
     maker = _makers.get(source)
     if maker is None:
         # the source consists of numbers and of the words above, of nothing from the text that is parsed
-        maker = eval(f"lambda callee, attrs, claims, stream, c: lambda p: {source}", _NAMES)
+        maker = eval(f"lambda callee, attrs, claims, stream, facts, c: lambda p: {source}", _NAMES)
         if len(source) <= _LONGEST:
             if len(_makers) >= _MAKERS_KEPT:
                 _makers.clear()
@@ -73,4 +80,4 @@ def _maker(source: str) -> Callable[..., Template]:
     return maker
 
 
-_NAMES: dict[str, object] = {"Apply": Apply, "Call": Call, "Return": Return}
+_NAMES: dict[str, object] = {"Apply": Apply, "Call": Call, "Facts": Facts, "Return": Return}
