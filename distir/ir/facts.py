@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 PHASES: Final[Mapping[str, str]] = {
     "forward": "computes outputs and the loss",
@@ -34,10 +34,25 @@ class Facts:
     def __bool__(self) -> bool:
         return self != NO_FACTS
 
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The facts that are stated, by name."""
+        return {name: value for name in FACTS if (value := getattr(self, name))}
+
+    def filled(self, other: Facts) -> Facts:
+        """These facts, and those of `other` of which none is stated here."""
+        if not self or self == other:
+            return other
+        return Facts(*(getattr(self, name) or getattr(other, name) for name in FACTS)) if other else self
+
+    def beyond(self, outer: Facts) -> Facts:
+        """The facts to state where `outer` are stated around: those that differ."""
+        return Facts(**{name: value for name, value in self.stated.items() if value != getattr(outer, name)})
+
     def within(self, outer: Facts) -> Facts:
         """The facts of what states these, and stands in a function, or is called, with the facts `outer`.
 
-        Microbatches and layers count on from those of the call. The later phase, and the inner stage and parameter, hold.
+        Microbatches and layers count on from those of the call. The later phase, the inner stage and parameter hold.
         """
         if not outer:
             return self

@@ -90,6 +90,16 @@ class Op:
     rules: dict[str, Any] = field(default_factory=dict[str, Any])
     """The registered rules, by kind (`grad`, `torch`, …)."""
 
+    @property
+    def is_gradient(self) -> bool:
+        """Whether it is used by gradient rules alone: they call what they compute `…Grad`."""
+        return self.name.endswith("Grad")
+
+    @property
+    def updates(self) -> bool:
+        """Whether it updates its first operand in place, and state with it, as optimizers do."""
+        return self.family == "optimizer"
+
     @cached_property
     def signatures(self) -> tuple[Signature, ...]:
         """The alternatives, first match wins."""

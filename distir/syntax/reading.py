@@ -23,8 +23,8 @@ from distir.ir import (
     Param,
     Type,
 )
-from distir.syntax import constants, numbers, types
 from distir.ir.facts import FACTS, NO_FACTS, PHASES, Facts
+from distir.syntax import constants, numbers, types
 from distir.syntax.fault import Fault, meant
 from distir.syntax.grammar import Node
 from distir.syntax.numbers import INT64, large_list

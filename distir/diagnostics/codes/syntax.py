@@ -304,7 +304,7 @@ BAD_FACT = code(
     "bad-fact",
     """
 What stands in braces behind a statement, or behind a function's head, are facts: the phase of a training step
-(`forward`, `backward`, `weight`, `optimizer`), `stage`, `microbatch` and `layer`, each with a number counted from 1, and
+(`forward`, `backward`, `weight`, `optimizer`); `stage`, `microbatch` and `layer`, each with a number counted from 1;
 `of` with the name of a parameter. Each is stated once at most.
 
 ```dir

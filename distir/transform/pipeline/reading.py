@@ -21,6 +21,7 @@ from distir.ir import (
     Arg,
     Call,
     Dense,
+    Facts,
     Function,
     Literal,
     Module,
@@ -98,6 +99,10 @@ class Reading:
     """By term of a sum with terms from several passes: the first of these terms, which names the sum."""
     postponed: ProgramError | None = None
     """The reason why the first op that mixes examples runs after all microbatches."""
+
+    def stated(self) -> Mapping[str, Facts]:
+        """By value: the facts of the statement that defines it."""
+        return {name: s.facts for s, _ in self.statements for name in s.results}
 
     def part(self, name: str) -> Value:
         """The value of a microbatch. A single microbatch is the whole batch."""
