@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from distir.ir.core import Apply, Call, Statement
@@ -12,6 +12,42 @@ from distir.ir.facts import NO_FACTS, Facts
 def facts_of(statement: Statement) -> Facts:
     """The facts that a statement states."""
     return statement.facts if isinstance(statement, (Apply, Call)) else NO_FACTS
+
+
+def with_facts(statement: Statement, facts: Facts) -> Statement:
+    """The statement with these facts alone."""
+    return replace(statement, facts=facts) if isinstance(statement, (Apply, Call)) else statement
+
+
+def shared(windows: Sequence[Sequence[Facts]]) -> tuple[list[Facts], list[Facts]]:
+    """The facts of statements that become one function, and those of its calls.
+
+    `windows`: for each call, the facts of the statements that it replaces. Microbatches and layers count on from those
+    of the calls. What differs otherwise is dropped.
+    """
+    calls = [
+        Facts(microbatch=_least(facts.microbatch for facts in own), layer=_least(facts.layer for facts in own))
+        for own in windows
+    ]
+    relative = [[_counted_from(call, facts) for facts in own] for call, own in zip(calls, windows, strict=True)]
+    return [_common(column) for column in zip(*relative, strict=True)], calls
+
+
+def _least(numbers: Iterable[int]) -> int:
+    return min((number for number in numbers if number), default=0)
+
+
+def _counted_from(first: Facts, facts: Facts) -> Facts:
+    return replace(
+        facts,
+        microbatch=facts.microbatch and facts.microbatch - first.microbatch + 1,
+        layer=facts.layer and facts.layer - first.layer + 1,
+    )
+
+
+def _common(facts: Sequence[Facts]) -> Facts:
+    first = facts[0].stated
+    return Facts(**{name: value for name, value in first.items() if all(getattr(f, name) == value for f in facts)})
 
 
 def stating(facts: Facts, statements: Iterable[Statement]) -> list[Statement]:

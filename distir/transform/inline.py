@@ -27,6 +27,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
+from distir.ir.rewrite import state_since
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
 from distir.transform.operands import on_stream, substituted, with_operands
@@ -98,6 +99,7 @@ class _Inlining:
     def write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
         """Append the callee's body. `instead` receives the values that replace results of the call."""
         callee = self.module.functions[call.function]
+        facts, start = callee.facts.within(call.facts), len(self.body)
         renamed: dict[str, Arg] = {}
         for param, arg in zip(callee.params, call.args, strict=True):
             renamed[param.name] = arg
@@ -120,7 +122,8 @@ class _Inlining:
             renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)
             claims = _stated_too(_kept_claims(inner.claims), inner.results, stated)
             others: dict[str, Arg] = {}
-            (written,) = on_stream(call.stream, [_with_claims(with_results(inner, named), claims)])
+            inner = replace(with_results(inner, named), claims=claims, facts=inner.facts.within(facts))
+            (written,) = on_stream(call.stream, [inner])
             yield from self._write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
         for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):
@@ -130,6 +133,7 @@ class _Inlining:
                 self.body.append(Apply((name,), "MakeTuple", arg))
             else:
                 instead[name] = arg
+        state_since(self.body, start, facts)
 
 
 def _kept_claims(claims: Claims) -> Claims:
@@ -147,7 +151,3 @@ def _stated_too(claims: Claims, made: Sequence[str], stated: Mapping[str, Type])
         more = stated.get(name)
         found.append(claim if more is None else more if claim is None else types.meet(claim, more) or claim)
     return tuple(found)
-
-
-def _with_claims(statement: Apply | Call, claims: Claims) -> Apply | Call:
-    return replace(statement, claims=claims)

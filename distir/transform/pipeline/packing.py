@@ -116,7 +116,9 @@ class _Packer:
             joint[tuple_name] = first = whole.setdefault(totals, tuple_name)
             if first == tuple_name:
                 at = next((i for i, (_, p) in enumerate(self.statements) if p is Phase.AFTER), len(self.statements))
-                self.statements.insert(at, (Apply(totals, "UnpackTuple", (tuple_name,), facts=self._facts(members)), Phase.AFTER))
+                self.statements.insert(
+                    at, (Apply(totals, "UnpackTuple", (tuple_name,), facts=self._facts(members)), Phase.AFTER)
+                )
         self.reading = replace(self.reading, joint=joint)
 
     def _packed(self, hint: str, stage: int, members: Sequence[str]) -> tuple[str, Apply]:
@@ -134,7 +136,7 @@ class _Packer:
         return name, Apply((name,), "MakeTuple", tuple(members), facts=self._facts(members))
 
     def _facts(self, members: Sequence[str]) -> Facts:
-        """The phase of the statement that makes the first of some values; of weights, where there are phases, forward."""
+        """The phase of the statement that makes the first of some values; that of weights is forward."""
         if members[0] in self.stated:
             return Facts(self.stated[members[0]].phase)
         return Facts("forward" if any(facts.phase for facts in self.stated.values()) else "")
