@@ -18,7 +18,8 @@ PHASES: Final[Mapping[str, str]] = {
 }
 """By phase of a training step, what is done in it; a statement is in the latest of those that are stated for it."""
 
-_ORDER: Final = {phase: number for number, phase in enumerate(("", *PHASES))}
+PHASE_ORDER: Final = {phase: number for number, phase in enumerate(("", *PHASES))}
+"""By phase, and the empty name: which one is later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Facts:
         if not self:
             return outer
         return Facts(
-            max(self.phase, outer.phase, key=_ORDER.__getitem__),
+            max(self.phase, outer.phase, key=PHASE_ORDER.__getitem__),
             self.stage or outer.stage,
             _counted_on(outer.microbatch, self.microbatch),
             _counted_on(outer.layer, self.layer),

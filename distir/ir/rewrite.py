@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from distir.ir.core import Apply, Call, Statement
-from distir.ir.facts import NO_FACTS, Facts
+from distir.ir.facts import NO_FACTS, PHASE_ORDER, Facts
 
 
 def facts_of(statement: Statement) -> Facts:
@@ -53,6 +53,29 @@ def _common(facts: Sequence[Facts]) -> Facts:
 def stating(facts: Facts, statements: Iterable[Statement]) -> list[Statement]:
     """The statements, with those of `facts` that they lack: for what is written in place of one that states these."""
     return [_filled(statement, facts) for statement in statements] if facts else list(statements)
+
+
+def in_place_of(statement: Statement, statements: Iterable[Statement]) -> list[Statement]:
+    """Statements written in place of one: on its stream, unless they name another, and with its facts."""
+    stream = statement.stream if isinstance(statement, (Apply, Call)) else ""
+    return stating(facts_of(statement), on_stream(stream, statements))
+
+
+def on_stream(stream: str, statements: Iterable[Statement]) -> list[Statement]:
+    """The statements, on `stream` unless they name another."""
+
+    def moved(statement: Statement) -> Statement:
+        is_free = isinstance(statement, (Apply, Call)) and not statement.stream
+        return replace(statement, stream=stream) if is_free else statement
+
+    return list(map(moved, statements)) if stream else list(statements)
+
+
+def common(facts: Iterable[Facts]) -> Facts:
+    """The facts of what does as one what was stated with these: those they share, and the latest of their phases."""
+    found = list(facts)
+    latest = max(found, key=lambda each: PHASE_ORDER[each.phase], default=NO_FACTS).phase
+    return replace(_common(found), phase=latest) if found else NO_FACTS
 
 
 def state_since(body: list[Statement], start: int, facts: Facts) -> None:

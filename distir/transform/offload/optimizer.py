@@ -29,6 +29,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import state_since
 from distir.ops import OPS
 from distir.transform.entry import entry_of
 from distir.transform.offload.activations import FETCHING, OFFLOADING
@@ -111,7 +112,9 @@ class _Updates:
         for statement in self.entry.body:
             if _is_update(statement) and any(name in self.moved for name in _taken(statement).values()):
                 assert isinstance(statement, Apply)
+                start = len(self.body)
                 self._update(statement)
+                state_since(self.body, start, statement.facts)
             elif isinstance(statement, Return):
                 self.body.append(replace(statement, args=substituted(statement.args, self.copied)))
             else:

@@ -22,6 +22,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.dataflow import definitions
+from distir.ir.rewrite import common, stating
 from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -249,7 +250,8 @@ class _Gathers:
                         event = event if self._made.get(event or "", -1) < place else None
                         parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
                         if event is not None:
-                            before[place].append(Apply((parts[-1][-1],), "After", (weight, event), stream=stream))
+                            wait = Apply((parts[-1][-1],), "After", (weight, event), stream=stream, facts=gather.facts)
+                            before[place].append(wait)
                 before[place] += _together(gathers, parts, builder, stream)
         body: list[Statement] = []
         for index, statement in enumerate(self._entry.body):
@@ -344,10 +346,12 @@ def _together(
     found: list[Statement] = [
         Apply((name,), "MakeTuple", items) for name, items in zip(packed, zip(*parts, strict=True), strict=True)
     ]
-    found.append(replace(gathers[0], results=tuple(wholes), args=tuple(packed), claims=(), stream=stream))
+    facts = common(gather.facts for gather in gathers)
+    together = replace(gathers[0], results=tuple(wholes), args=tuple(packed), claims=(), stream=stream, facts=facts)
+    found.append(together)
     results_of = zip(*(gather.results for gather in gathers), strict=True)
     found += [Apply(items, "UnpackTuple", (whole,)) for whole, items in zip(wholes, results_of, strict=True)]
-    return found
+    return stating(facts, found)
 
 
 def _is_of_backward(function: Function) -> bool:

@@ -146,7 +146,7 @@ class Frame:
         device = self.placement.device(task.stage)
         self._add_up(device)
         args = [self.find(self._operand(name, task.microbatch, device)) for name in outlined.takes]
-        self.builder.facts = self._of(task.microbatch)
+        self.builder.facts = outlined.function.facts.filled(self._of(task.microbatch))
         adding = self.placement.accumulating.get((task.stage, task.kind))
         totals = [] if adding is None else [(self.site.total(name), TOTAL, device) for name in adding.sums]
         if adding is not None and all((name, device) in self.totals for name, _, _ in totals):
