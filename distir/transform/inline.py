@@ -122,8 +122,8 @@ class _Inlining:
             renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)
             claims = _stated_too(_kept_claims(inner.claims), inner.results, stated)
             others: dict[str, Arg] = {}
-            inner = replace(with_results(inner, named), claims=claims, facts=inner.facts.within(facts))
-            (written,) = on_stream(call.stream, [inner])
+            own = replace(with_results(inner, named), claims=claims, facts=inner.facts.within(facts))
+            (written,) = on_stream(call.stream, [own])
             yield from self._write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
         for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):

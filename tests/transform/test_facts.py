@@ -3,8 +3,7 @@
 from collections import Counter
 
 import pytest
-from declared_chains import MODELS, chains
-from thorough import most_examples
+from declared_chains import MODELS
 
 import distir
 from distir.diagnostics import ProgramError
@@ -40,6 +39,12 @@ PLANS = {
     "outline": ("inline", "outline=2"),
     "buckets": ("dp=2", "buckets=1MiB"),
     "reschedule": ("dp=2", "reschedule"),
+    "experts": ("ep=2",),
+    "context": ("cp=2", "tp=2", "dp=2"),
+    "hybrid": ("dp=4", "zero=3", "shard=2"),
+    "passes": ("dtp=1,1,2", "microbatches=4", "overlap=passes"),
+    "chunks": ("pp=2", "microbatches=4", "schedule=seq1f1b", "chunks=2"),
+    "interleaved": ("pp=2", "microbatches=4", "schedule=interleaved", "virtual=2"),
 }
 
 
@@ -76,4 +81,5 @@ def test_what_is_done_in_each_phase_of_each_layer_stays(model, plan):
     again = sum(has.values()) > sum(had.values()) * (1 + 1e-9)
     for key in had | has:
         expected = had[key] * share
-        assert has[key] >= expected * (1 - 1e-9) if again else has[key] == pytest.approx(expected), key
+        # rows of experts are rounded up, on each device
+        assert has[key] >= expected * (1 - 1e-9) if again else has[key] == pytest.approx(expected, rel=0.03), key

@@ -57,6 +57,8 @@ class _Writer:
         self.there: dict[tuple[str, int], str] = {}
         """What a value that is the same for all microbatches is called on a device."""
         self.stated = self.reading.stated()
+        self.prepared = Facts("forward") if any(facts.phase for facts in self.stated.values()) else NO_FACTS
+        """The facts of what is done with weights, and with the batch, before the passes."""
         self.device_of: dict[str, int] = {}
         """By value that all microbatches share: a device that has it."""
 
@@ -149,10 +151,10 @@ class _Writer:
     def _state(self, name: str) -> None:
         """State, from now on, the facts of the statement that defines a value of the sequential program."""
         made = self.placement.made.get(name)
-        self.main.facts = self.stated.get(name, NO_FACTS) if made is None else self.site.facts(name)
+        self.main.facts = self.stated.get(name, self.prepared) if made is None else self.site.facts(name)
 
     def _split_batch(self) -> None:
-        self.main.facts = Facts("forward") if any(facts.phase for facts in self.stated.values()) else NO_FACTS
+        self.main.facts = self.prepared
         count = self.reading.count
         for name, axis in self.reading.batch.items():
             devices = [HOST] if name in self.hosts else sorted(self.placement.needed.get(name, ()))
