@@ -55,8 +55,18 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     if kernels:
         more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
         tell(f"no kernel any more: `@{kernels[0]}`{more}; each op takes its own time, `fuse` makes kernels again")
-    written = [_Inlining(module, chosen, FunctionBuilder(function.name)).done(function) for function in kept]
-    return Module(written)
+    return Module(_Inlining(module, chosen, FunctionBuilder(function.name)).done(function) for function in kept)
+
+
+def without_calls(module: Module) -> Module:
+    """The module with all calls in its entry function, and in those that go with it, inlined: of kernels, too."""
+    kept = set(entry_names(module))
+    chosen = set(module.functions) - kept
+    return Module(
+        _Inlining(module, chosen, FunctionBuilder(name)).done(module.functions[name])
+        for name in module.functions
+        if name in kept
+    )
 
 
 def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
