@@ -35,14 +35,17 @@ MOVING = frozenset(("Cast", "Send", "Identity"))
 
 def with_facts(module: Module, entry: Function) -> Module:
     """The module with the facts that it lacks, as far as they follow. `entry`: the function that is run."""
-    stated = set(_stated(module))
-    if "phase" not in stated:
-        module = _Phases(module, entry.name).written()
+    module, stated = with_phases(module, entry), set(_stated(module))
     if "microbatch" not in stated:
         module = _with_microbatches(module, module.functions[entry.name])
     if "of" not in stated:
         module = _with_entry(module, _with_parameters(module.functions[entry.name]))
     return module
+
+
+def with_phases(module: Module, entry: Function) -> Module:
+    """The module of a training step with its phases; unchanged where it states some, or has none."""
+    return module if "phase" in _stated(module) else _Phases(module, entry.name).written()
 
 
 class Provenance:

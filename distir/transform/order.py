@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from distir.analysis import analysed
 from distir.ir import Apply, Function, Module, Part, Site, Statement, TensorType, types
+from distir.ops import OPS
 from distir.ops.devices import devices_of
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.entry import ROLES
@@ -52,12 +53,12 @@ def _distributed(module: Module, entry: Function) -> Evidence | None:
 
 
 def _differentiated(module: Module, entry: Function) -> Evidence | None:
-    updates = {rule.op.name for rule in OPTIMIZERS.values()}
-    return _statement(
-        module,
-        lambda statement: isinstance(statement, Apply) and (statement.op in updates or statement.op.endswith("Grad")),
-        "`{}` belongs to a training step",
-    )
+    return _statement(module, _is_of_training, "`{}` belongs to a training step")
+
+
+def _is_of_training(statement: Statement) -> bool:
+    op = OPS.get(statement.op) if isinstance(statement, Apply) else None
+    return op is not None and (op.is_gradient or any(rule.op is op for rule in OPTIMIZERS.values()))
 
 
 def _in_kernels(module: Module, entry: Function) -> Evidence | None:

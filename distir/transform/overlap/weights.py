@@ -58,7 +58,8 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
     entry, states = entry_of(module), checked(module).states
     held = held_weights(module, entry)
-    backward = {f.name for f in module if _is_of_backward(f)} if behind_sums else set[str]()
+    of_backward = {f.name for f in module if f.facts.phase in ("backward", "weight")}
+    backward = of_backward if behind_sums else set[str]()
     gathers = {name: _Gathers(module.functions[name], states[name], of, backward) for name, of in held.items()}
     found = {name: of for name, of in gathers.items() if of.layers}
     if not found:
@@ -352,12 +353,6 @@ def _together(
     results_of = zip(*(gather.results for gather in gathers), strict=True)
     found += [Apply(items, "UnpackTuple", (whole,)) for whole, items in zip(wholes, results_of, strict=True)]
     return stating(facts, found)
-
-
-def _is_of_backward(function: Function) -> bool:
-    """Whether a function is a layer's backward pass, by the ops of gradients that it has."""
-    ops = {s.op for s in function.body if isinstance(s, Apply)}
-    return any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)
 
 
 def _from_the_start(entry: Function) -> set[str]:

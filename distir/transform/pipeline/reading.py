@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from distir.analysis import Analysis, Checker, State, analysed
+from distir.analysis.provenance import with_phases
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -151,6 +152,8 @@ def _found(module: Module, count: int) -> Reading:
     analysis = checked(module)
     one_device(entry, analysis.states[entry.name])
     batch = batch_axes(entry)
+    module = with_phases(module, entry)
+    entry = module.functions[entry.name]
     changed, refusal = written_as_sums(on_any_device(module, entry)), None
     while True:
         try:
