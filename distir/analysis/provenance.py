@@ -21,7 +21,7 @@ from functools import lru_cache
 from distir.analysis.checking import analysed
 from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Function, Module, Return, Statement, names, types
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of
+from distir.ir.rewrite import facts_of, stated_with
 from distir.ops import OPS, type_of
 
 PHASES = ("forward", "backward", "optimizer")
@@ -41,6 +41,18 @@ def with_facts(module: Module, entry: Function) -> Module:
     if "of" not in stated:
         module = _with_entry(module, _with_parameters(module.functions[entry.name]))
     return module
+
+
+def without_facts(module: Module) -> Module:
+    """The module without all that it states beside its meaning."""
+    return Module(
+        replace(
+            function,
+            facts=NO_FACTS,
+            body=tuple(stated_with(s, NO_FACTS) if facts_of(s) else s for s in function.body),
+        )
+        for function in module
+    )
 
 
 def with_phases(module: Module, entry: Function) -> Module:

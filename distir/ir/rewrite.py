@@ -14,7 +14,7 @@ def facts_of(statement: Statement) -> Facts:
     return statement.facts if isinstance(statement, (Apply, Call)) else NO_FACTS
 
 
-def with_facts(statement: Statement, facts: Facts) -> Statement:
+def stated_with(statement: Statement, facts: Facts) -> Statement:
     """The statement with these facts alone."""
     return replace(statement, facts=facts) if isinstance(statement, (Apply, Call)) else statement
 

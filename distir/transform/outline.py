@@ -28,7 +28,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ir.dataflow import uses
-from distir.ir.rewrite import facts_of, shared, with_facts
+from distir.ir.rewrite import facts_of, shared, stated_with
 from distir.transform.steps import step
 
 PERIODS = 32
@@ -179,7 +179,7 @@ def _replaced(
     outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, used) for at in run.starts)))
     name = taken.fresh("block")
     stated, called = shared([[*map(facts_of, body[at : at + run.period])] for at in run.starts])
-    window = [with_facts(s, facts) for s, facts in zip(body[run.starts[0] :], stated, strict=False)]
+    window = [stated_with(s, facts) for s, facts in zip(body[run.starts[0] :], stated, strict=False)]
     block = _block(name, window, columns, outputs, mentions)
     whole: list[Statement] = []
     rows = {start: row for row, start in enumerate(run.starts)}

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from distir.analysis import Analysis, Instance
 from distir.ir import (
     DISCARD,
+    NO_FACTS,
     UNKNOWN,
     Apply,
     Arg,
@@ -35,6 +36,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.dataflow import definitions, uses
+from distir.ir.rewrite import facts_of, stated_with
 from distir.ops import type_of
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
@@ -410,9 +412,8 @@ class _Ends(_Variants):
                 statements = [s for i in end.members if isinstance(s := function.body[i], Apply)]
                 named = {name: given[name] for name in end.given if given[name] != DISCARD}
                 around = function.facts.within(call.facts)
-                written = [
-                    replace(s, facts=s.facts.within(around)) for s in _renamed(statements, instead, builder, named)
-                ]
+                moved = _renamed(statements, instead, builder, named)
+                written = [stated_with(s, facts_of(s).within(around)) for s in moved]
                 taken = {name: instead[name] for name in end.taken}
                 hints = {new: old for old, new in instead.items() if isinstance(new, str)}
                 moving.append(_Moving(written, taken, tuple(named.values()), hints))
@@ -477,7 +478,8 @@ class _Ends(_Variants):
                     at = args.index(name)
                     named[name] = params[at].name
                     del params[at], args[at]
-            first += _renamed(m.statements, instead, builder, named, m.hints)
+            moved = _renamed(m.statements, instead, builder, named, m.hints)
+            first += [stated_with(s, NO_FACTS) for s in moved]  # those of the call: for equal layers it is one function
             for name in m.given:
                 if name in needed:
                     made.append(name)
