@@ -9,7 +9,7 @@ Programs that transforms write state their facts. Of others, as written by hand,
   of them: what depends on one part alone is of that microbatch.
 - *of*. What updates a parameter, or moves it, belongs to it.
 
-Each kind is found where the program states none of it. Nobody else infers them: readers look them up.
+Each kind is found here alone, where the program states none of it: readers look facts up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from distir.analysis.checking import analysed
 from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Function, Module, Return, Statement, names, types
 from distir.ir.calls import callees_first
 from distir.ir.rewrite import facts_of, stated_with
-from distir.ops import OPS, type_of
+from distir.ops import type_of
+from distir.ops.purpose import is_gradient, is_update, op_of
 
 PHASES = ("forward", "backward", "optimizer")
 """By level, the phases that are inferred; what depends on several is of the highest."""
@@ -241,11 +242,10 @@ def _joined(values: Mapping[str, _Value], used: Iterable[str]) -> _Value:
 
 
 def _op_level(statement: Apply, values: Mapping[str, _Value]) -> int:
-    op = OPS.get(statement.op)
-    if op is not None and op.updates:
+    if is_update(statement):
         return OPTIMIZER
     gradients = (name[1:] in values for name in statement.results if name.startswith("d"))
-    return BACKWARD if (op is not None and op.is_gradient) or any(gradients) else FORWARD
+    return BACKWARD if is_gradient(statement) or any(gradients) else FORWARD
 
 
 # Microbatches: the parts of the batch that statements of the entry function depend on, as sets of bits.
@@ -269,7 +269,7 @@ def _with_microbatches(module: Module, entry: Function) -> Module:
         parts |= {name: 1 << i if cuts else used for i, name in enumerate(statement.results)}
         is_mixed = bool(used & (used - 1))
         several |= is_mixed and isinstance(statement, Call)
-        op = OPS.get(statement.op) if isinstance(statement, Apply) else None
+        op = op_of(statement)
         if used and not is_mixed and (op is None or op.communication is None):
             for name in statement.results:
                 for device in types.devices(type_of(state[name])) if name in state else ():
@@ -313,11 +313,9 @@ def _with_parameters(entry: Function) -> Function:
     body: list[Statement] = []
     for statement in entry.body:
         first = statement.args[0] if isinstance(statement, Apply) and statement.args else None
-        if isinstance(statement, Apply) and isinstance(first, str) and first in of:
-            op = OPS.get(statement.op)
-            if op is not None and (op.updates or statement.op in MOVING):
-                body.append(_with(statement, of=of[first]))
-                of |= dict.fromkeys(statement.results, of[first])
-                continue
+        keeps = is_update(statement) or (isinstance(statement, Apply) and statement.op in MOVING)
+        if keeps and isinstance(statement, Apply) and isinstance(first, str) and first in of:
+            of |= dict.fromkeys(statement.results, of[first])
+            statement = _with(statement, of=of[first])
         body.append(statement)
     return replace(entry, body=tuple(body))

@@ -118,8 +118,7 @@ class Function(ShownFunction):
 
     def __hash__(self) -> int:
         if not self._hash:  # computed when asked for: it visits every statement
-            own = (self.name, self.params, self.body, self.result_types, self.kernel, self.facts)
-            object.__setattr__(self, "_hash", hash(own) or 1)
+            object.__setattr__(self, "_hash", hash(self.__reduce__()) or 1)
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """What is known of a statement beside its meaning: facts, which those who write a program state, and readers look up.
 
 A fact changes no value, type, device, time or memory. A statement has those that it states, those of the function it
-stands in, and those of the calls that lead there (`within`).
+is in, and those of the calls that lead there (`within`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Facts:
         return Facts(**{name: value for name, value in self.stated.items() if value != getattr(outer, name)})
 
     def within(self, outer: Facts) -> Facts:
-        """The facts of what states these, and stands in a function, or is called, with the facts `outer`.
+        """The facts of what states these, and is in a function, or is called, with the facts `outer`.
 
         Microbatches and layers count on from those of the call. The later phase, the inner stage and parameter hold.
         """

@@ -90,16 +90,6 @@ class Op:
     rules: dict[str, Any] = field(default_factory=dict[str, Any])
     """The registered rules, by kind (`grad`, `torch`, …)."""
 
-    @property
-    def is_gradient(self) -> bool:
-        """Whether it is used by gradient rules alone: they call what they compute `…Grad`."""
-        return self.name.endswith("Grad")
-
-    @property
-    def updates(self) -> bool:
-        """Whether it updates its first operand in place, and state with it, as optimizers do."""
-        return self.family == "optimizer"
-
     @cached_property
     def signatures(self) -> tuple[Signature, ...]:
         """The alternatives, first match wins."""
@@ -269,15 +259,9 @@ class Ops(Registry[Op]):
     onnx.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.version = 0
-        """Incremented by every registration, which invalidates caches of older versions."""
-        self.standard: Callable[[str], Op | None] = lambda name: None
-
-    def remove(self, name: str) -> None:
-        """Remove an op, for tests."""
-        del self[name]
+    version = 0
+    """Incremented by every registration, which invalidates caches of older versions."""
+    standard: Callable[[str], Op | None] = staticmethod(lambda name: None)
 
     def __setitem__(self, name: str, op: Op) -> None:
         super().__setitem__(name, op)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from distir.analysis import analysed
 from distir.ir import Apply, Function, Module, Part, Site, Statement, TensorType, types
-from distir.ops import OPS
 from distir.ops.devices import devices_of
 from distir.ops.optimizer import OPTIMIZERS
+from distir.ops.purpose import is_gradient, op_of
 from distir.transform.entry import ROLES
 
 Evidence = tuple[Site, str]
@@ -57,8 +57,8 @@ def _differentiated(module: Module, entry: Function) -> Evidence | None:
 
 
 def _is_of_training(statement: Statement) -> bool:
-    op = OPS.get(statement.op) if isinstance(statement, Apply) else None
-    return op is not None and (op.is_gradient or any(rule.op is op for rule in OPTIMIZERS.values()))
+    op = op_of(statement)
+    return is_gradient(statement) or any(rule.op is op for rule in OPTIMIZERS.values())
 
 
 def _in_kernels(module: Module, entry: Function) -> Evidence | None:

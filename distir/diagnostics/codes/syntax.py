@@ -303,7 +303,7 @@ BAD_FACT = code(
     "DIR120",
     "bad-fact",
     """
-What stands in braces behind a statement, or behind a function's head, are facts: the phase of a training step
+What is in braces behind a statement, or behind a function's head, are facts: the phase of a training step
 (`forward`, `backward`, `weight`, `optimizer`); `stage`, `microbatch` and `layer`, each with a number counted from 1;
 `of` with the name of a parameter. Each is stated once at most.
 

@@ -34,8 +34,9 @@ from distir.ir import (
 from distir.ir.builder import namer
 from distir.ir.rewrite import state_since, stating
 from distir.ir.roles import is_trained
-from distir.ops import OPS, type_of
+from distir.ops import type_of
 from distir.ops.optimizer import OPTIMIZERS, RATES, SCHEDULES, OptimizerRule
+from distir.ops.purpose import is_gradient
 from distir.transform.backward_pass import is_differentiable
 from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
@@ -246,7 +247,7 @@ def grad(
     scale = None if held is None else held.scale
     slope = written_loss(builder, entry, scored, type_of(state[scored]), kind, reduction, scale)
     seeds, total = {scored: slope.seed}, slope.loss
-    begun = next((i for i, s in enumerate(builder.body) if isinstance(s, Apply) and OPS[s.op].is_gradient), None)
+    begun = next((i for i, s in enumerate(builder.body) if is_gradient(s)), None)
     if begun is not None:
         state_since(builder.body, begun, Facts("backward"))
     if further is not None:
