@@ -13,7 +13,8 @@ from functools import cache
 
 from distir import parse, simulate
 from distir.diagnostics import ProgramError
-from distir.ir import Module
+from distir.ir import Apply, Call, Module
+from distir.ir.rewrite import facts_of
 from distir.models import mlp
 from distir.models.decoder import Decoder
 from distir.models.decoder_program import decoder
@@ -143,6 +144,7 @@ def outcome(chain: Chain, run: bool = False) -> Outcome:
             try:
                 made = transform(found.program, *tried)
                 assert parse(print_module(made)) == made, "the result does not read back as it was printed"
+                assert not (lost := unstated(made)), f"statements of no phase: {lost[:3]}"
             except StepError:
                 refused = "value"
             except ProgramError as error:
@@ -160,6 +162,26 @@ def outcome(chain: Chain, run: bool = False) -> Outcome:
             found.refused.append((" ".join(tried), refused))
     if run and (fault := _run(chain, found)):
         found.fault = f"{chain.model}: {' '.join(found.taken)}\n{fault}"
+    return found
+
+
+def unstated(module: Module) -> list[tuple[str, Apply]]:
+    """The ops of a training step that are of no phase, each with its function."""
+    entry = module.entry()
+    if entry is None or not any(facts_of(statement).phase for statement in entry.body):
+        return []
+    found: list[tuple[str, Apply]] = []
+    waiting, seen = [(entry, bool(entry.facts.phase))], set()
+    while waiting:
+        function, within = waiting.pop()
+        for statement in function.body:
+            stated = within or bool(facts_of(statement).phase)
+            if isinstance(statement, Apply) and not stated:
+                found.append((function.name, statement))
+            elif isinstance(statement, Call) and (key := (statement.function, stated)) not in seen:
+                seen.add(key)
+                callee = module.functions[statement.function]
+                waiting.append((callee, stated or bool(callee.facts.phase)))
     return found
 
 

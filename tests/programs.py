@@ -18,6 +18,7 @@ from distir.ir import (
     Attributes,
     Call,
     Dense,
+    Facts,
     Function,
     Literal,
     Module,
@@ -32,6 +33,9 @@ from distir.syntax import print_module
 INT64, FLOAT64 = DTYPES["Int64"], DTYPES["Float64"]
 DEVICES = (1, 2, 3)
 SIZES = (1, 2, 4)
+FACTS = st.sampled_from(
+    [*[Facts()] * 6, Facts("forward"), Facts("backward", layer=2), Facts("weight", 3, 2), Facts(of="x"), Facts(stage=1)]
+)
 STREAMS = st.sampled_from(["", "", "", "copy", "reduce"])
 
 
@@ -225,7 +229,8 @@ def _finish(draw, name, params, body):
     values = [n for n, t in body.env.items() if t != UNKNOWN and types.device_of(t) != HOST]
     returned = tuple(draw(st.lists(st.sampled_from(values), min_size=1, max_size=3)))
     statements = [replace(s, stream=draw(STREAMS)) if isinstance(s, Apply) else s for s in body.statements]
-    function = Function(name, tuple(params), (*statements, Return(returned)))
+    statements = [replace(s, facts=draw(FACTS)) for s in statements]
+    function = Function(name, tuple(params), (*statements, Return(returned)), facts=draw(FACTS))
     return function, tuple(body.env[n] for n in returned)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from distir.cli.endings import REFUSED, WRONG, Refused, Wrong
 from distir.cli.files import STDIN, expand, replace_file, shown
 from distir.cli.programs import read_text
 from distir.diagnostics import ProgramError, Report, terminal
+
+if TYPE_CHECKING:
+    from distir.syntax import Syntax
 
 
 def fmt(
@@ -22,6 +26,9 @@ def fmt(
         bool, typer.Option("--check", help="Write nothing; list what would change, with exit code 1.")
     ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Write nothing; show what would change.")] = False,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="State what follows of statements: phases, microbatches, parameters.")
+    ] = False,
 ) -> int:
     """Rewrite programs in canonical form.
 
@@ -43,7 +50,7 @@ def fmt(
         try:
             with output.progress(f"formatting {shown(path)}"):
                 old = read_text(path)
-                new = _formatted(old, shown(path))
+                new = _formatted(old, shown(path), facts)
             changed, unchanged = changed + (old != new), unchanged + (old == new)
             if check and old != new:
                 output.report(shown(path))
@@ -63,16 +70,26 @@ def fmt(
     return REFUSED if unread else WRONG if wrong or (check and changed) else 0
 
 
-def _formatted(text: str, name: str) -> str:
+def _formatted(text: str, name: str, facts: bool) -> str:
     """The canonical text. Raises Wrong for one with syntax errors."""
     from distir.ops import canonical
     from distir.syntax import format, parse  # noqa: A004 - the verb users know
 
     syntax = parse(text, name, canonical)
     try:
-        return format(syntax)
+        return format(_with_facts(syntax) if facts else syntax)
     except ProgramError as error:
         raise Wrong([Report(syntax.source, error.diagnostics)]) from None
+
+
+def _with_facts(syntax: Syntax) -> Syntax:
+    from distir.analysis.provenance import with_facts
+
+    entry = syntax.module.entry()
+    if entry is None or len(syntax.functions) != len(syntax.module.functions):  # two of a name are no program
+        return syntax
+    stated = with_facts(syntax.module, entry).functions
+    return replace(syntax, functions=tuple(replace(f, function=stated[f.function.name]) for f in syntax.functions))
 
 
 def _put(path: str, old: str, new: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from distir.cli import options, output, simulating
 from distir.cli.endings import Wrong
@@ -22,6 +24,9 @@ def show(
     nodes: options.Nodes = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="With the facts of statements: phase, stage, microbatch, layer, parameter.")
+    ] = False,
 ) -> int:
     """Annotate a program with its types, known values and times.
 
@@ -34,6 +39,8 @@ def show(
         distir show program.dir
 
         distir show program.dir --hardware dgx2-v100 --bind B=64
+
+        distir show program.dir --facts
     """
     from distir.simulate.show import annotated
 
@@ -53,7 +60,7 @@ def show(
         except Wrong as wrong:
             reasons = wrong.reports[0].diagnostics
             instance = _instance(program, entry, bound)
-        text = annotated(program, instance, simulation)
+        text = annotated(program, instance, simulation, facts)
     output.write_program(text)
     if simulation is None:
         for diagnostic in reasons:

@@ -87,9 +87,6 @@ class Known:
         """The table that is not simulated of which an option is."""
         return next((section for section in self.sections if f"{name}.".startswith(f"{section}.")), None)
 
-    def _has_table(self, begin: str) -> bool:
-        return any(option.startswith(begin) for option in (*self.defaults, *self.open))
-
     def is_idle(self, name: str) -> bool:
         """Whether an option changes nothing that is simulated."""
         return any(fnmatchcase(name, pattern) for pattern in (*self.idle, *self.open))

@@ -5,6 +5,8 @@ Works in statements that are still broken: only what stands before the cursor co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from distir.ide.completion_items import Completion, CompletionKind, Completions
 from distir.ide.completion_values import values
 from distir.ide.context import CursorContext, CursorRole, context_at
@@ -12,6 +14,7 @@ from distir.ide.document import Document
 from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
 from distir.ir import DTYPES, UNKNOWN, Apply, Call, Function, Return, TensorType, types
+from distir.ir.facts import FACTS, PHASES
 from distir.ir.roles import ROLES
 from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
@@ -52,8 +55,13 @@ def completions(document: Document, offset: int) -> Completions:
             found = [Completion(STREAM_WORD, CompletionKind.KEYWORD, STREAM_WORD, says, f"{STREAM_WORD} ${{1:reduce}}")]
         case CursorRole.STREAM:
             found = _streams(document, context)
+        case CursorRole.FACT:
+            found = list(_facts())
+        case CursorRole.FACT_OF:
+            params = context.function.function.params if context.function is not None else ()
+            found = [Completion(f"%{p.name}", CompletionKind.CONSTANT, f"%{p.name}", str(p.type)) for p in params]
         case CursorRole.MARK:
-            found = [_mark(document, offset)]
+            found = [_mark(document, offset), *_facts()]
         case _:
             found = []
     return Completions(context.word, tuple(found))
@@ -241,6 +249,15 @@ def _roles() -> list[Completion]:
     plain = {role: says for role, says in ROLES.items() if role not in written}
     found = [Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items()]
     return [valued("batch", "0"), *found, valued("initial", "0.0")]
+
+
+def _facts() -> Iterator[Completion]:
+    for phase, says in PHASES.items():
+        yield Completion(phase, CompletionKind.KEYWORD, phase, f"the phase that {says}")
+    for name, says in FACTS.items():
+        value = "%w" if name == "of" else "1"
+        if name != "phase":
+            yield Completion(name, CompletionKind.KEYWORD, f"{name} = {value}", says, f"{name} = ${{1:{value}}}")
 
 
 def _mark(document: Document, offset: int) -> Completion:

@@ -38,6 +38,8 @@ class CursorRole(Enum):
     RETURNED = "a value that is returned"
     BEHIND = "what may follow an op's or a call's operands"
     STREAM = "a stream"
+    FACT = "a fact of a statement, in braces behind it"
+    FACT_OF = "the parameter that a statement belongs to"
     NOTHING = "a new name, or nothing that can be known"
 
 
@@ -170,6 +172,8 @@ def _in_statement(found: CursorContext, tokens: list[str], kinds: tuple[str, ...
     if outer is None:
         return _as(found, CursorRole.STREAM if kinds[-1] == ON else _behind_operands(kinds))
     operation = _operation(tokens, kinds, callee)
+    if tokens[outer.number] == "{":
+        return _as(found, _in_facts(tokens))
     if tokens[outer.number] == "[":
         return _in_attributes(found, tokens, stack, outer, operation)
     item = tokens[outer.item :]
@@ -177,6 +181,12 @@ def _in_statement(found: CursorContext, tokens: list[str], kinds: tuple[str, ...
         return _attribute_value(found, operation, item[0])
     role = CursorRole.OPERAND if _takes("line", kinds, VALUE) else CursorRole.NOTHING
     return replace(found, role=role, operation=operation)
+
+
+def _in_facts(tokens: list[str]) -> CursorRole:
+    if tokens[-1] in ("{", ","):
+        return CursorRole.FACT
+    return CursorRole.FACT_OF if tokens[-2:] == ["of", "="] else CursorRole.NOTHING
 
 
 def _behind_operands(kinds: tuple[str, ...]) -> CursorRole:

@@ -12,9 +12,10 @@ from distir.ide.hover_streams import about_stream
 from distir.ide.hover_target import Target, target_at
 from distir.ide.hover_values import about_dimension, about_value
 from distir.ide.instances import View
-from distir.ide.markdown import paragraphs
+from distir.ide.markdown import code, paragraphs
 from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Apply
+from distir.ir.facts import FACTS, PHASES
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,12 @@ def hover(view: View, offset: int) -> Hover | None:
     return Hover(said, target.span)
 
 
+def about_fact(name: str) -> str:
+    """What a fact says."""
+    said = f"the phase that {PHASES[name]}" if name in PHASES else FACTS[name]
+    return f"{code(name)}: {said}; it changes nothing of what the program means or costs"
+
+
 def stale_note(view: View, function: str) -> str:
     """The note for figures of an earlier version; empty if there are none."""
     return f"*{view.stale}*" if view.stale is not None and view.shown(function) is not None else ""
@@ -56,6 +63,8 @@ def about(view: View, target: Target) -> str | None:
             return about_device(view, int(target.name))
         case "mark":
             return KERNEL_SAYS
+        case "fact":
+            return about_fact(target.name)
         case "attribute" if target.index is not None:
             statement = function.body[target.index]
             return about_attribute(statement, target.name) if isinstance(statement, Apply) else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distir.ide.instances import Facts
+from distir.ide.instances import KnownInstances
 from distir.ide.trail import Trail
 from distir.ir import Apply, Call, Dense, Dim, Function, Literal, Shape, TensorType, TupleType, Type
 from distir.ops import OPS, Value, type_of
@@ -43,7 +43,7 @@ _TRAILS: dict[object, tuple[int, int] | None] = {}
 MOST_TRAILS = 20_000
 
 
-def origin(facts: Facts, occurrence: Occurrence, name: str, axis: int, before: int) -> DimensionOrigin:
+def origin(facts: KnownInstances, occurrence: Occurrence, name: str, axis: int, before: int) -> DimensionOrigin:
     """The origin of dimension `axis` of a tensor of an occurrence. `before`: the statement that uses the value."""
     size = _dim(occurrence.instance.state[name], axis)
     trail = Trail(facts, occurrence, name, before)

@@ -11,12 +11,13 @@ from typing import Literal
 from distir.diagnostics import Span
 from distir.ide.mentions import callee_number
 from distir.ir import Apply, results
+from distir.ir.facts import FACTS, PHASES
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
 from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, IDENT, INT, KERNEL, ON, VALUE, spans
 
-TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "device", "word"]
+TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "fact", "device", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,8 @@ def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None)
         return "device"
     if number and piece.kinds[number - 1] == ON:
         return "stream"
-    if index is None and _is_mark(piece, number):
-        return "mark"
+    if _is_fact(piece, number, index is None):
+        return "mark" if piece.tokens[number] == KERNEL else "fact"
     statement = written.function.body[index] if index is not None and index < len(written.function.body) else None
     following = piece.kinds[number + 1] if number + 1 < len(piece.kinds) else ""
     is_argument = "(" in piece.kinds[:number] or "[" in piece.kinds[:number]
@@ -150,10 +151,15 @@ def _bracket(tokens: Sequence[str], number: int) -> tuple[int, int]:
     return -1, commas
 
 
-def _is_mark(piece: Words, number: int) -> bool:
-    """Whether a word of a head is what the function is: `kernel`, behind all else. It may name a dimension, too."""
-    is_last = piece.tokens[number + 1 :] in ([], ["{"])
-    return piece.tokens[number] == KERNEL and is_last and number > 0 and piece.tokens[number - 1] in (")", "]")
+def _is_fact(piece: Words, number: int, is_head: bool) -> bool:
+    """Whether a word says what a statement is for, in braces behind it, or a function, behind the rest of its head."""
+    if piece.tokens[number] not in (KERNEL, *PHASES, *FACTS):
+        return False
+    opening, _ = _bracket(piece.tokens, number)
+    if not is_head:
+        return opening > 0 and piece.tokens[opening] == "{"
+    before = piece.tokens[number - 1] if number else ""
+    return opening < 0 and ")" in piece.tokens[:number] and before in (")", "]", ",")
 
 
 def _after_equals(piece: Words, number: int) -> bool:

@@ -43,7 +43,7 @@ class CallSite:
     index: int
 
 
-class Facts:
+class KnownInstances:
     """Analyses of one version of a text, each computed once on first use."""
 
     def __init__(self, document: Document) -> None:
@@ -175,14 +175,14 @@ def calls_shown(document: Document) -> dict[str, tuple[str, int]]:
     return {name: (caller[0].name, caller[1]) for name, caller in callers.items() if caller is not None}
 
 
-_FACTS: WeakKeyDictionary[Document, Facts] = WeakKeyDictionary()
+_FACTS: WeakKeyDictionary[Document, KnownInstances] = WeakKeyDictionary()
 
 
-def facts(document: Document) -> Facts:
+def facts(document: Document) -> KnownInstances:
     """The facts of a document: the same object each time."""
     known = _FACTS.get(document)
     if known is None:
-        known = _FACTS[document] = Facts(document)
+        known = _FACTS[document] = KnownInstances(document)
     return known
 
 

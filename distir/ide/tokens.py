@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from distir.ide.instances import View
 from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
+from distir.ir.facts import FACTS, PHASES
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
@@ -162,6 +163,10 @@ _TYPE_NAMES = frozenset(["Tensor", "Tuple", "host", *DTYPES])
 _STREAM = re.compile(rf"\)\s*({STREAM_WORD}\s+)?$")
 """Tokens before the word `on`, or before a stream's name."""
 _DEVICE = re.compile(r"D[0-9]+")
+_MARKS = frozenset((KERNEL, *PHASES, *FACTS))
+_BEHIND_HEAD = re.compile(r"[)\]]\s*(?:\w+(?:\s*=\s*\w+)?\s*,\s*)*$")
+"""Text before a word that says what a function is. Braces are those of facts where there is no head."""
+_IN_BRACES = re.compile(r"\{[^{}]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +321,8 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
         return _TYPE
     if following in ("(", "[") and not is_head:
         return _METHOD
-    if word == KERNEL and is_head and text[: match.start()].rstrip()[-1:] in (")", "]"):
-        return _KEYWORD
+    if word in _MARKS and (_BEHIND_HEAD if is_head else _IN_BRACES).search(text, 0, match.start()):
+        return _KEYWORD if word == KERNEL else _PROPERTY
     if not is_head and (aside := _STREAM.search(text, 0, match.start())):
         return _PROPERTY if aside[1] else _KEYWORD if word == STREAM_WORD else _DIM
     if word in ROLES and is_head:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from distir.ide.instances import Facts
+from distir.ide.instances import KnownInstances
 from distir.ir import Call, Function, results
 from distir.simulate.show import Occurrence
 
 
-def defining_statement(facts: Facts, function: Function, name: str, before: int) -> int | None:
+def defining_statement(facts: KnownInstances, function: Function, name: str, before: int) -> int | None:
     """The last statement before number `before` that defines a value; None if only a parameter can."""
     names = facts.program.analysis.domain.structure.names[function.name]
     if name not in names.repeated:
@@ -27,7 +27,7 @@ def defining_statement(facts: Facts, function: Function, name: str, before: int)
 class Trail:
     """A value of a function as one call runs it, and how it was reached. `before`: the statement that uses it."""
 
-    facts: Facts
+    facts: KnownInstances
     occurrence: Occurrence
     name: str
     before: int

@@ -20,6 +20,7 @@ from distir.ir.core import (
 )
 from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
 from distir.ir.dtypes import DTYPES, INTEGER_RANGES, DType
+from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, Dense, External, Scalar, identity
 from distir.ir.sites import Part, Site
 from distir.ir.types import HOST, OFFLOADED, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
@@ -31,6 +32,7 @@ __all__ = [
     "HOST",
     "INTEGER_RANGES",
     "NO_ATTRIBUTES",
+    "NO_FACTS",
     "OFFLOADED",
     "UNKNOWN",
     "AnyType",
@@ -47,6 +49,7 @@ __all__ = [
     "Dim",
     "DimensionError",
     "External",
+    "Facts",
     "Function",
     "Literal",
     "Module",

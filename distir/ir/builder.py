@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Param, Return, Statement, results
+from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant
 from distir.ir.types import UNKNOWN, Type
 
@@ -27,6 +28,8 @@ class FunctionBuilder:
         self.name = name
         self.params: list[Param] = []
         self.body: list[Statement] = []
+        self.facts: Facts = NO_FACTS
+        """What the statements state that are appended from now on."""
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
 
@@ -56,13 +59,13 @@ class FunctionBuilder:
         """Append an op; `results` is how many it has, or hints for their names."""
         names = self._results(results, op.lower())
         attributes = Attributes(attrs) if attrs else NO_ATTRIBUTES
-        self.body.append(Apply(names, op, tuple(map(_arg, operands)), attributes))
+        self.body.append(Apply(names, op, tuple(map(_arg, operands)), attributes, facts=self.facts))
         return names
 
     def call(self, function: str, *operands: Operand, results: int | tuple[str, ...] = 1) -> tuple[str, ...]:
         """Append a call."""
         names = self._results(results, function)
-        self.body.append(Call(names, function, tuple(map(_arg, operands))))
+        self.body.append(Call(names, function, tuple(map(_arg, operands)), facts=self.facts))
         return names
 
     def returns(self, *operands: Operand) -> Function:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
+from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
 from distir.ir.notebook import ShownFunction, ShownModule
 from distir.ir.types import Type
@@ -42,7 +43,7 @@ Claims = tuple[Type | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """`%r: T, ... = Op[attrs](args) on stream`.
+    """`%r: T, ... = Op[attrs](args) on stream {facts}`.
 
     `stream`: in whose order its devices run it; empty for the one that computes. Values belong to devices, not to
     streams: an op waits for its operands, wherever they were made. So a stream changes what a program costs, never
@@ -55,11 +56,12 @@ class Apply:
     attrs: Attributes = NO_ATTRIBUTES
     claims: Claims = ()
     stream: str = ""
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`%r: T, ... = @function(args) on stream`.
+    """`%r: T, ... = @function(args) on stream {facts}`.
 
     It means the same as the inlined body; one of a kernel costs what one op does, and only such a one has a stream.
     """
@@ -69,6 +71,7 @@ class Call:
     args: tuple[Arg, ...]
     claims: Claims = ()
     stream: str = ""
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class Function(ShownFunction):
     """A straight-line body in SSA form. `result_types` is empty where the program does not state them.
 
     `kernel`: a call of it is one launch on its device, whose intermediate values stay on the chip. It means what its
-    body means; only what it costs differs.
+    body means; only what it costs differs. `facts`: those of every statement in it.
     """
 
     name: str
@@ -110,16 +113,16 @@ class Function(ShownFunction):
     body: tuple[Statement, ...]
     result_types: tuple[Type, ...] | None = None
     kernel: bool = False
+    facts: Facts = NO_FACTS
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
         if not self._hash:  # computed when asked for: it visits every statement
-            own = (self.name, self.params, self.body, self.result_types, self.kernel)
-            object.__setattr__(self, "_hash", hash(own) or 1)
+            object.__setattr__(self, "_hash", hash(self.__reduce__()) or 1)
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Function, (self.name, self.params, self.body, self.result_types, self.kernel)
+        return Function, (self.name, self.params, self.body, self.result_types, self.kernel, self.facts)
 
     @property
     def returned(self) -> tuple[Arg, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal as OneOf
 
-from distir.ir import NO_ATTRIBUTES, Attributes, Constant, DType, Function, Literal, Param, TensorType
+from distir.ir import NO_ATTRIBUTES, Attributes, Constant, DType, Facts, Function, Literal, Param, TensorType
 from distir.ir.builder import FunctionBuilder, Operand
 
 Activation = OneOf["silu", "silu_1.702", "gelu", "gelu_tanh", "relu", "relu_squared"]
@@ -84,13 +84,16 @@ class ModelFunction(FunctionBuilder):
         return self.op("Attention", *operands, **attrs, result="mixed")
 
     def layer(
-        self, block: ModelFunction, weights: str, *operands: Operand, results: tuple[str, ...]
+        self, number: int, block: ModelFunction, weights: str, *operands: Operand, results: tuple[str, ...]
     ) -> tuple[str, ...]:
-        """Call the function of a layer with weights of its own, whose names begin with `weights` (`layers.3.`)."""
+        """Call the function of layer `number`, from 1, with its weights, named `weights` (`layers.3.`) and more."""
         for name, t in block.weights.items():
             self.weights[self.fresh(f"{weights}{name}")] = t
         self.buffers |= {f"{weights}{name}" for name in block.buffers}
-        return self.call(block.name, *operands, *(f"{weights}{name}" for name in block.weights), results=results)
+        found, self.facts = self.facts, Facts(layer=number)
+        made = self.call(block.name, *operands, *(f"{weights}{name}" for name in block.weights), results=results)
+        self.facts = found
+        return made
 
     def op(self, name: str, *operands: Operand, result: str, **attrs: Constant) -> str:
         """An op with one result."""

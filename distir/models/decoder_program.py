@@ -111,7 +111,7 @@ def _program(model: Decoder, done: ModelPass, batch: int | None, dtype: str) -> 
         caches = done.caches(model, kind, f.dtype, rows, DEVICE).items()
         given = [f.param(f"cache.{i}.{name}", t, batch=0, state=True) for name, t in caches]
         results = (f"x{i + 1}", *(f"{name}.new" for name in given))
-        x, *new = f.layer(layers[kind], f"{names.layers}.{i}.", x, *own, *given, results=results)
+        x, *new = f.layer(i + 1, layers[kind], f"{names.layers}.{i}.", x, *own, *given, results=results)
         kept += new
     hidden = norm(model, f, x, names.last_norm)
     if done.phase != "forward":

@@ -59,7 +59,7 @@ class Bert:
         layer = f.block("BertLayer")
         function = self._layer(layer, sequence)
         for i in range(self.layers):
-            (x,) = f.layer(layer, f"bert.encoder.layer.{i}.", x, results=(f"x{i + 1}",))
+            (x,) = f.layer(i + 1, layer, f"bert.encoder.layer.{i}.", x, results=(f"x{i + 1}",))
         head = "cls.predictions."
         x = f.activation(f.linear(x, f"{head}transform.dense", self.width, self.width, bias=True), "gelu")
         x = f.layer_norm(x, f"{head}transform.LayerNorm", self.width, EPSILON)
@@ -130,7 +130,7 @@ class Vit:
         layer = f.block("ViTLayer")
         function = self._layer(layer)
         for i in range(self.layers):
-            (x,) = f.layer(layer, f"vit.layers.{i}.", x, results=(f"x{i + 1}",))
+            (x,) = f.layer(i + 1, layer, f"vit.layers.{i}.", x, results=(f"x{i + 1}",))
         hidden = f.layer_norm(x, "vit.layernorm", self.width, EPSILON)
         chosen = f.op("Gather", hidden, 0, axis=1, result="chosen")
         return Module([function, f.returns(f.linear(chosen, "classifier", self.width, self.classes, bias=True))])

@@ -102,7 +102,7 @@ class T5:
         memory: tuple[str, ...] = ()
         kept: list[str] = []
         distance = x = ""
-        for stack in stacks:
+        for before, stack in enumerate(stacks):
             if not distance or done.phase != "forward":
                 distance = self._distances(f, done, lengths[stack], stack)
             x = f.op("Gather", words, ids[stack], axis=0, result=f"{stack}_embedded")
@@ -116,7 +116,8 @@ class T5:
                 written = given if done.phase == "prefill" else given[:2]
                 results = (f"{stack}_x{i + 1}", *(f"{name}.new" for name in written))
                 others = (*memory, *given, *(hosts if stack == "decoder" else ()))
-                x, *new = f.layer(layer, f"{stack}.block.{i}.", x, bias, *others, results=results)
+                number = before * self.layers + i + 1
+                x, *new = f.layer(number, layer, f"{stack}.block.{i}.", x, bias, *others, results=results)
                 kept += new
             x = f.dropped(f.rms_norm(x, f"{stack}.final_layer_norm", self.width, EPSILON))
             memory = (x,)

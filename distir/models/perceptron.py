@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distir.ir import DISCARD, DTYPES, DType, Function, Literal, Module, TensorType
+from distir.ir import DISCARD, DTYPES, DType, Facts, Function, Literal, Module, TensorType
 from distir.ir.builder import FunctionBuilder
 from distir.models.sizes import BATCH, DEVICE, add_weights, batch_dimension, check_sizes, float_type
 
@@ -49,6 +49,7 @@ def mlp(
     x = f.param("x", TensorType(t, (rows, width), DEVICE), batch=0)
     if not training:
         for i, ws in enumerate(held, 1):
+            f.facts = Facts(layer=i)
             (x,) = f.call("dense", *ws, x, results=("p" if i == layers else f"a{i}",))
         return Module([_dense(weights, activation), f.returns(x)])
     y = f.param("y", TensorType(t, (rows, width), DEVICE), batch=0)
@@ -71,11 +72,15 @@ def _training_step(
     layers, (x, y) = len(held), data
     activations = [x]
     for i, ws in enumerate(held, 1):
+        f.facts = Facts("forward", layer=i)
         activations += f.call("dense", *ws, activations[-1], results=("p" if i == layers else f"a{i}",))
+    f.facts = Facts("forward")
     (loss,) = f.call("loss", activations[-1], y, results=("loss",))
+    f.facts = Facts("backward")
     (slope,) = f.call("lossGrad", activations[-1], y, results=("dp",))
     gradients: list[tuple[str, ...]] = []
     for i in range(layers, 0, -1):
+        f.facts = Facts("backward", layer=i)
         before, after = activations[i - 1], activations[i]
         names = (*(f"d{name}{i}" for name in weights), f"da{i - 1}" if i > 1 else DISCARD)
         *dws, slope = f.call("denseGrad", held[i - 1][0], before, after, slope, results=names)
@@ -83,6 +88,7 @@ def _training_step(
     updated: list[str] = []
     for ws, dws in zip(held, gradients, strict=True):
         for w, dw in zip(ws, dws, strict=True):
+            f.facts = Facts("optimizer", of=w)
             updated += f.apply("SGD", w, dw, lr=learning_rate, results=(f"{w}_new",))
     return f.returns(loss, *updated)
 

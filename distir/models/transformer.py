@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from distir.ir import DTYPES, HOST, DType, Function, Literal, Module, TensorType
+from distir.ir import DTYPES, HOST, NO_FACTS, DType, Facts, Function, Literal, Module, TensorType
 from distir.ir.builder import FunctionBuilder
 from distir.models.sizes import (
     BATCH,
@@ -99,7 +99,9 @@ def gpt2(
         x = dropping(x, 0, "x0_kept")
     for i, weights in enumerate(blocks, 1):
         given = (dropping.rows, dropping.key(i, f"seed_{i}")) if dropping else ()
+        f.facts = Facts(layer=i)
         (x,) = f.call("layer", x, mask, *weights, *given, results=(f"x{i}",))
+    f.facts = NO_FACTS
     (hidden,) = f.apply("LayerNormalization", x, *last, epsilon=EPSILON, results=("hidden",))
     if not head:
         return Module([_layer(width, heads, sequence, t, dropout), f.returns(hidden)])

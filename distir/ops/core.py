@@ -259,15 +259,9 @@ class Ops(Registry[Op]):
     onnx.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.version = 0
-        """Incremented by every registration, which invalidates caches of older versions."""
-        self.standard: Callable[[str], Op | None] = lambda name: None
-
-    def remove(self, name: str) -> None:
-        """Remove an op, for tests."""
-        del self[name]
+    version = 0
+    """Incremented by every registration, which invalidates caches of older versions."""
+    standard: Callable[[str], Op | None] = staticmethod(lambda name: None)
 
     def __setitem__(self, name: str, op: Op) -> None:
         super().__setitem__(name, op)

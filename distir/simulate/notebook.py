@@ -13,9 +13,9 @@ from typing import Any
 
 from distir.cost import show_bytes, show_seconds
 from distir.ir import notebook
-from distir.simulate.phases import Phases
+from distir.ir.facts import FACTS
 from distir.simulate.picture import COMPUTE, IDLE, KINDS, Drawable, DrawnTimeline, as_svg, drawn
-from distir.simulate.trace import Placing
+from distir.simulate.trace import placing_of
 
 MOST_NAMED = 8
 """So many devices with too little memory are named."""
@@ -64,10 +64,10 @@ def pictures(simulations: Sequence[Drawable], names: Sequence[str]) -> str:
 def to_pandas(simulation: Drawable) -> Any:
     """The ops in program order: one row for each device of an op. Times in seconds."""
     pandas = needed("pandas")
-    placing = Placing(Phases(simulation.module, simulation.body))
+    placing = placing_of(simulation)
     rows: list[dict[str, Any]] = []
     for event in simulation.timeline().events():
-        place, work = placing(event), event.effect.work
+        facts, work = placing(event).stated, event.effect.work
         rows += [
             {
                 "op": event.op,
@@ -76,13 +76,12 @@ def to_pandas(simulation: Drawable) -> Any:
                 "device": device,
                 "start_s": event.start,
                 "end_s": event.end,
-                "phase": place["phase"],
-                "microbatch": place["microbatch"],
+                **{name: facts.get(name) for name in FACTS},
                 "communication": None if work.communication is None else work.communication.pattern,
             }
             for device in event.effect.devices
         ]
-    names = ["op", "result", "function", "device", "start_s", "end_s", "phase", "microbatch", "communication"]
+    names = ["op", "result", "function", "device", "start_s", "end_s", *FACTS, "communication"]
     return pandas.DataFrame(rows, columns=names)
 
 

@@ -13,8 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from distir.cost import show_seconds
-from distir.simulate.phases import Phases
-from distir.simulate.trace import Placing
+from distir.simulate.trace import placing_of
 
 MOST_DRAWN = 200_000
 """No picture is drawn of more ops."""
@@ -33,7 +32,7 @@ IDLE, COMPUTE, COMMUNICATION = "idle", "compute", "communication"
 KINDS: Mapping[str, tuple[str, str]] = {
     "forward": ("F", "#4c78a8"),
     "backward": ("B", "#f58518"),
-    "weights": ("W", "#e4b04a"),
+    "weight": ("W", "#e4b04a"),
     "optimizer": ("O", "#54a24b"),
     COMPUTE: ("#", "#4c78a8"),
     COMMUNICATION: ("~", "#b279a2"),
@@ -74,9 +73,9 @@ def drawn(simulation: Drawable, title: str, parts: int = PARTS, until_s: float |
     shown = devices[:MOST_LANES]
     width = (until_s or latency or 1.0) / parts
     sums: dict[int, list[dict[str, float]]] = {device: [{} for _ in range(parts)] for device in shown}
-    placing = Placing(Phases(simulation.module, body))
+    placing = placing_of(simulation)
     for event in simulation.timeline().events():
-        kind = placing(event)["phase"] or COMPUTE
+        kind = placing(event).phase or COMPUTE
         if event.effect.communicates:
             kind = COMMUNICATION
         for device in event.effect.devices:

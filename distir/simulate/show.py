@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from distir.analysis import Checker, Instance, State
 from distir.analysis.program import Program
+from distir.analysis.provenance import with_facts, without_facts
 from distir.cost import show_seconds
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Statement, SymbolicDim, TensorType, Type, types
 from distir.ops import Value, canonical, type_of
@@ -100,16 +101,19 @@ def show_value(value: Dense) -> str | None:
     return _nested([str(v) if isinstance(v, SymbolicDim) else print_literal(v) for v in value.values], value.shape)
 
 
-def annotated(program: Program, entry: Instance, simulation: Simulation | None) -> str:
+def annotated(program: Program, entry: Instance, simulation: Simulation | None, facts: bool = False) -> str:
     """The text of a program without errors, canonical and with its comments, with what is known written in.
 
-    `entry`: the entry function for the arguments it is shown for. Without a simulation there are no times. The text
-    parses to the same program with annotations added.
+    `entry`: the entry function for the arguments it is shown for. Without a simulation there are no times. `facts`:
+    with the facts of statements, those that follow from data flow, too. The text parses to the same program with
+    annotations added, and with or without facts.
     """
     analysis = program.analysis
     found = occurrences(analysis.domain, entry, simulation.body if simulation is not None else None)
     states = analysis.states
-    functions = tuple(_with_claims(f, states[f.function.name]) for f in program.syntax.functions)
+    module = with_facts(program.module, entry.function) if facts else without_facts(program.module)
+    functions = (replace(f, function=module.functions[f.function.name]) for f in program.syntax.functions)
+    functions = tuple(_with_claims(f, states[f.function.name]) for f in functions)
     text = format(replace(program.syntax, functions=functions)).replace("\r\n", "\n").replace("\r", "\n")
     timeline = simulation.timeline() if simulation is not None else None
     syntax = parse(text, program.source.path, canonical)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from distir.analysis import Checker, Instance, check_entry
+from distir.analysis.provenance import Provenance
 from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
 from distir.cost.process import NO_OVERHEAD, NO_PROCESS, Overhead
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
@@ -35,7 +36,6 @@ from distir.simulate.body import Body
 from distir.simulate.effects import Effect, Effects, hosts_memory
 from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
-from distir.simulate.phases import Phases
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.streams import check_streams
 from distir.simulate.timeline import Timeline
@@ -320,8 +320,9 @@ class Simulation:
         """
         title = f"@{self.function.name} on {self.hardware.name}"
         memories = {device: self.memory_of(device) for device in self.devices}
-        phases = Phases(self.module, self.body)
-        write_chrome_trace(Traced(title, self._timeline, phases, self.memory(), memories), path, locate)
+        write_chrome_trace(
+            Traced(title, self._timeline, Provenance(self.module, self.function), self.memory(), memories), path, locate
+        )
 
     def memory_of(self, device: int) -> int:
         """The memory of a device of the program: the number of the machine's device that it is placed on."""

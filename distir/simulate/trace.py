@@ -3,9 +3,9 @@
 A process per device, with a thread for each of its streams and its host, and one for the passes: forward, backward,
 weights, optimizer, each with its microbatch. Ops are slices, in slices of the calls that lead to them; transfers are
 arrows, memory is a counter of the process. Slices say their phase and microbatch, as far as the program does
-(`phases`); a call says those that all of its ops on the device have in common. Owns the file format (Google, "Trace
-Event Format", as Perfetto's importer src/trace_processor/importers/json reads it); knows nothing of positions in texts
-but what `locate` tells.
+(`analysis.provenance`); a call says those that all of its ops on the device have in common. Owns the file format
+(Google, "Trace Event Format", as Perfetto's importer src/trace_processor/importers/json reads it); knows nothing of
+positions in texts but what `locate` tells.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from distir.analysis.provenance import Provenance
 from distir.analysis.size import refuse_beyond
-from distir.ir import DISCARD, Function, Site
+from distir.ir import DISCARD, Facts, Function, Site
+from distir.ir.facts import FACTS
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.effects import hosts_memory, to_seconds
 from distir.simulate.memory import MemoryProfile
-from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
 from distir.syntax import print_statement
 
@@ -52,7 +53,7 @@ class Traced:
 
     title: str
     timeline: Timeline
-    phases: Phases
+    provenance: Provenance
     memory: MemoryProfile
     memories: Mapping[int, int]
 
@@ -115,7 +116,7 @@ def _records(traced: Traced, locate: Locate | None) -> Iterator[Record]:
     for device in traced.memories:
         yield from named_process(device)
         yield from lanes.named(device)
-    yield from _slices(traced.timeline, traced.phases, locate, lanes, passes)
+    yield from _slices(traced.timeline, traced.provenance, locate, lanes, passes)
     yield from passes.records(lanes)
     yield from _counters(traced)
 
@@ -159,7 +160,7 @@ class _Lanes:
             yield from named_thread(self.of_host(device), "host", self.HOST)
 
 
-LETTERS = {"forward": "F", "backward": "B", "weights": "W"}
+LETTERS = {"forward": "F", "backward": "B", "weight": "W"}
 """How passes of microbatches are written, as in drawings of schedules."""
 
 
@@ -167,17 +168,17 @@ LETTERS = {"forward": "F", "backward": "B", "weights": "W"}
 class _Pass:
     """Ops in a row on a device's compute stream, of one phase and microbatch."""
 
-    phase: str | None
-    microbatch: int | None
+    phase: str
+    microbatch: int
     start: int
     end: int
 
     @property
     def name(self) -> str:
         """As in drawings of schedules: F 1, B 1, W 1, optimizer."""
-        if self.phase is None:
+        if not self.phase:
             return f"microbatch {self.microbatch}"
-        return self.phase if self.microbatch is None else f"{LETTERS.get(self.phase, self.phase)} {self.microbatch}"
+        return f"{LETTERS.get(self.phase, self.phase)} {self.microbatch}" if self.microbatch else self.phase
 
 
 class _Passes:
@@ -186,14 +187,14 @@ class _Passes:
     def __init__(self) -> None:
         self._found: dict[int, list[_Pass]] = {}
 
-    def add(self, device: int, place: Record, computes: bool, start: int, end: int) -> None:
+    def add(self, device: int, facts: Facts, computes: bool, start: int, end: int) -> None:
         """The next op on a device's compute stream: of the current pass, or the first of another one if it computes."""
-        phase, microbatch = place["phase"], place["microbatch"]
+        phase, microbatch = facts.phase, facts.microbatch
         own = self._found.get(device)
         # what adds to sums is of several microbatches, and of the pass that it is in
-        if own and own[-1].phase == phase and microbatch in (own[-1].microbatch, None):
+        if own and own[-1].phase == phase and microbatch in (own[-1].microbatch, 0):
             own[-1].end = end
-        elif computes and (phase is not None or microbatch is not None):
+        elif computes and (phase or microbatch):
             self._found.setdefault(device, []).append(_Pass(phase, microbatch, start, end))
 
     def records(self, lanes: _Lanes) -> Iterator[Record]:
@@ -202,11 +203,10 @@ class _Passes:
             lane = lanes.of_passes(device)
             yield from named_thread(lane, "passes", lanes.PASSES)
             for piece in own:
-                said = {"phase": piece.phase, "microbatch": piece.microbatch}
                 yield _slice(lane, piece.start, piece.end) | {
                     "name": piece.name,
                     "cat": f"pass,{piece.phase or 'microbatch'}",
-                    "args": {name: value for name, value in said.items() if value is not None},
+                    "args": Facts(piece.phase, microbatch=piece.microbatch).stated,
                 }
 
 
@@ -252,10 +252,10 @@ def _enter(open_calls: list[_Open], event: Event, lane: Record, start: int) -> I
 
 
 def _slices(
-    timeline: Timeline, phases: Phases, locate: Locate | None, lanes: _Lanes, passes: _Passes
+    timeline: Timeline, provenance: Provenance, locate: Locate | None, lanes: _Lanes, passes: _Passes
 ) -> Iterator[Record]:
     inside: dict[int, tuple[Record, list[_Open]]] = {}
-    placed, flows = Placing(phases), count(1)
+    placed, flows = Placing(provenance), count(1)
 
     @lru_cache(_RECENT)
     def described(function: str, index: int, statement: Any) -> Record:
@@ -285,17 +285,17 @@ def _slices(
             arguments["waits"] = [_waited(timeline, wait) for wait in waited]
         start, end = nanoseconds(event.start), nanoseconds(event.end)
         category = "communication" if event.effect.communicates else "compute"
-        place = placed(event)
-        known = {name: value for name, value in place.items() if value is not None}
-        arguments |= known
-        category += f",{known['phase']}" if "phase" in known else ""
+        facts = placed(event)
+        arguments |= facts.stated
+        category += f",{facts.phase}" if facts.phase else ""
         own_lanes = {device: lanes.of(device, stream) for device, stream in _streams(event)}
         for lane in own_lanes.values():
             _, own = inside.setdefault(lane["tid"], (lane, []))
             yield from _enter(own, event, lane, start)
             for call in own:
                 call.end = end
-                for name, value in place.items():
+                for name in FACTS:
+                    value = getattr(facts, name) or None
                     if value is not None or name != "microbatch":  # a pass may add to sums, which are of several
                         call.common[name] = value if call.common.get(name, value) == value else None
             yield _slice(lane, start, end) | {
@@ -312,7 +312,7 @@ def _slices(
             }
         for device, stream in _streams(event):
             if isinstance(stream, int):
-                passes.add(device, place, not event.effect.communicates, start, end)
+                passes.add(device, facts, not event.effect.communicates, start, end)
         if end > start:
             yield from _arrows(event, own_lanes, start, end, flows)
     for lane, own in inside.values():
@@ -326,24 +326,28 @@ def _streams(event: Event) -> Iterator[tuple[int, Clock]]:
 
 
 class Placing:
-    """The phase and the microbatch of events, asked for in program order: the contexts of the last one are kept."""
+    """The facts of events, asked for in program order: the contexts of the last one are kept."""
 
-    def __init__(self, phases: Phases) -> None:
-        self._phases = phases
+    def __init__(self, provenance: Provenance) -> None:
+        self._provenance = provenance
         self._calls: tuple[int, ...] = ()
-        self._contexts = [phases.entry]
+        self._contexts = [provenance.entry]
 
-    def __call__(self, event: Event) -> dict[str, Any]:
-        """By name, `phase` and `microbatch` of an event; None where nothing is known."""
+    def __call__(self, event: Event) -> Facts:
+        """The facts of an event."""
         *calls, last = (index for _, index in event.path)
         same = next((i for i, (a, b) in enumerate(zip(calls, self._calls, strict=False)) if a != b), None)
         same = min(len(calls), len(self._calls)) if same is None else same
         del self._contexts[same + 1 :]
         for call in calls[same:]:
-            self._contexts.append(self._phases.called(self._contexts[-1], call))
+            self._contexts.append(self._provenance.called(self._contexts[-1], call))
         self._calls = tuple(calls)
-        found = self._phases.place(self._contexts[-1], last)
-        return {"phase": found.phase, "microbatch": found.microbatch}
+        return self._provenance.facts(self._contexts[-1], last)
+
+
+def placing_of(simulation: Any) -> Placing:
+    """The facts of a simulation's events."""
+    return Placing(Provenance(simulation.module, simulation.function))
 
 
 def calls_to(event: Event) -> str:

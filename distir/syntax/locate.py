@@ -107,9 +107,11 @@ class _Reading:
         return found
 
     def _of_head(self, node: Node, part: Part) -> Tokens | None:
-        name, _, result_types, _ = node.children
+        name, _, result_types, marks = node.children
         if part.kind == "name":
             return _tokens(name)
+        if part.kind == "facts":
+            return _tokens(marks)
         if part.kind == "result_type":
             return _tokens(_nth(_children(result_types), part.key))
         param = _nth(self.params, self.numbers.get(part.key, -1) if isinstance(part.key, str) else part.key)
@@ -125,13 +127,15 @@ class _Reading:
     def _of_line(self, node: Node, part: Part) -> Tokens | None:
         if node.rule == "return_":
             return _tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
-        results, operation, stream = node.children
+        results, operation, stream, facts = node.children
         assert isinstance(operation, Node)
         match part.kind:
             case "callee":
                 return _callee(operation)
             case "stream":
                 return _tokens(stream.children[1] if isinstance(stream, Node) else None)
+            case "facts":
+                return _tokens(facts)
             case "result" | "claim":
                 result = _nth(_children(results), part.key)
                 if not isinstance(result, Node):

@@ -15,15 +15,16 @@ from typing import Final
 
 from distir.diagnostics import Code, Diagnostic, Source, Span
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import Broken, Function, Module, Statement
+from distir.ir import NO_FACTS, Broken, Facts, Function, Module, Statement
 from distir.ir.collection import paused_collection
+from distir.ir.rewrite import facts_of
 from distir.syntax import grammar, heads, scan
 from distir.syntax.core import Syntax
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.problems import TokenProblem
 from distir.syntax.reuse import EarlierText, Prefix, ReusedPiece, Tail
 from distir.syntax.statements import TOO_DEEP_MESSAGE, Spelling, Words, defined, statement, words
-from distir.syntax.templates import Line, Template, template
+from distir.syntax.templates import FACTS, Line, Template, template
 from distir.syntax.tokens import NAME
 
 _VALUE = re.compile(rf"%({NAME})")
@@ -36,6 +37,8 @@ _LINES_KEPT: Final = 20_000
 
 Skeleton = tuple[str, ...]
 _lines: dict[Spelling | None, dict[Skeleton, Line]] = {}
+_facts: dict[str, tuple[str, Facts]] = {}
+"""By last piece of a line that ends in facts: the piece without them, and the facts."""
 
 
 def parse(text: str, path: str = "<text>", spelling: Spelling | None = None, previous: Syntax | None = None) -> Syntax:
@@ -51,6 +54,7 @@ def parse(text: str, path: str = "<text>", spelling: Spelling | None = None, pre
 def forget() -> None:
     """Empty the caches, as at the start of a process. For benchmarks."""
     _lines.clear()
+    _facts.clear()
     grammar.forget()
 
 
@@ -178,7 +182,7 @@ class _Parser:
             body.reuse(None, self.earlier.tail(start))
         end = body.read(name if is_open else None)
         return FunctionSyntax(
-            Function(head.name, head.params, tuple(body.statements), head.result_types, head.kernel),
+            Function(head.name, head.params, tuple(body.statements), head.result_types, head.kernel, head.facts),
             Span(start, end),
             Span(start, start + len(piece.text)),
             name,
@@ -280,12 +284,14 @@ class _Body:
                 self.add(Broken(), at, at + 3)
                 self.at = at + 3
                 continue
-            learned, names, end = self.statement(at)
+            learned, names, end = self.statement(at, line)
             is_alone = end == stop and at < stop and len(self.comments) == known
             # where a string holds what looks like a name, the line cannot be cut at names
             if learned and line is not None and is_alone and len(line) == names + 1:
                 if len(self.lines) >= _LINES_KEPT:
                     self.lines.clear()
+                if (apart := _facts.get(line[-1])) is not None:
+                    line = (*line[:-1], apart[0])
                 self.lines[line] = Line(learned, at - self.at, stop - self.ends[-1])
             self.at = end + 1 if text.startswith("\n", end) else end
 
@@ -307,12 +313,18 @@ class _Body:
                     return None, stop
             pieces = cut(text[at:stop])
             skeleton = tuple(pieces[::2])
-            line = known(skeleton)
+            stated, line = NO_FACTS, None
+            if skeleton[-1][-1:] != "}":
+                line = known(skeleton)
+            elif (apart := _facts.get(skeleton[-1])) is not None:
+                line, stated = known((*skeleton[:-1], apart[0])), apart[1]
+            else:
+                line = known(skeleton)
             if line is None or at == known_from:
                 self.at = at
                 return skeleton, stop
             template, before, after = line
-            add(template(pieces))
+            add(template(pieces, stated))
             starts(at + before)
             ends(stop - after)
             at = stop + 1 if stop < len(text) else stop
@@ -322,8 +334,11 @@ class _Body:
         self.starts.append(start)
         self.ends.append(end)
 
-    def statement(self, start: int) -> tuple[Template | None, int, int]:
-        """Read one statement the long way; give its template, if it can be read, how many names it has, and its end."""
+    def statement(self, start: int, line: Skeleton | None) -> tuple[Template | None, int, int]:
+        """Read one statement the long way; give its template, if it can be read, how many names it has, and its end.
+
+        `line`: the skeleton of the line that it begins in, if it may have a template.
+        """
         parser = self.parser
         comments: scan.Comments = []
         extent = scan.statement(self.text, start, comments)
@@ -339,6 +354,19 @@ class _Body:
         names = piece.names
         pieces = [""] * (2 * len(names))
         pieces[1::2] = names
-        learned = template(made)
-        self.add(learned(pieces), start, end)
+        facts = facts_of(made)
+        apart = self._apart(line, facts) if line is not None and extent.end == end else False
+        learned = template(made, apart)
+        self.add(learned(pieces, facts), start, end)
         return learned, len(names), extent.end
+
+    def _apart(self, line: Skeleton, facts: Facts) -> bool:
+        """Whether a line ends in facts that can be cut off, so that lines with others share its template."""
+        if not facts:
+            return True
+        cut = FACTS.fullmatch(line[-1]) if not facts.of else None
+        if cut is not None:
+            if len(_facts) >= _LINES_KEPT:
+                _facts.clear()
+            _facts[line[-1]] = cut[1], facts
+        return cut is not None

@@ -15,6 +15,7 @@ from distir.ir import (
     Dense,
     DType,
     External,
+    Facts,
     Function,
     Literal,
     Module,
@@ -58,12 +59,12 @@ def print_head(function: Function) -> str:
 
 
 def head_parts(function: Function) -> tuple[str, list[str], str]:
-    """`func @f(`, its parameters, and `)` with the result types and the mark of a kernel."""
+    """`func @f(`, its parameters, and `)` with the result types and marks."""
     results = ""
     if function.result_types is not None:
         results = f" -> ({', '.join(map(str, function.result_types))})"
-    mark = f" {KERNEL}" if function.kernel else ""
-    return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}{mark}"
+    marks = ", ".join(([KERNEL] if function.kernel else []) + _facts(function.facts))
+    return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}{marks and f' {marks}'}"
 
 
 def print_param(param: Param) -> str:
@@ -80,10 +81,10 @@ def print_param(param: Param) -> str:
 def print_statement(statement: Statement) -> str:
     """One statement, without indentation and newline. A broken one is what is left of it, and does not parse."""
     match statement:
-        case Apply(names, op, args, attrs, claims, stream):
-            return f"{_results(names, claims)}{op}{_attributes(attrs)}({_args(args)}){_stream(stream)}"
-        case Call(names, function, args, claims, stream):
-            return f"{_results(names, claims)}@{function}({_args(args)}){_stream(stream)}"
+        case Apply(names, op, args, attrs, claims, stream, facts):
+            return f"{_results(names, claims)}{op}{_attributes(attrs)}({_args(args)}){_stream(stream)}{_braced(facts)}"
+        case Call(names, function, args, claims, stream, facts):
+            return f"{_results(names, claims)}@{function}({_args(args)}){_stream(stream)}{_braced(facts)}"
         case Return(args):
             return f"return {_args(args)}" if args else "return"
         case _:
@@ -133,6 +134,16 @@ def _attributes(attrs: Attributes) -> str:
 
 def _stream(name: str) -> str:
     return f" {STREAM_WORD} {name}" if name else ""
+
+
+def _braced(facts: Facts) -> str:
+    return f" {{{', '.join(_facts(facts))}}}" if facts else ""
+
+
+def _facts(facts: Facts) -> list[str]:
+    said = [facts.phase] if facts.phase else []
+    said += [f"{name} = {n}" for name in ("stage", "microbatch", "layer") if (n := getattr(facts, name))]
+    return said + ([f"of = %{facts.of}"] if facts.of else [])
 
 
 def _args(args: Iterable[Arg]) -> str:

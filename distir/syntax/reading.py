@@ -23,8 +23,9 @@ from distir.ir import (
     Param,
     Type,
 )
+from distir.ir.facts import FACTS, NO_FACTS, PHASES, Facts
 from distir.syntax import constants, numbers, types
-from distir.syntax.fault import Fault
+from distir.syntax.fault import Fault, meant
 from distir.syntax.grammar import Node
 from distir.syntax.numbers import INT64, large_list
 from distir.syntax.tokens import KERNEL
@@ -55,6 +56,7 @@ class WrittenStatement:
     claims: tuple[Type | None, ...]
     operation: Operation
     stream: str = ""
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Head:
     params: tuple[Param, ...]
     result_types: tuple[Type, ...] | None
     kernel: bool = False
+    facts: Facts = NO_FACTS
 
 
 def evaluate(node: Node, tokens: Sequence[str]) -> Any:
@@ -97,14 +100,66 @@ def _place(fault: Fault, node: Node) -> None:
 
 
 def head(parts: list[Any]) -> Head:
-    name, params, result_types, kernel = parts
-    return Head(name[1:], params, result_types, bool(kernel))
+    name, params, result_types, marked = parts
+    kernel, stated = marked or (False, NO_FACTS)
+    return Head(name[1:], params, result_types, kernel, stated)
 
 
-def mark(parts: list[Any]) -> bool:
-    if parts[0] != KERNEL:
-        raise Fault(codes.UNEXPECTED, f"expected `{KERNEL}` or `{{`, found `{parts[0]}`", child=0)
-    return True
+def marks(parts: list[Any]) -> tuple[bool, Facts]:
+    kernels = [number for number, (name, value) in enumerate(parts) if name == KERNEL and value is True]
+    for number in kernels[1:]:
+        raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{KERNEL}` is given twice", "keep one of them", number)
+    return bool(kernels), _stated(parts, KERNEL if kernels else "")
+
+
+def fact(parts: list[Any]) -> Keyword:
+    name, value = parts
+    return Keyword(name, True if value is None else value)
+
+
+def facts(parts: list[Any]) -> Facts:
+    return _stated(parts)
+
+
+def _stated(keywords: Sequence[Keyword], beside: str = "") -> Facts:
+    """The facts that are stated; `beside`: a word among them that is none. Raises Fault for what is no fact."""
+    found: dict[str, Any] = {}
+    for number, (name, value) in enumerate(keywords):
+        if name == beside:
+            continue
+        fact, stated = ("phase", name) if name in PHASES and value is True else (name, value)
+        if fact in found:
+            raise Fault(codes.BAD_FACT, *_twice(fact, found[fact], stated), number)
+        wrong = _wrong(fact, stated)
+        if wrong is not None:
+            raise Fault(codes.BAD_FACT, *wrong, number)
+        found[fact] = stated
+    return Facts(**found) if found else NO_FACTS
+
+
+def _twice(fact: str, one: object, other: object) -> tuple[str, str]:
+    if one == other:
+        return f"`{fact}` is stated twice", "keep one of them"
+    return f"`{fact}` is stated as both `{one}` and `{other}`", "a statement has one: keep the one that holds"
+
+
+def _wrong(fact: str, value: object) -> tuple[str, str | None] | None:
+    """What is wrong with a fact, and what would do; None if nothing is."""
+    if fact == "phase":
+        phases = ", ".join(f"`{phase}`" for phase in PHASES)
+        return None if value in PHASES else ("a phase is written as its word alone", f"there are {phases}")
+    if fact == "of":
+        known = isinstance(value, _Value)
+        return None if known else ("`of` names a parameter", "write its name, as in `of = %w`")
+    if fact in FACTS:
+        fits = type(value) is int and value > 0
+        return None if fits else (f"`{fact}` is a number, counted from 1", f"write it so: `{fact} = 1`")
+    known = (*PHASES, *(name for name in FACTS if name != "phase"))
+    return f"there is no fact `{fact}`", meant(fact, known) or f"there are {', '.join(known)}"
+
+
+class _Value(str):
+    """A value's name, where a constant may stand, too."""
 
 
 def param(parts: list[Any]) -> Param:
@@ -118,12 +173,13 @@ def role(parts: list[Any]) -> Keyword:
 
 
 def statement(parts: list[Any]) -> WrittenStatement:
-    names, operation, stream = parts
+    names, operation, stream, stated = parts
+    stream, stated = stream or "", stated or NO_FACTS
     if names is None:
-        return WrittenStatement((), (), operation, stream or "")
+        return WrittenStatement((), (), operation, stream, stated)
     claims = tuple(claim for _, claim in names)
     results = tuple(name for name, _ in names)
-    return WrittenStatement(results, claims if any(claims) else (), operation, stream or "")
+    return WrittenStatement(results, claims if any(claims) else (), operation, stream, stated)
 
 
 def stream(parts: list[Any]) -> str:
@@ -225,7 +281,10 @@ def _checked(value: Constant, child: int) -> Constant:
 
 RULES: dict[str, Callable[[list[Any]], Any]] = {
     "head": head,
-    "mark": mark,
+    "marks": marks,
+    "fact": fact,
+    "facts": facts,
+    "parameter": lambda parts: _Value(parts[0][1:]),
     "params": tuple,
     "param": param,
     "roles": _attributes,
@@ -234,7 +293,7 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "return_": tuple,
     "statement": statement,
     "stream": stream,
-    "example": lambda parts: statement([*parts, None]),
+    "example": lambda parts: statement([*parts, None, None]),
     "results": tuple,
     "result": result,
     "apply": apply,

@@ -96,11 +96,11 @@ def canonical(written: WrittenStatement, spelling: Spelling | None) -> Apply | C
     """The statement in canonical spelling."""
     operation = written.operation
     if operation.attrs is None:
-        return Call(written.results, operation.callee, operation.args, written.claims, written.stream)
+        return Call(written.results, operation.callee, operation.args, written.claims, written.stream, written.facts)
     args, attrs = operation.args, operation.attrs
     if spelling is not None:
         args, attrs = spelling(operation.callee, args, attrs)
-    return Apply(written.results, operation.callee, args, attrs, written.claims, written.stream)
+    return Apply(written.results, operation.callee, args, attrs, written.claims, written.stream, written.facts)
 
 
 def defined(piece: Words) -> tuple[str, ...]:

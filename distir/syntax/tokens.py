@@ -120,7 +120,7 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({IDENT, "?"}), frozenset({IDENT, "?"}), ("an element type",)),
     (frozenset({"(", "??"}), frozenset({"(", "??"}), ("a shape such as `(2, 3)`",)),
     (frozenset({INT, FLOAT}), frozenset({INT, FLOAT, "inf", "nan"}), ("a number",)),
-    (frozenset({ON, END}), frozenset({ON, END}), ("the end of the statement",)),
+    (frozenset({"{", END}), frozenset({ON, "{", END}), ("the end of the statement",)),
     (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
 )
 """Groups of token kinds: if all of the first are expected, they and the second are reported under the third, a name."""

@@ -11,13 +11,12 @@ from distir.ir import Apply, Function, TensorType, TupleType, names
 from distir.ops import Value, type_of
 from distir.ops.resources import MatrixProduct, Work
 from distir.simulate import Simulation
-from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event
-from distir.simulate.trace import MOST_TRACED, Placing
+from distir.simulate.trace import MOST_TRACED, placing_of
 from distir.traces.activity import OPTIMIZER, UPDATES, Size, product_size
 from distir.traces.forms import torch_names
 
-PHASES = {"weights": "backward"}
+PHASES = {"weight": "backward"}
 """Phases of a program that are another one in a trace."""
 
 
@@ -69,12 +68,12 @@ def programs_of(simulation: Simulation) -> dict[int, DeviceProgram]:
     """By device: what it does. Raises ProgramError for more ops than are listed one by one."""
     refuse_beyond(simulation.ops, MOST_TRACED, simulation.function.name, "a comparison lists")
     timeline = simulation.timeline()
-    placed = Placing(Phases(simulation.module, simulation.body))
+    placed = placing_of(simulation)
     functions = {function.name: function for function in simulation.module}
     known: dict[tuple[int, int], tuple[frozenset[str], Size | None]] = {}
     found: dict[int, list[SimulatedOp]] = {}
     for event in timeline.events():
-        phase = str(placed(event)["phase"] or "forward")
+        phase = placed(event).phase or "forward"
         key = id(event.place.run.body), event.place.statement
         if key not in known:
             known[key] = _described(event, functions)

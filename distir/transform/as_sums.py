@@ -31,10 +31,10 @@ from distir.ir import (
     TensorType,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import in_place_of
 from distir.ops import type_of
 from distir.transform.entry import entry_of
 from distir.transform.instances import first_instances
-from distir.transform.operands import on_stream
 
 LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
     "SoftmaxCrossEntropyLossGrad": 1,
@@ -84,8 +84,7 @@ def _written(function: Function, state: State, losses_alone: bool = False) -> Fu
         elif isinstance(statement, Apply) and _adds(statement):
             _write_added(f, statement, state)
         changed = changed or bool(f.body)
-        stream = statement.stream if isinstance(statement, Apply) else ""
-        body += on_stream(stream, f.body) or [statement]
+        body += in_place_of(statement, f.body) or [statement]
     return replace(function, body=tuple(body)) if changed else function
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from distir.analysis import State
-from distir.ir import DISCARD, HOST, Apply, Arg, DType, Function, TensorType, Type, names, types
+from distir.ir import DISCARD, HOST, Arg, DType, Function, TensorType, Type, names, types
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
 
@@ -26,6 +26,8 @@ class BackwardPass:
     builder: FunctionBuilder
     active: set[str]
     uses: dict[str, int]
+    phase: str = ""
+    """What its statements state; nothing where their function does."""
     contributions: dict[str, list[Arg]] = field(default_factory=dict[str, list[Arg]])
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -43,7 +45,8 @@ class BackwardPass:
         for statement in statements:
             named = tuple(lasting.get(name, name) for name in statement.results)
             args = tuple(_renamed(arg, lasting) for arg in statement.args)
-            self.builder.body.append(Apply(named, statement.op, args, statement.attrs, stream=stream))
+            made = replace(statement, results=named, args=args, stream=stream, facts=self.builder.facts)
+            self.builder.body.append(made)
         for name, last in lasting.items():
             tape.values[last] = tape.values.pop(name)
         for arg, gradient in pairs:

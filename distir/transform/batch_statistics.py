@@ -29,10 +29,10 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
+from distir.ir.rewrite import in_place_of
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
 from distir.transform.instances import first_instances
-from distir.transform.operands import on_stream
 
 NORMALIZATION = "BatchNormalization"
 
@@ -66,7 +66,7 @@ class _Rewriter:
             if isinstance(statement, Apply) and self._is_trained(function, statement):
                 start = len(f.body)
                 self._normalisation(f, Site(function.name, index), statement, now)
-                f.body[start:] = on_stream(statement.stream, f.body[start:])
+                f.body[start:] = in_place_of(statement, f.body[start:])
             elif isinstance(statement, Call) and self.updated.get(statement.function):
                 self._call(f, statement, now)
             elif not isinstance(statement, Return):

@@ -39,6 +39,7 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import namer
 from distir.ir.calls import called_by, callees_first
+from distir.ir.rewrite import facts_of, state_since
 from distir.ops import type_of
 from distir.ops.float8 import scale_shape
 from distir.transform.checking import checked
@@ -306,6 +307,7 @@ class _Changes:
         delayed = self.whole.history is not None
         self.expected = self.f.fresh(EXPECTED) if delayed and self.chosen else ""
         for index, statement in enumerate(function.body):
+            start = len(self.body)
             if isinstance(statement, Call) and statement.function in self.whole.made:
                 self._call(statement)
             elif index in self.chosen and _fits(statement, self.state):
@@ -313,6 +315,7 @@ class _Changes:
                 self._product(statement, self.chosen[index])
             else:
                 self.body.append(statement)
+            state_since(self.body, start, facts_of(statement))
         first: list[Statement] = []
         params = list(function.params)
         if self.slots and self.is_entry:

@@ -16,6 +16,7 @@ from distir.ir import (
     Arg,
     Attributes,
     Call,
+    Facts,
     Function,
     Literal,
     Module,
@@ -27,6 +28,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
+from distir.ir.rewrite import stating
 
 EXPECTED = "greatest"
 """The name hint for values that hold expected amax values."""
@@ -86,7 +88,7 @@ class _Writer:
             return
         returned = list(self.function.returned)
         if self.function.name == entry:
-            body += self._updates(returned)
+            body += stating(Facts("optimizer"), self._updates(returned))
         else:
             params = {p.name: i for i, p in enumerate(self.function.params)}
             for name, values in self.by_value.items():

@@ -28,6 +28,7 @@ from distir.ir import (
     Broken,
     Call,
     DType,
+    Facts,
     Function,
     Literal,
     Module,
@@ -55,6 +56,8 @@ from distir.transform.residuals import Residuals
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
     from distir.ops.backward import Tape
 
+
+BACKWARD = "backward"
 
 MOST_RETURNED = 200_000
 """The most residuals that calls may return to the entry function for its backward pass: 50 MB of program text."""
@@ -124,8 +127,10 @@ class Differentiation:
         refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
         back = self._pass(function, state, builder, wanted)
+        back.phase = BACKWARD
         self.kept.names_with(function.name, builder)
         finish(self._go_back(back, seeds))
+        builder.facts = Facts(BACKWARD)
         found = {name: back.total(name) for name in wanted}
         return {name: gradient for name, gradient in found.items() if gradient is not None}
 
@@ -167,6 +172,7 @@ class Differentiation:
         return tape
 
     def _step_back(self, back: BackwardPass, tape: Tape, index: int, statement: Apply | Call) -> Deep[None]:
+        back.builder.facts = replace(statement.facts, phase=back.phase)
         saved = OPS[statement.op].saved if isinstance(statement, Apply) else 0
         if DISCARD in statement.results or len(statement.results) < saved:
             statement = self.kept.all_named(back.function.name, index, statement, saved)
@@ -211,7 +217,7 @@ class Differentiation:
             arg = call.args[i]
             param = self.module.functions[call.function].params[i].name
             hints.append(back.contribution_name(arg) if isinstance(arg, str) else back.builder.fresh(f"d{param}"))
-        back.builder.body.append(Call(tuple(hints), backward.name, tuple(args)))
+        back.builder.body.append(Call(tuple(hints), backward.name, tuple(args), facts=back.builder.facts))
         for i, gradient, dtype in zip(backward.gradients, hints, backward.dtypes, strict=True):
             tape.values[gradient] = _typed(type_of(tape.value(call.args[i])), dtype)
             back.contribute(call.args[i], gradient)
@@ -291,7 +297,8 @@ class Differentiation:
         whole = (*again, *body, Return(returned))
         known = self._bodies.get((function.name, params, whole))
         if known is None:
-            known = Function(self._functions.fresh(f"{function.name}Grad"), params, whole)
+            facts = replace(function.facts, phase=BACKWARD)
+            known = Function(self._functions.fresh(f"{function.name}Grad"), params, whole, facts=facts)
             self._bodies[function.name, params, whole] = known
             self._written.setdefault(function.name, []).append(known)
         return known.name, tuple(needs), tuple(seeds)

@@ -27,9 +27,10 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
+from distir.ir.rewrite import on_stream, state_since
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
-from distir.transform.operands import on_stream, substituted, with_operands
+from distir.transform.operands import substituted, with_operands
 from distir.transform.steps import StepError, step, tell
 
 
@@ -54,8 +55,18 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     if kernels:
         more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
         tell(f"no kernel any more: `@{kernels[0]}`{more}; each op takes its own time, `fuse` makes kernels again")
-    written = [_Inlining(module, chosen, FunctionBuilder(function.name)).done(function) for function in kept]
-    return Module(written)
+    return Module(_Inlining(module, chosen, FunctionBuilder(function.name)).done(function) for function in kept)
+
+
+def without_calls(module: Module) -> Module:
+    """The module with all calls in its entry function, and in those that go with it, inlined: of kernels, too."""
+    kept = set(entry_names(module))
+    chosen = set(module.functions) - kept
+    return Module(
+        _Inlining(module, chosen, FunctionBuilder(name)).done(module.functions[name])
+        for name in module.functions
+        if name in kept
+    )
 
 
 def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
@@ -98,6 +109,7 @@ class _Inlining:
     def write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
         """Append the callee's body. `instead` receives the values that replace results of the call."""
         callee = self.module.functions[call.function]
+        facts, start = callee.facts.within(call.facts), len(self.body)
         renamed: dict[str, Arg] = {}
         for param, arg in zip(callee.params, call.args, strict=True):
             renamed[param.name] = arg
@@ -120,7 +132,8 @@ class _Inlining:
             renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)
             claims = _stated_too(_kept_claims(inner.claims), inner.results, stated)
             others: dict[str, Arg] = {}
-            (written,) = on_stream(call.stream, [_with_claims(with_results(inner, named), claims)])
+            own = replace(with_results(inner, named), claims=claims, facts=inner.facts.within(facts))
+            (written,) = on_stream(call.stream, [own])
             yield from self._write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
         for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):
@@ -130,6 +143,7 @@ class _Inlining:
                 self.body.append(Apply((name,), "MakeTuple", arg))
             else:
                 instead[name] = arg
+        state_since(self.body, start, facts)
 
 
 def _kept_claims(claims: Claims) -> Claims:
@@ -147,7 +161,3 @@ def _stated_too(claims: Claims, made: Sequence[str], stated: Mapping[str, Type])
         more = stated.get(name)
         found.append(claim if more is None else more if claim is None else types.meet(claim, more) or claim)
     return tuple(found)
-
-
-def _with_claims(statement: Apply | Call, claims: Claims) -> Apply | Call:
-    return replace(statement, claims=claims)

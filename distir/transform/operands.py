@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar, overload
 
@@ -40,13 +40,3 @@ def substituted(args: tuple[Arg, ...], renamed: Mapping[str, Arg]) -> tuple[Arg,
 
 
 S = TypeVar("S", bound=Statement)
-
-
-def on_stream(stream: str, statements: Iterable[S]) -> list[S]:
-    """The statements, on `stream` unless they name another: for statements that replace one on that stream."""
-
-    def moved(statement: S) -> S:
-        is_free = isinstance(statement, (Apply, Call)) and not statement.stream
-        return replace(statement, stream=stream) if is_free else statement
-
-    return list(map(moved, statements)) if stream else list(statements)

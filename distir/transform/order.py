@@ -13,6 +13,7 @@ from distir.analysis import analysed
 from distir.ir import Apply, Function, Module, Part, Site, Statement, TensorType, types
 from distir.ops.devices import devices_of
 from distir.ops.optimizer import OPTIMIZERS
+from distir.ops.purpose import is_gradient, op_of
 from distir.transform.entry import ROLES
 
 Evidence = tuple[Site, str]
@@ -52,12 +53,12 @@ def _distributed(module: Module, entry: Function) -> Evidence | None:
 
 
 def _differentiated(module: Module, entry: Function) -> Evidence | None:
-    updates = {rule.op.name for rule in OPTIMIZERS.values()}
-    return _statement(
-        module,
-        lambda statement: isinstance(statement, Apply) and (statement.op in updates or statement.op.endswith("Grad")),
-        "`{}` belongs to a training step",
-    )
+    return _statement(module, _is_of_training, "`{}` belongs to a training step")
+
+
+def _is_of_training(statement: Statement) -> bool:
+    op = op_of(statement)
+    return is_gradient(statement) or any(rule.op is op for rule in OPTIMIZERS.values())
 
 
 def _in_kernels(module: Module, entry: Function) -> Evidence | None:

@@ -28,6 +28,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ir.dataflow import uses
+from distir.ir.rewrite import facts_of, shared, stated_with
 from distir.transform.steps import step
 
 PERIODS = 32
@@ -128,10 +129,9 @@ def _keys(body: Sequence[Statement]) -> list[int]:
 
 def _key(statement: Statement) -> tuple[object, ...]:
     args = tuple(map(_shape, operands(statement)))
-    if isinstance(statement, Apply):
-        return ("op", statement.op, statement.attrs, args, len(statement.results), statement.stream)
-    assert isinstance(statement, Call)
-    return ("call", statement.function, args, len(statement.results), statement.stream)
+    assert isinstance(statement, (Apply, Call))
+    what = (statement.op, statement.attrs) if isinstance(statement, Apply) else (f"@{statement.function}",)
+    return (*what, args, len(statement.results), statement.stream, statement.facts.phase, statement.facts.stage)
 
 
 def _shape(arg: Arg) -> object:
@@ -178,7 +178,9 @@ def _replaced(
     columns = list(dict.fromkeys(mentions))
     outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, used) for at in run.starts)))
     name = taken.fresh("block")
-    block = _block(name, body[run.starts[0] : run.starts[0] + run.period], columns, outputs, mentions)
+    stated, called = shared([[*map(facts_of, body[at : at + run.period])] for at in run.starts])
+    window = [stated_with(s, facts) for s, facts in zip(body[run.starts[0] :], stated, strict=False)]
+    block = _block(name, window, columns, outputs, mentions)
     whole: list[Statement] = []
     rows = {start: row for row, start in enumerate(run.starts)}
     index = 0
@@ -187,7 +189,7 @@ def _replaced(
             row = rows[index]
             args = tuple(column[row] for column in columns)
             given = tuple(_given(body[index + i], k, used) for i, k in outputs)
-            whole.append(Call(given, name, args))
+            whole.append(Call(given, name, args, facts=called[row]))
             index += run.period
         else:
             whole.append(body[index])

@@ -32,6 +32,7 @@ from distir.ir import (
 )
 from distir.ir.builder import namer
 from distir.ir.calls import callees_first
+from distir.ir.rewrite import facts_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.order import DIFFERENTIATED, DISTRIBUTED
@@ -121,7 +122,8 @@ class _Seeding:
                 body.append(statement)
                 continue
             key = fresh(f"{results(statement)[0] or 'dropped'}.key")
-            body.append(Apply((key,), "FoldIn", (seed, Literal(number))))
+            facts = facts_of(statement)
+            body.append(Apply((key,), "FoldIn", (seed, Literal(number)), facts=facts))
             number += 1
             if isinstance(statement, Call):
                 body.append(replace(statement, args=(*statement.args, *((rows,) if wants else ()), key)))
@@ -137,8 +139,8 @@ class _Seeding:
                 attrs = {name: value for name, value in statement.attrs.items() if name != "seed"}
                 own = Attributes({**attrs, "axis": axis} if axis else attrs)
                 claims = statement.claims and (*statement.claims, *(None for _ in mask))
-                body.append(Apply((*statement.results, *mask), "Dropout", args, own, claims, statement.stream))
-        return Function(function.name, tuple(params), tuple(body), function.result_types)
+                body.append(Apply((*statement.results, *mask), "Dropout", args, own, claims, statement.stream, facts))
+        return replace(function, params=tuple(params), body=tuple(body))
 
 
 def _is_unseeded(statement: Statement) -> bool:

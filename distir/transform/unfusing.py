@@ -7,6 +7,7 @@ a softmax, with the scores in memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from distir.analysis import Analysis, State, analysed
@@ -100,7 +101,7 @@ def _written(function: Function, ops: Collection[str], known: Mapping[str, Type]
             hint = reason.help or "annotate the parameters with their types"
             raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, str(reason), (), hint)]) from None
         body += _named(tape, builder, statement, results, there)
-    return Function(function.name, function.params, tuple(body), function.result_types)
+    return replace(function, body=tuple(body), kernel=False)
 
 
 def _named(
@@ -118,7 +119,7 @@ def _named(
             if name != DISCARD and name not in lasting:
                 lasting[name] = builder.fresh(f"{statement.results[0]}.{each.op.lower()}")
         there[key] = tuple(lasting.get(name, name) for name in each.results)
-        yield Apply(there[key], each.op, args, each.attrs, stream=statement.stream)
+        yield Apply(there[key], each.op, args, each.attrs, stream=statement.stream, facts=statement.facts)
 
 
 # Types that hold in every call of a function.

@@ -42,6 +42,7 @@ from distir.transform.in_float64 import (
     in_float64,
     loaded_in_float64,
 )
+from distir.transform.inline import without_calls
 from distir.transform.steps import Application
 
 TOLERANCES = {"Float64": 1e-12, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
@@ -174,9 +175,10 @@ class _Runs:
     def in_float64(self) -> _Runs:
         """The same in Float64.
 
-        What is known of host values is computed in its own type, as `fold` does, so that its rounding is that of both.
+        What is known of host values is computed in its own type, as `fold` does, so that its rounding is that of both:
+        without calls, as what is known may be an argument of one.
         """
-        original, transformed = folded(self.original), folded(self.transformed)
+        original, transformed = folded(without_calls(self.original)), folded(without_calls(self.transformed))
         load = None if self.load is None else loaded_in_float64(self.load, (original, transformed))
         inputs = {name: array_in_float64(value) for name, value in self.inputs.items()}
         return _Runs(in_float64(original), in_float64(transformed), inputs, load, self.max_bytes)

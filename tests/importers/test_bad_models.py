@@ -111,7 +111,7 @@ def test_a_registered_op_of_another_domain_is_known(tmp_path):
         (y,) = distir.run(module, {"x": np.ones(3, np.float32)}).values()
         assert y.tolist() == [2, 2, 2]
     finally:
-        OPS.remove("FusedThing")
+        del OPS["FusedThing"]
 
 
 def external(location, offset=0, length=None):

@@ -41,7 +41,7 @@ def ten_lines():
     namespace = {"__name__": "my_ops"}
     exec(DEFINITION, namespace)
     yield namespace["TenLines"]
-    OPS.remove("TenLines")
+    del OPS["TenLines"]
 
 
 def test_an_op_registered_in_ten_lines_is_checked(ten_lines):
@@ -150,7 +150,7 @@ def odd():
         return distir.op("Tensor[t, s, d] -> Tensor[t, s, d]", name="Odd", **{"flops": 1, **meanings})(body)
 
     yield define
-    OPS.remove("Odd")
+    del OPS["Odd"]
 
 
 ODD = distir.parse("func @main(%x: Tensor[Float32, (2, 3), 1]) {\n  %y = Odd(%x)\n  return %y\n}\n")

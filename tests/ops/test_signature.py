@@ -134,7 +134,7 @@ def test_an_op_in_ten_lines():
         assert run(Widened, [x], bind(Widened, statement.attrs), 1)[0].tolist() == [[0, 3, 1], [1, 4, 1], [2, 5, 1]]
         assert print_statement(statement).strip() == "%y = Widened[fill = 1.0](%x)"
     finally:
-        OPS.remove("Widened")
+        del OPS["Widened"]
     assert "Widened" not in OPS
     assert OPS.get("Widened") is None
 
@@ -157,7 +157,7 @@ def test_a_later_definition_takes_the_place_of_an_earlier_one():
             versions.append(OPS.version)
             assert OPS["Again"].flops == factor
     finally:
-        OPS.remove("Again")
+        del OPS["Again"]
     assert sorted({*versions, OPS.version}) == [*versions, OPS.version]
 
 
@@ -176,7 +176,7 @@ def test_letters_of_amounts():
         x, y, z = (TensorType(DTYPES[d], s, 1) for d, s in (("Float16", (2, 3, 4)), ("Int64", (5, 6)), ("Int64", (7,))))
         done = work(Letters, [x, y, z], [x], NO_ATTRIBUTES)
     finally:
-        OPS.remove("Letters")
+        del OPS["Letters"]
     assert done == Work(flops=7, bytes=48 + 240 + 56 + 48, dtype=DTYPES["Float16"], temporary=3 * 24)
     expected = {"t": 2, "u": 8, "a": 6, "n": 4, "k_i": 13, "batch": 5, "N": 2, "elements": 24, "inputs": 61, "axis": -1}
     assert expected.items() <= seen.items()

@@ -10,4 +10,4 @@ from distir.ops import OPS
 def _scratch():
     scratch_op()
     yield
-    OPS.remove("Scratch")
+    del OPS["Scratch"]

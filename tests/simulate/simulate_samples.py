@@ -62,7 +62,7 @@ def machine(memory="1GB", more=0):
 
 
 def scratch_op():
-    """Register an op that needs temporary memory: twice its operand. Forget it with `OPS.remove("Scratch")`."""
+    """Register an op that needs temporary memory: twice its operand. Forget it with `del OPS["Scratch"]`."""
 
     @op(
         "Tensor[t, s, d] -> Tensor[t, s, d]",

@@ -285,13 +285,13 @@ def test_ops_and_calls_of_a_pipeline_say_phase_and_microbatch(folder, steps):
         assert {phase for _, phase, _ in own} >= {"forward", "backward", "optimizer"} - (
             {"backward"} if "schedule=zb-h1" in steps and thread == 2 else set()
         )
-        work = Counter(number for _, _, number in own if number is not None)
+        work = Counter(number for s, _, number in own if number is not None and " = Sum(" not in s)
         assert set(work) == set(range(1, count + 1))
-        assert len(set(work.values())) == 1, "every microbatch is as much work"
+        assert len(set(work.values())) == 1, "every microbatch is as much work, but for the sums over those before it"
         assert all(phase == "optimizer" for s, phase, _ in own if " = SGD(" in s)
         passes = [(name, phase, number) for name, phase, number in calls[thread] if name.startswith("@stage_")]
         for name, phase, _ in passes:
-            expected = {"forward": "forward", "backward": "backward", "weight": "weights"}
+            expected = {"forward": "forward", "backward": "backward", "weight": "weight"}
             assert phase == expected[re.search(r"_(forward|backward|weight)", name)[1]]
         numbers = defaultdict(list)
         for name, _, number in passes:

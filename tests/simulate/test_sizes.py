@@ -131,7 +131,7 @@ def test_memory_that_is_taken_over_for_some_sizes_only():
         peaks = {size: swept.at({"B": size}).devices[1].peak_memory_bytes for size in (3, 4, 5)}
         assert peaks[4] < peaks[3]
     finally:
-        OPS.remove("Refill")
+        del OPS["Refill"]
 
 
 def test_sizes_are_equal_by_chance_where_nothing_is_taken_over():
@@ -153,7 +153,7 @@ def test_sizes_are_equal_by_chance_where_nothing_is_taken_over():
             same(swept.at(bind), simulate(swept.analysis.module, MACHINE, bind=bind))
             assert swept._costed(bind) is not None
     finally:
-        OPS.remove("Refill")
+        del OPS["Refill"]
 
 
 def test_devices_of_one_kind_are_costed_once():

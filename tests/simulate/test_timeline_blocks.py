@@ -16,8 +16,7 @@ from distir.simulate import timeline as timelines
 from distir.simulate.effects import to_seconds
 from distir.simulate.page.answers import timeline_of
 from distir.simulate.page.blocks import blocks_of
-from distir.simulate.phases import Phases
-from distir.simulate.trace import Placing
+from distir.simulate.trace import placing_of
 from distir.transform import transform
 
 MACHINE = machine()
@@ -29,7 +28,7 @@ quick = settings(
 def expanded(table):
     """Event by event: number, start, devices, phase, microbatch, statement, the calls that lead there, its hosts."""
 
-    def block(number, event, start, host, devices, microbatches, path):
+    def block(number, event, start, host, devices, first, path):
         found = table.blocks[number]
         hosts = found.issued
         issued = [*zip(hosts.item, hosts.device, hosts.start_s, hosts.end_s, strict=True)]
@@ -39,18 +38,18 @@ def expanded(table):
             here = statement.function, statement.statement
             if kind >= 0:
                 op = table.kinds[kind]
-                part = op.microbatch and (microbatches[op.microbatch - 1] if microbatches else op.microbatch)
+                part = op.microbatch and (first or 1) + op.microbatch - 1
                 there = [devices.get(d, d) for d in op.devices]
                 mine = [(devices.get(d, d), host + since, host + until) for i, d, since, until in issued if i == item]
                 yield event + after, start + later, there, op.phase, part, statement.op, (*path, here), mine
                 continue
-            inner, parts = devices, microbatches
+            inner, part = devices, first
             if name >= 0:
                 renaming = table.renamings[name]
                 inner = devices | {theirs: devices.get(ours, ours) for theirs, ours in renaming.devices}
-                parts = [microbatches[p - 1] if microbatches else p for p in renaming.microbatches]
+                part = renaming.microbatch and (first or 1) + renaming.microbatch - 1
             begun = host + (found.host_s[item] if found.host_s else 0.0)
-            yield from block(-1 - kind, event + after, start + later, begun, inner, parts, (*path, here))
+            yield from block(-1 - kind, event + after, start + later, begun, inner, part, (*path, here))
 
     return list(block(len(table.blocks) - 1, 0, 0.0, 0.0, {}, None, ()))
 
@@ -58,7 +57,7 @@ def expanded(table):
 def assert_same(simulation):
     table = blocks_of(simulation, lambda site: None)
     timeline = simulation.timeline()
-    placing = Placing(Phases(simulation.module, timeline.body))
+    placing = placing_of(simulation)
     found = expanded(table)
     assert len(found) == len(timeline) == table.blocks[-1].events
     for event, (number, start, devices, phase, microbatch, op, path, issued) in zip(
@@ -67,7 +66,8 @@ def assert_same(simulation):
         assert number == event.index
         assert start == pytest.approx(event.start, rel=1e-9, abs=1e-15)
         assert devices == list(event.effect.devices)
-        assert {"phase": phase, "microbatch": microbatch} == placing(event)
+        facts = placing(event)
+        assert (phase, microbatch) == (facts.phase or None, facts.microbatch or None)
         assert op == event.op
         assert path == tuple((function.name, index) for function, index in event.path)
         expected = () if timeline.is_simple else event.place.issued

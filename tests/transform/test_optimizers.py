@@ -209,7 +209,7 @@ def test_an_optimizer_of_a_plugin_is_one_definition():
                 distir.transform(model(), "grad", "optimizer=averaged", words)
     finally:
         del OPTIMIZERS["averaged"]
-        OPS.remove("Averaged")
+        del OPS["Averaged"]
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %x: Tensor[Float32, (2, 4), 1
         with pytest.raises(ProgramError) as caught:
             transform(distir.parse(text), "grad", "precision=bf16")
     finally:
-        OPS.remove("OnlySingle")
+        del OPS["OnlySingle"]
     (found,) = caught.value.diagnostics
     assert found.code.number == "DIR607"
     assert "`OnlySingle` cannot be computed in BFloat16" in found.message

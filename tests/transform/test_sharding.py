@@ -367,7 +367,7 @@ def test_an_op_of_which_nothing_says_how_it_is_split_is_refused_where_it_meets_a
             "dp=2",
         )
     finally:
-        OPS.remove("Doubled")
+        del OPS["Doubled"]
     assert found.code.number == "DIR622"
     assert "`Doubled`" in found.message
 

@@ -298,3 +298,29 @@ The file is not UTF-8 text: it has an invalid byte, or NUL bytes, as binary file
 Save it as UTF-8. Other commands read safetensors and ONNX files.
 """,
 )
+
+BAD_FACT = code(
+    "DIR120",
+    "bad-fact",
+    """
+What is in braces behind a statement, or behind a function's head, are facts: the phase of a training step
+(`forward`, `backward`, `weight`, `optimizer`); `stage`, `microbatch` and `layer`, each with a number counted from 1;
+`of` with the name of a parameter. Each is stated once at most.
+
+```dir
+func @f(%x: Tensor[Float32, (4,), 1]) {
+  %y = Relu(%x) {forward, stage = 0}  // error: DIR120
+  return %y
+}
+```
+
+Facts change nothing of what a program means or costs:
+
+```dir
+func @f(%x: Tensor[Float32, (4,), 1]) {
+  %y = Relu(%x) {forward, stage = 1}
+  return %y
+}
+```
+""",
+)

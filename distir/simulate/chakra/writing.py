@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis.size import refuse_beyond
+from distir.ir import Facts
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.body import Body, distinct
 from distir.simulate.chakra.flow import data_flow
 from distir.simulate.chakra.nodes import Attributes, NodeMaker, idle
 from distir.simulate.chakra.schema import COMM_RECV_NODE, COMP_NODE, VERSION, messages
 from distir.simulate.effects import Effect
-from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event
-from distir.simulate.trace import Placing
+from distir.simulate.trace import placing_of
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
@@ -152,7 +152,7 @@ class _Files:
 
 def _nodes(simulation: Simulation, devices: tuple[int, ...], files: _Files) -> WrittenTraces:
     parts = NodeMaker({device: rank for rank, device in enumerate(devices)})
-    timeline, placed = simulation.timeline(), Placing(Phases(simulation.module, simulation.body))
+    timeline, placed = simulation.timeline(), placing_of(simulation)
     node, count = messages().node, 0
     before: dict[tuple[int, Clock], list[int]] = {}
     several: dict[tuple[int, int], list[int]] = {}
@@ -196,13 +196,11 @@ def _nodes(simulation: Simulation, devices: tuple[int, ...], files: _Files) -> W
     return WrittenTraces(devices, count, len(parts.groups), dict(parts.unsupported))
 
 
-def _shared(event: Event, place: Mapping[str, Any], stream: Clock) -> Attributes:
+def _shared(event: Event, facts: Facts, stream: Clock) -> Attributes:
     """Attributes of an op for human readers; no simulator reads them."""
     found: Attributes = {"function": ("string", f"@{event.function.name}")}
-    if place["phase"] is not None:
-        found["phase"] = ("string", place["phase"])
-    if place["microbatch"] is not None:
-        found["microbatch"] = ("uint32", place["microbatch"])
+    for name, value in facts.stated.items():
+        found[name] = ("string", value) if isinstance(value, str) else ("uint32", value)
     if not isinstance(stream, int):
         found["stream"] = ("string", stream.stream)
     return found

@@ -16,10 +16,9 @@ from distir.ir import Site
 from distir.simulate.composition import KINDS, compositions, curves, highest
 from distir.simulate.curves import Moment, TooManyRuns
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.page.blocks import BarKind, BlockTable, Origin, blocks_of
-from distir.simulate.phases import KnownPlace, Phases
+from distir.simulate.page.blocks import BarFacts, BarKind, BlockTable, Origin, bar_facts, blocks_of
 from distir.simulate.timeline import Event
-from distir.simulate.trace import Placing
+from distir.simulate.trace import placing_of
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
@@ -81,7 +80,7 @@ class Bar:
 
     `stream`: what it runs on, on all of its devices; "" is compute.
 
-    `phase`, `microbatch`: what it is done for, as far as the program says (`distir.simulate.phases`).
+    `phase`, `microbatch`: its facts, as far as the program says (`distir.ir.facts`).
     """
 
     event: int
@@ -117,7 +116,7 @@ class BarTable:
     callers: tuple[tuple[int, ...], ...]
     places: tuple[CallPlace, ...]
     kinds: tuple[BarKind, ...]
-    works: tuple[KnownPlace, ...]
+    works: tuple[BarFacts, ...]
     event: array[int]
     origin: array[int]
     call: array[int]
@@ -369,8 +368,8 @@ def _table(
     callers: list[tuple[int, ...]] = []
     places: dict[tuple[str, int], int] = {}
     kinds: dict[BarKind, int] = {}
-    placing = Placing(Phases(simulation.module, timeline.body))
-    works: dict[KnownPlace, int] = {}
+    placing = placing_of(simulation)
+    works: dict[BarFacts, int] = {}
     placed: dict[tuple[int, int], int] = {}  # works, by calls and origins
     known: dict[tuple[int, str], int] = {}  # kinds by their effects, which live as long as the timeline, and streams
     listed: list[Origin] = []
@@ -404,7 +403,7 @@ def _table(
         call_of.append(call)
         work = placed.get((call, origin))
         if work is None:
-            work = works.setdefault(KnownPlace(**placing(event)), len(works))
+            work = works.setdefault(bar_facts(placing(event)), len(works))
             if not event.place.run.around[1]:  # where calls are left out, others may be called the same
                 placed[call, origin] = work
         work_of.append(work)

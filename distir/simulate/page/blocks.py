@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from distir.analysis.provenance import Context, Provenance
 from distir.diagnostics import Span
-from distir.ir import Apply, Call, Function, Site
+from distir.ir import Apply, Call, Facts, Function, Site
 from distir.ir.deep import Deep, finish
 from distir.simulate.algebra.clocks import renamed_clock
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace, Run
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.phases import Context, Phases
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
@@ -53,8 +53,16 @@ class BarKind:
 
 
 @dataclass(frozen=True, slots=True)
+class BarFacts:
+    """What bars are for; None where it is not known."""
+
+    phase: str | None
+    microbatch: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class OpKind(BarKind):
-    """The common properties of ops of one kind in blocks. `devices` and `root`: in the block's numbering."""
+    """The common properties of ops of one kind in blocks, in the block's numbering of devices and microbatches."""
 
     phase: str | None
     microbatch: int | None
@@ -64,11 +72,11 @@ class OpKind(BarKind):
 class BlockNames:
     """A call's renaming of its block: devices, in pairs of the block's and the caller's number.
 
-    `microbatches`: by the block's number, from 1, the caller's.
+    `microbatch`: the caller's number of the one that the block calls 1, from which it counts on; None: it has none.
     """
 
     devices: tuple[tuple[int, int], ...]
-    microbatches: tuple[int, ...]
+    microbatch: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +144,7 @@ class _Blocks:
     def __init__(self, simulation: Simulation, locate: Callable[[Site], Span | None]) -> None:
         self._timeline = simulation.timeline()
         self._locate = locate
-        self._phases = Phases(simulation.module, self._timeline.body)
+        self._provenance = Provenance(simulation.module, simulation.function)
         self._statements: dict[tuple[str, int], int] = {}
         self._listed: list[Origin] = []
         self._kinds: dict[OpKind, int] = {}
@@ -150,7 +158,7 @@ class _Blocks:
 
     def table(self) -> BlockTable:
         root = self._timeline.descent.root
-        finish(self._block(root, self._phases.entry, is_entry=True))
+        finish(self._block(root, self._provenance.entry, is_entry=True))
         return BlockTable(tuple(self._listed), tuple(self._kinds), tuple(self._renamings), tuple(self._blocks))
 
     def _block(self, run: Run, context: Context, is_entry: bool = False) -> Deep[_Known]:
@@ -207,14 +215,15 @@ class _Blocks:
         clocks = run.entering(index)
         entered = min(clocks.values())
         root, theirs = self._root(step)
-        called, parts = _numbered_anew(self._phases.called(context, index))
+        called = self._provenance.called(context, index)
+        first, called = called.facts, _numbered_anew(called)
         relative = frozenset((renamed_clock(clock, theirs), at - entered) for clock, at in clocks.items())
-        key = id(root), relative, _key(called)
+        key = id(root), relative, called.function.name, called.facts
         known = self._known.get(key)
         if known is None:
             block = yield self._block(run.enter(index), called)
             known = self._known[key] = block.later(-entered)
-        return known.later(entered), self._renaming(theirs, names, parts, step)
+        return known.later(entered), self._renaming(theirs, names, first, step)
 
     def _number(self, block: TimedBlock) -> int:
         """The number of a block that holds this, the same for equal ones; the entry function's is the last."""
@@ -239,10 +248,11 @@ class _Blocks:
             found = self._roots[id(body)] = root, names
         return found
 
-    def _renaming(self, theirs: Mapping[int, int], ours: Mapping[int, int], parts: tuple[int, ...], step: Body) -> int:
+    def _renaming(self, theirs: Mapping[int, int], ours: Mapping[int, int], facts: Facts, step: Body) -> int:
         pairs = ((theirs.get(device, device), ours.get(device, device)) for device in step.devices)
-        found = BlockNames(tuple(sorted(pair for pair in pairs if pair[0] != pair[1])), parts)
-        if not found.devices and found.microbatches == tuple(range(1, len(parts) + 1)):
+        changed = tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
+        found = BlockNames(changed, facts.microbatch or None)
+        if not changed and facts.microbatch < 2:
             return -1
         return self._renamings.setdefault(found, len(self._renamings))
 
@@ -259,7 +269,6 @@ class _Blocks:
         return number
 
     def _kind(self, effect: Effect, function: Function, index: int, context: Context, names: Mapping[int, int]) -> int:
-        known = self._phases.place(context, index)
         communication = effect.work.communication
         root = communication.root if communication is not None else None
         statement = function.body[index]
@@ -271,8 +280,7 @@ class _Blocks:
             communication.pattern if communication is not None else None,
             None if root is None else names.get(root, root),
             statement.stream,
-            known.phase,
-            known.microbatch,
+            *astuple(bar_facts(self._provenance.facts(context, index))),
         )
         return self._kinds.setdefault(kind, len(self._kinds))
 
@@ -281,25 +289,11 @@ def _seconds_from(first: int, ticks: Sequence[int]) -> array[float]:
     return array("d", [to_seconds(at - first) for at in ticks])
 
 
-def _numbered_anew(context: Context) -> tuple[Context, tuple[int, ...]]:
-    """The same context with its microbatches numbered from 1, and what they were: rounds of a pipeline are alike so.
-
-    Of microbatches that the same parameters depend on, such as all that a sum of gradients is of, two are as good as
-    many: what depends on them belongs to none. They were 0.
-    """
-    users: dict[int, list[int]] = {}
-    for part, params in context.parts:
-        users.setdefault(params, []).append(part.bit_length())
-    again: list[tuple[int, int]] = []
-    were: list[int] = []
-    for params, parts in sorted(users.items()):
-        for part in parts if len(parts) == 1 else (0, 0):
-            again.append((1 << len(again), params))
-            were.append(part)
-    flow, backward, optimizer = context.flow, context.backward, context.optimizer
-    return Context(flow, backward, optimizer, tuple(again), context.least, context.weights), tuple(were)
+def bar_facts(facts: Facts) -> BarFacts:
+    """The facts of a bar."""
+    return BarFacts(facts.phase or None, facts.microbatch or None)
 
 
-def _key(context: Context) -> tuple[Any, ...]:
-    parts, least, weights = context.parts, context.least, context.weights
-    return context.flow.function.name, context.backward, context.optimizer, parts, least, weights
+def _numbered_anew(context: Context) -> Context:
+    """The same call for the first microbatch: rounds of a pipeline are alike so. Without the facts that bars lack."""
+    return replace(context, facts=Facts(context.facts.phase, microbatch=min(context.facts.microbatch, 1)))

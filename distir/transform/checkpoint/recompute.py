@@ -76,4 +76,5 @@ class _WayBack:
         statement = with_operands(made, self.again)
         assert isinstance(statement, (Apply, Call))
         self.again.update({old: new for old, new in zip(made.results, results, strict=True) if new})
-        return replace(statement, results=results)
+        facts = replace(statement.facts, phase="backward") if statement.facts.phase else statement.facts
+        return replace(statement, results=results, facts=facts)

@@ -243,7 +243,7 @@ class _Variants:
         kept = tuple(pair.function.returned[i] for i in left)
         body = (*live(pair.function.body[:-1], names(kept)), Return(kept))
         name = self._named(pair.function.name, f"{pair.function.name}Selective")
-        forward = Function(name, pair.function.params, body)
+        forward = replace(pair.function, name=name, body=body, result_types=None)
         end = pair.vjp.name.removeprefix(pair.function.name)
         vjp = replace(vjp, name=self._named(pair.vjp.name, f"{name}{end}"))
         self.written += [forward, vjp]
@@ -252,14 +252,15 @@ class _Variants:
         for index in places:
             call = self.body[index]
             assert isinstance(call, Call)
-            self.body[index] = Call(tuple(call.results[i] for i in left), forward.name, call.args, stream=call.stream)
+            saved = tuple(call.results[i] for i in left)
+            self.body[index] = replace(call, results=saved, function=forward.name, claims=())
         for index, source in back.items():
             call, forward_call = self.body[index], calls[source]
             assert isinstance(call, Call)
             assert isinstance(forward_call, Call)
             args = [arg for i, arg in enumerate(call.args) if i not in dropped]
             added = [forward_call.args[params[name]] for name in more]
-            self.body[index] = Call(call.results, vjp.name, (*args, *added), stream=call.stream)
+            self.body[index] = replace(call, function=vjp.name, args=(*args, *added), claims=())
         self.changed = True
 
     def _vjp(self, pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list[str]]:

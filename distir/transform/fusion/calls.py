@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from distir.analysis import Analysis, Instance
 from distir.ir import (
     DISCARD,
+    NO_FACTS,
     UNKNOWN,
     Apply,
     Arg,
@@ -35,6 +36,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.dataflow import definitions, uses
+from distir.ir.rewrite import facts_of, stated_with
 from distir.ops import type_of
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
@@ -176,7 +178,8 @@ class _Sums(_Variants):
             terms = {n: call.results[n] for n in moved}
             self.known[key] = self._with_sums(self.functions[call.function], moved, chains, terms)
         args = (*call.args, *(found.so_far for found in moved.values()))
-        return Call(tuple(made), self.known[key], args, tuple(claims) if any(claims) else ())
+        stated = tuple(claims) if any(claims) else ()
+        return replace(call, results=tuple(made), function=self.known[key], args=args, claims=stated)
 
     def _with_sums(
         self,
@@ -239,7 +242,7 @@ def _with(
         if not isinstance(statement, Return) and index not in without:
             body.append(statement)
             body += [s for made in results(statement) for s in (behind or {}).get(made, ())]
-    return Function(function.name, tuple(params), (*body, Return(tuple(returned))))
+    return replace(function, params=tuple(params), body=(*body, Return(tuple(returned))), result_types=None)
 
 
 @dataclass(frozen=True)
@@ -408,7 +411,9 @@ class _Ends(_Variants):
             if any(given[name] != DISCARD for name in end.given):
                 statements = [s for i in end.members if isinstance(s := function.body[i], Apply)]
                 named = {name: given[name] for name in end.given if given[name] != DISCARD}
-                written = _renamed(statements, instead, builder, named)
+                around = function.facts.within(call.facts)
+                moved = _renamed(statements, instead, builder, named)
+                written = [stated_with(s, facts_of(s).within(around)) for s in moved]
                 taken = {name: instead[name] for name in end.taken}
                 hints = {new: old for old, new in instead.items() if isinstance(new, str)}
                 moving.append(_Moving(written, taken, tuple(named.values()), hints))
@@ -473,7 +478,8 @@ class _Ends(_Variants):
                     at = args.index(name)
                     named[name] = params[at].name
                     del params[at], args[at]
-            first += _renamed(m.statements, instead, builder, named, m.hints)
+            moved = _renamed(m.statements, instead, builder, named, m.hints)
+            first += [stated_with(s, NO_FACTS) for s in moved]  # those of the call: for equal layers it is one function
             for name in m.given:
                 if name in needed:
                     made.append(name)
@@ -484,7 +490,7 @@ class _Ends(_Variants):
             added = name_of([s for m in moving for s in m.statements]).removeprefix("fused")
             self.known[key] = self.add(call.function, f"{call.function}{added}", whole)
         claims = (*call.claims, *(None,) * (len(made) - len(call.results))) if call.claims else ()
-        return Call(tuple(made), self.known[key], tuple(args), claims)
+        return replace(call, results=tuple(made), function=self.known[key], args=tuple(args), claims=claims)
 
 
 def _more_returned(function: Function, ends: Sequence[_End]) -> list[str]:

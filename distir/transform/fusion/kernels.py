@@ -22,6 +22,7 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import common, facts_of
 from distir.ops.loops import MOVES, SHAPES
 from distir.transform.fusion.groups import Grouping, KernelGroup
 
@@ -54,7 +55,8 @@ class Kernels:
             kernel = self.known[key] = _kernel(self.taken.fresh(name_of(body)), body, taken, given)
         claimed = {n: c for s in body if isinstance(s, Apply) for n, c in zip(s.results, s.claims, strict=False)}
         claims: tuple[Type | None, ...] = tuple(claimed.get(name) for name in given)
-        return Call(tuple(given), kernel.name, tuple(taken), claims if any(claims) else (), group.stream)
+        stated = claims if any(claims) else ()
+        return Call(tuple(given), kernel.name, tuple(taken), stated, group.stream, common(map(facts_of, body)))
 
 
 def _form(body: Sequence[Statement], taken: Sequence[str], given: Sequence[str]) -> object:

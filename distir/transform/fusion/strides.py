@@ -62,7 +62,7 @@ def _with_factors_in_turn(function: Function) -> Function:
         kept = {name: value for name, value in statement.attrs.items() if name not in flipped}
         attrs = Attributes({**kept, **{flag: True for flag, is_set in flipped.items() if is_set}})
         a, b = statement.args[:2]
-        body[index] = Apply(read.results, "Gemm", (b, a), attrs, read.claims, statement.stream)
+        body[index] = replace(read, op="Gemm", args=(b, a), attrs=attrs, stream=statement.stream)
         body[users[0]] = None
     return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
 

@@ -30,6 +30,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import facts_of, state_since
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
@@ -139,6 +140,7 @@ class _Offloading:
         waiting: list[str] = []
         renamed: dict[str, Arg] = {}
         for index, statement in enumerate(self.entry.body):
+            start = len(self.body)
             waiting += self._of_window(ends[index]) if index in ends else []
             for number in fetches.get(index, ()):
                 renamed |= self._fetched(number, statement)
@@ -152,6 +154,7 @@ class _Offloading:
                 if name in owned and index < self.step.turn:
                     self.copies[name] = self.fresh.fresh(f"{name}.offloaded")
                     self.body.append(Apply((self.copies[name],), "Offload", (name,), stream=OFFLOADING))
+            state_since(self.body, start, facts_of(statement))
             if index >= self.step.turn:
                 self.computed += [name for name in results(statement) if _is_on_device(self.state, name)][:1]
         return replace(self.entry, body=tuple(self.body))

@@ -29,7 +29,9 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import state_since
 from distir.ops import OPS
+from distir.ops.purpose import is_update
 from distir.transform.entry import entry_of
 from distir.transform.offload.activations import FETCHING, OFFLOADING
 from distir.transform.operands import substituted, with_operands
@@ -70,16 +72,12 @@ def _state(entry: Function) -> set[str]:
         for name in names(operands(statement)):
             uses[name] = uses.get(name, 0) + 1
     params = {p.name for p in entry.params if "state" in p.roles and _is_tensor(p) and uses.get(p.name) == 1}
-    return {name for s in entry.body if _is_update(s) for name in _taken(s).values() if name in params}
+    return {name for s in entry.body if is_update(s) for name in _taken(s).values() if name in params}
 
 
 def _is_tensor(param: Param) -> bool:
     of = param.type
     return isinstance(of, TensorType) and of.shape != () and of.device not in (None, HOST) and not of.offloaded
-
-
-def _is_update(statement: Statement) -> bool:
-    return isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].family == "optimizer"
 
 
 def _taken(statement: Statement) -> dict[int, str]:
@@ -109,9 +107,11 @@ class _Updates:
     def rewritten(self) -> Function:
         """The entry function, which takes and returns state that is offloaded."""
         for statement in self.entry.body:
-            if _is_update(statement) and any(name in self.moved for name in _taken(statement).values()):
+            if is_update(statement) and any(name in self.moved for name in _taken(statement).values()):
                 assert isinstance(statement, Apply)
+                start = len(self.body)
                 self._update(statement)
+                state_since(self.body, start, statement.facts)
             elif isinstance(statement, Return):
                 self.body.append(replace(statement, args=substituted(statement.args, self.copied)))
             else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.ir import Apply, Call, Function, Return, Statement, TensorType, TupleType, names, operands, types
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import common, state_since
 from distir.ops import OPS, Value, type_of
 from distir.transform.dead_code import live
 from distir.transform.overlap.opening import Tuples
@@ -196,18 +197,20 @@ class _Writer:
 
     def write(self, bucket: Bucket) -> None:
         """Write a bucket: the tuple on each device, the sum over devices, and its items."""
-        sums = bucket.sums
+        sums, start = bucket.sums, len(self.builder.body)
         if OPS[sums[0].statement.op].inplace != "each":
             self._wait(bucket)
         packed = [self._packed(column) for column in zip(*(each.terms for each in sums), strict=True)]
         first = sums[0].statement
         if len(sums) == 1:
             self.builder.body.append(replace(first, args=tuple(packed), stream=self._stream))
+            state_since(self.builder.body, start, first.facts)
             return
         totals = tuple(self.builder.fresh("bucket_sum") for _ in first.results)
         self.builder.body.append(Apply(totals, first.op, tuple(packed), first.attrs, stream=self._stream))
         for total, items in zip(totals, zip(*(each.statement.results for each in sums), strict=True), strict=True):
             self.builder.body.append(Apply(items, "UnpackTuple", (total,)))
+        state_since(self.builder.body, start, common(each.statement.facts for each in sums))
 
     def _wait(self, bucket: Bucket) -> None:
         """Make devices wait for sums issued earlier, whose gradients occupy memory until then, as FSDP2 does.

@@ -20,6 +20,7 @@ from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
 from distir.ir.dataflow import definitions, uses
+from distir.ir.rewrite import facts_of, state_since
 from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
@@ -303,6 +304,7 @@ class _Writer(Rewriting):
         assert isinstance(site, Apply)
         gathers, first = site.op in GATHERS, min(self.cut.statements)
         for index, statement in enumerate(self.function.body):
+            start = len(self.body)
             if index == self.cut.at:
                 self._site(site)
             if index == (first if gathers else self.cut.at):
@@ -311,6 +313,7 @@ class _Writer(Rewriting):
                 for name in dict.fromkeys(names_of(operands_of(statement))):
                     self._join(name)
                 self.body.append(statement)
+            state_since(self.body, start, facts_of(statement))
         return replace(self.function, body=tuple(self.body))
 
     def _site(self, site: Apply) -> None:

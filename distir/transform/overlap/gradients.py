@@ -9,7 +9,8 @@ from itertools import accumulate
 from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
 from distir.ir.calls import callees_first
 from distir.ir.dataflow import uses
-from distir.ops import OPS, Value, type_of
+from distir.ops import Value, type_of
+from distir.ops.purpose import is_update
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.orphans import without_orphans
@@ -168,7 +169,7 @@ class _Meanings:
         """Whether a statement updates weights."""
         if isinstance(statement, Call):
             return self._updates[statement.function]
-        return isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].family == "optimizer"
+        return is_update(statement)
 
     def may_compute(self, statement: Statement) -> bool:
         """Whether a statement may belong to the forward or the backward pass."""

@@ -98,8 +98,7 @@ class _Turns:
         for function in callees_first(self.module):
             called = [s.function for s in function.body if isinstance(s, Call) and s.function in self.backward]
             if function.name in self.layers or called:
-                ops = {s.op for s in function.body if isinstance(s, Apply)}
-                own = any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)  # the joined calls
+                own = function.facts.phase in ("backward", "weight")  # of the joined calls
                 self.backward[function.name] = any(map(self.backward.get, called)) if called else own
 
     def written(self) -> Module:

@@ -22,6 +22,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.dataflow import definitions
+from distir.ir.rewrite import common, stating
 from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -57,7 +58,8 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
     entry, states = entry_of(module), checked(module).states
     held = held_weights(module, entry)
-    backward = {f.name for f in module if _is_of_backward(f)} if behind_sums else set[str]()
+    of_backward = {f.name for f in module if f.facts.phase in ("backward", "weight")}
+    backward = of_backward if behind_sums else set[str]()
     gathers = {name: _Gathers(module.functions[name], states[name], of, backward) for name, of in held.items()}
     found = {name: of for name, of in gathers.items() if of.layers}
     if not found:
@@ -249,7 +251,8 @@ class _Gathers:
                         event = event if self._made.get(event or "", -1) < place else None
                         parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
                         if event is not None:
-                            before[place].append(Apply((parts[-1][-1],), "After", (weight, event), stream=stream))
+                            wait = Apply((parts[-1][-1],), "After", (weight, event), stream=stream, facts=gather.facts)
+                            before[place].append(wait)
                 before[place] += _together(gathers, parts, builder, stream)
         body: list[Statement] = []
         for index, statement in enumerate(self._entry.body):
@@ -344,16 +347,12 @@ def _together(
     found: list[Statement] = [
         Apply((name,), "MakeTuple", items) for name, items in zip(packed, zip(*parts, strict=True), strict=True)
     ]
-    found.append(replace(gathers[0], results=tuple(wholes), args=tuple(packed), claims=(), stream=stream))
+    facts = common(gather.facts for gather in gathers)
+    together = replace(gathers[0], results=tuple(wholes), args=tuple(packed), claims=(), stream=stream, facts=facts)
+    found.append(together)
     results_of = zip(*(gather.results for gather in gathers), strict=True)
     found += [Apply(items, "UnpackTuple", (whole,)) for whole, items in zip(wholes, results_of, strict=True)]
-    return found
-
-
-def _is_of_backward(function: Function) -> bool:
-    """Whether a function is a layer's backward pass, by the ops of gradients that it has."""
-    ops = {s.op for s in function.body if isinstance(s, Apply)}
-    return any(op.endswith("Grad") and not op.endswith("LossGrad") for op in ops)
+    return stating(facts, found)
 
 
 def _from_the_start(entry: Function) -> set[str]:

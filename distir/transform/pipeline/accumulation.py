@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import Apply, Call, Function, Return, Statement, Type, names, results
 from distir.ir.builder import FunctionBuilder, namer
@@ -50,7 +50,9 @@ def accumulating(
     gives = tuple(give for give in of.gives if give not in sums or give in used)
     returned = (*gives, *totals)
     body = live(f.body, returned)
-    return Accumulating(Function(name, bindable(f.params), (*body, Return(returned))), gives, sums)
+    return Accumulating(
+        replace(of.function, name=name, params=bindable(f.params), body=(*body, Return(returned))), gives, sums
+    )
 
 
 class _Writer:

@@ -19,6 +19,7 @@ from distir.diagnostics.codes import transforms as codes
 from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Return, Site, Statement, names, types
 from distir.ir.builder import FunctionBuilder
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.rewrite import stating
 from distir.transform.common_subexpressions import cse
 from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
@@ -95,8 +96,7 @@ class _Folding:
             self.called = dict(zip((p.name for p in function.params), given, strict=True))
             for statement in function.body:
                 if isinstance(statement, Apply):
-                    yield from self._ahead(statement)
-                    yield from self._folded(statement)
+                    yield from stating(statement.facts, [*self._ahead(statement), *self._folded(statement)])
             given = [self._arg(arg) for arg in function.returned]
         yield Return(tuple(given))
 

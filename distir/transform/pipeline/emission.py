@@ -12,9 +12,11 @@ from dataclasses import replace
 from distir.ir import (
     DISCARD,
     HOST,
+    NO_FACTS,
     UNKNOWN,
     Apply,
     Arg,
+    Facts,
     Function,
     Module,
     Param,
@@ -54,6 +56,9 @@ class _Writer:
         self.scattered: list[str] = []
         self.there: dict[tuple[str, int], str] = {}
         """What a value that is the same for all microbatches is called on a device."""
+        self.stated = self.reading.stated()
+        self.prepared = Facts("forward") if any(facts.phase for facts in self.stated.values()) else NO_FACTS
+        """The facts of what is done with weights, and with the batch, before the passes."""
         self.device_of: dict[str, int] = {}
         """By value that all microbatches share: a device that has it."""
 
@@ -140,9 +145,16 @@ class _Writer:
 
     def _bring(self, name: str, source: int, device: int) -> None:
         hints = (f"{name}.{device}",)
+        self._state(name)
         (self.there[name, device],) = self.main.apply("Send", self.there[name, source], device=device, results=hints)
 
+    def _state(self, name: str) -> None:
+        """State, from now on, the facts of the statement that defines a value of the sequential program."""
+        made = self.placement.made.get(name)
+        self.main.facts = self.stated.get(name, self.prepared) if made is None else self.site.facts(name)
+
     def _split_batch(self) -> None:
+        self.main.facts = self.prepared
         count = self.reading.count
         for name, axis in self.reading.batch.items():
             devices = [HOST] if name in self.hosts else sorted(self.placement.needed.get(name, ()))
@@ -171,6 +183,7 @@ class _Writer:
         for name, device in self.frame.totals:
             total = self.frame.find((name, TOTAL, device))
             scale = scale_of(self.reading.values[name].shares)
+            self._state(name)
             if scale and self.reading.count > 1:
                 total = self._scaled(total, type_of(self.reading.values[name].full), 1.0 / self.reading.count**scale)
             self._found(name, device, total)
@@ -196,6 +209,7 @@ class _Writer:
     def _sum_over(self, statement: Apply, devices: Sequence[int]) -> None:
         """A sum of scalars on several devices: first on each device, then over the devices."""
         (name,) = statement.results
+        self._state(name)
         for mentioned in names(statement.args):
             if mentioned not in self.device_of:
                 self._join(mentioned)
@@ -232,6 +246,7 @@ class _Writer:
         if self.reading.count == 1 or is_plain(self.reading.values[name].shares):  # equal in every microbatch
             return self.frame.called[name, 0, device]
         parts = [self.frame.called[name, k, device] for k in range(self.reading.count)]
+        self._state(name)
         (share,) = leaf_shares(self.reading.values[name].shares)
         assert isinstance(share, Share)
         assert share.axis is not None

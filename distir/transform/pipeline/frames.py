@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from distir.ir import HOST, UNKNOWN, AnyType, Function, names, types
+from distir.ir import HOST, UNKNOWN, AnyType, Facts, Function, names, types
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
 from distir.transform.pipeline.order import Event, Message
@@ -65,6 +65,10 @@ class FrameSite:
         for name in placement.reading.joined() | set(names(placement.reading.entry.returned)):
             if name in placement.made and name not in self.summed:
                 self.uses[name, self.home(name, placement.device(placement.made[name][0]))] += 1
+
+    def facts(self, name: str) -> Facts:
+        """The facts of the pass that gives a value."""
+        return self.placement.passes[self.placement.made[name]].function.facts
 
     def total(self, name: str) -> str:
         """The term that names the sum to which a term belongs."""
@@ -142,6 +146,7 @@ class Frame:
         device = self.placement.device(task.stage)
         self._add_up(device)
         args = [self.find(self._operand(name, task.microbatch, device)) for name in outlined.takes]
+        self.builder.facts = outlined.function.facts.filled(self._of(task.microbatch))
         adding = self.placement.accumulating.get((task.stage, task.kind))
         totals = [] if adding is None else [(self.site.total(name), TOTAL, device) for name in adding.sums]
         if adding is not None and all((name, device) in self.totals for name, _, _ in totals):
@@ -161,6 +166,8 @@ class Frame:
         source, target = message.source, message.target
         values = self.placement.messages[(source.stage, source.kind), (target.stage, target.kind)]
         here, there = self.placement.device(source.stage), self.placement.device(target.stage)
+        facts = self.placement.passes[source.stage, source.kind].function.facts
+        self.builder.facts = facts.filled(self._of(source.microbatch))
         parts = [self.find((name, source.microbatch, here)) for name in values]
         keys = [(name, source.microbatch, there) for name in values]
         hints = self._hints(keys)
@@ -176,11 +183,16 @@ class Frame:
         """Add the terms of the last microbatch to their sums, after messages for which others wait."""
         for key in self.pending.pop(device, ()):
             name = self.site.total(key[0])
+            self.builder.facts = self.site.facts(key[0]).filled(self._of(key[1]))
             term, total = self.find(key), (name, TOTAL, device)
             if (name, device) in self.totals:
                 (term,) = self.builder.apply("Sum", self.find(total), term, results=(self.site.hint(total),))
             self.totals[name, device] = None
             self.called[total] = term
+
+    def _of(self, number: int) -> Facts:
+        """The facts of what is for a microbatch, counted from 0 here."""
+        return Facts(microbatch=number + 1) if self.placement.reading.count > 1 else Facts()
 
     def _define(self, keys: Sequence[Key], called: Sequence[str]) -> None:
         self.called.update(zip(keys, called, strict=True))
@@ -244,6 +256,7 @@ class Frame:
             for key, further in zip(block.takes, _moved(block.takes, step), strict=True)
         ]
         keys = _moved(block.gives, step)
+        self.builder.facts = self._of(step)
         for key, further in zip(block.gives, keys, strict=True):
             self.reads[further] += block.reads[key]
         self._define(keys, self.builder.call(block.function.name, *args, results=self._hints(keys)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from distir.ir import DISCARD, Dim, Function, Param, Return, TensorType, Type, names, types
+from distir.ir import DISCARD, Dim, Facts, Function, Param, Return, TensorType, Type, names, types
 from distir.transform.pipeline.reading import Work
 
 
@@ -22,7 +22,7 @@ class Outlined:
 
 
 def outline(
-    name: str, statements: Sequence[Work], wanted: Collection[str], type_of: Callable[[str], Type]
+    name: str, statements: Sequence[Work], wanted: Collection[str], type_of: Callable[[str], Type], facts: Facts
 ) -> Outlined | None:
     """The function that computes the values `wanted`, or None if the statements define none of them."""
     body, needed = live(statements, wanted)
@@ -33,7 +33,8 @@ def outline(
     takes = tuple(dict.fromkeys(n for s in body for n in names(s.args) if n not in inside))
     params = bindable([Param(n, type_of(n)) for n in takes])
     trimmed = [renamed(s, lambda n: n if n in needed else DISCARD) for s in body]
-    return Outlined(Function(name, params, (*trimmed, Return(tuple(made)))), takes, tuple(made))
+    trimmed = [replace(s, facts=s.facts.beyond(facts)) if s.facts else s for s in trimmed]
+    return Outlined(Function(name, params, (*trimmed, Return(tuple(made))), facts=facts), takes, tuple(made))
 
 
 def bindable(params: Sequence[Param]) -> tuple[Param, ...]:

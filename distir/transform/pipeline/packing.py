@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from distir.ir import DISCARD, Apply, TupleType, names
+from distir.ir import DISCARD, Apply, Facts, TupleType, names
 from distir.ops import type_of
 from distir.transform.pipeline.microbatches import Held, Share, is_sum, leaf_shares
 from distir.transform.pipeline.passes import Pass
@@ -39,6 +39,7 @@ class _Packer:
         self.bodies: Bodies = {where: list(body) for where, body in bodies.items()}
         self.values = dict(reading.values)
         self.statements = list(reading.statements)
+        self.stated = reading.stated()
         self.outside = {where: set(used) for where, used in outside.items()}
         self.joint: dict[str, list[str]] = {}
         """By tuple of terms: the joint sums of these terms."""
@@ -100,7 +101,7 @@ class _Packer:
             self.joint[tuple_name] = members
         elif isinstance(users, str):
             first = next((i for i, (_, p) in enumerate(self.statements) if p is Phase.AFTER), len(self.statements))
-            unpacking = Apply(tuple(members), "UnpackTuple", (tuple_name,))
+            unpacking = Apply(tuple(members), "UnpackTuple", (tuple_name,), facts=self._facts(members))
             self.statements.insert(first, (unpacking, Phase.AFTER))
         else:
             for user in users:
@@ -115,7 +116,9 @@ class _Packer:
             joint[tuple_name] = first = whole.setdefault(totals, tuple_name)
             if first == tuple_name:
                 at = next((i for i, (_, p) in enumerate(self.statements) if p is Phase.AFTER), len(self.statements))
-                self.statements.insert(at, (Apply(totals, "UnpackTuple", (tuple_name,)), Phase.AFTER))
+                self.statements.insert(
+                    at, (Apply(totals, "UnpackTuple", (tuple_name,), facts=self._facts(members)), Phase.AFTER)
+                )
         self.reading = replace(self.reading, joint=joint)
 
     def _packed(self, hint: str, stage: int, members: Sequence[str]) -> tuple[str, Apply]:
@@ -130,7 +133,13 @@ class _Packer:
             TupleType(tuple(type_of(v.micro) for v in held)),
             tuple(v.shares for v in held),
         )
-        return name, Apply((name,), "MakeTuple", tuple(members))
+        return name, Apply((name,), "MakeTuple", tuple(members), facts=self._facts(members))
+
+    def _facts(self, members: Sequence[str]) -> Facts:
+        """The phase of the statement that makes the first of some values; that of weights is forward."""
+        if members[0] in self.stated:
+            return Facts(self.stated[members[0]].phase)
+        return Facts("forward" if any(facts.phase for facts in self.stated.values()) else "")
 
     def _unpack(self, where: Place, tuple_name: str, members: Sequence[str]) -> None:
         used = self.used[where]

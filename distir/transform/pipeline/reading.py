@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from distir.analysis import Analysis, Checker, State, analysed
+from distir.analysis.provenance import with_phases
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -21,6 +22,7 @@ from distir.ir import (
     Arg,
     Call,
     Dense,
+    Facts,
     Function,
     Literal,
     Module,
@@ -99,6 +101,10 @@ class Reading:
     postponed: ProgramError | None = None
     """The reason why the first op that mixes examples runs after all microbatches."""
 
+    def stated(self) -> Mapping[str, Facts]:
+        """By value: the facts of the statement that defines it."""
+        return {name: s.facts for s, _ in self.statements for name in s.results}
+
     def part(self, name: str) -> Value:
         """The value of a microbatch. A single microbatch is the whole batch."""
         held = self.values[name]
@@ -146,6 +152,8 @@ def _found(module: Module, count: int) -> Reading:
     analysis = checked(module)
     one_device(entry, analysis.states[entry.name])
     batch = batch_axes(entry)
+    module = with_phases(module, entry)
+    entry = module.functions[entry.name]
     changed, refusal = written_as_sums(on_any_device(module, entry)), None
     while True:
         try:

@@ -1,27 +1,26 @@
-"""Recovers the order of passes from a pipeline program.
+"""Recovers the order of passes from a pipeline program, by what it states.
 
-Passes are calls of the functions that `pp`, `dtp` or `accumulate` makes of stages (`stage_1_forward`). Data flow
-determines the microbatch of a pass, from the `Split` of the batch through calls and `round`s. A pass that accumulates
-also depends on earlier microbatches, which its stage has completed.
+A pass is a call of a function whose head states a stage and a phase; the calls that lead to it say which microbatch it
+is of. `pp`, `dtp` and `accumulate` state these; a pipeline written by hand may.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from distir.analysis import Analysis, Instance, check_entry
+from distir.analysis.provenance import Context, Provenance
 from distir.analysis.size import MOST_WRITTEN, refuse_beyond
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Apply, Call, Function, Module, Part, Site, names, types
+from distir.ir import Call, Function, Module, Part, Site, types
 from distir.ir.calls import callees_first, inlined_sizes
 from distir.ir.deep import Deep, finish
 from distir.ops import type_of
 from distir.transform.pipeline.passes import Order, Pass, Task
 
-_STAGE = re.compile(r"stage_(\d+)_(accumulate_)?(forward|backward|weight)(_\d*)*")
+PASSES = {kind.value: kind for kind in Pass}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,10 @@ class RecoveredOrder:
 
 @dataclass(frozen=True, slots=True)
 class _PassCall:
-    """A call of a pass, where it stands and where it runs."""
+    """A call of a pass, and where it runs."""
 
     task: Task
     devices: frozenset[int]
-    weights: int = field(compare=False, default=0)
-    """The weights that it takes."""
 
 
 def recovered_order(module: Module, function: str | None = None) -> RecoveredOrder:
@@ -52,129 +49,65 @@ def recovered_order(module: Module, function: str | None = None) -> RecoveredOrd
     entry, analysis = check_entry(module, function)
     inside = _with_passes(module)
     if entry.name not in inside:
-        raise _refused(entry, "it calls no pass of a stage")
+        raise _refused(entry, "it calls no function that states a stage")
     sizes = inlined_sizes(module, inside, lambda _: False)
     refuse_beyond(sizes[entry.name], MOST_WRITTEN, entry.name, "a schedule lists", of="passes of stages")
-    count = max([len(s.results) for s in entry.body if isinstance(s, Apply) and _cuts(s, entry)], default=1)
-    walk = _Walk(analysis, entry, inside, count)
-    given = [1 << count + i if p.roles.get("param") else 0 for i, p in enumerate(entry.params)]
-    finish(walk.body(analysis.instance(entry, [p.type for p in entry.params]), given))
-    _refuse_chunks(entry, walk.calls)
+    walk = _Walk(analysis, entry, inside, Provenance(module, entry))
+    finish(walk.body(analysis.instance(entry, [p.type for p in entry.params]), walk.provenance.entry))
     return _by_rank(entry, _completed(walk.calls))
+
+
+def _is_pass(function: Function) -> bool:
+    return bool(function.facts.stage)
 
 
 def _with_passes(module: Module) -> set[str]:
     """The functions in which passes are called."""
     found: set[str] = set()
     for function in callees_first(module):
-        called = (s.function for s in function.body if isinstance(s, Call))
-        if not _STAGE.fullmatch(function.name) and any(_STAGE.fullmatch(name) or name in found for name in called):
+        called = [s.function for s in function.body if isinstance(s, Call)]
+        if not _is_pass(function) and any(_is_pass(module.functions[name]) or name in found for name in called):
             found.add(function.name)
     return found
 
 
-_Home = tuple[int, Pass, frozenset[int]]
-
-
 @dataclass
 class _Walk:
-    """The calls of passes in the order of the program.
-
-    The dependencies of a value are a set of bits: `count` microbatches, then weights.
-    """
+    """The calls of passes in the order of the program."""
 
     analysis: Analysis
     entry: Function
     inside: set[str]
-    count: int
+    provenance: Provenance
     calls: list[_PassCall] = field(default_factory=list[_PassCall])
-    done: dict[_Home, int] = field(default_factory=dict[_Home, int])
-    """By stage, pass and devices: the microbatches completed."""
-    flows: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    seen: set[_PassCall] = field(default_factory=set[_PassCall])
 
-    def body(self, instance: Instance, given: Sequence[int]) -> Deep[list[int]]:
-        """Walk a function's body, given the dependencies of its parameters. Returns those of its results."""
-        function = instance.function
-        known = dict(zip((p.name for p in function.params), given, strict=True))
-        for index, statement in enumerate(function.body):
-            if not isinstance(statement, (Apply, Call)):
+    def body(self, instance: Instance, context: Context) -> Deep[None]:
+        """Walk a function's body."""
+        for index, statement in enumerate(instance.function.body):
+            if not isinstance(statement, Call):
                 continue
-            args = [_joined(known, names((arg,))) for arg in statement.args]
-            made: Sequence[int]
-            if isinstance(statement, Apply):
-                cut = function is self.entry and _cuts(statement, function)
-                used = _union(args)
-                made = [1 << i if cut else used for i in range(len(statement.results))]
-            elif statement.function in self.inside:
+            if statement.function in self.inside:
                 callee = self.analysis.domain.instance(statement.function, instance.state(statement.args))
-                made = yield self.body(callee, args)
-            else:
-                self._note(instance, index, statement, args)
-                made = [_chosen(args, flow) for flow in self._flow(statement.function)]
-            known.update(zip(statement.results, made, strict=True))
-        return [_joined(known, names((arg,))) for arg in function.returned]
+                yield self.body(callee, self.provenance.called(context, index))
+            elif _is_pass(self.analysis.module.functions[statement.function]):
+                self._note(instance, index, statement, context)
 
-    def _note(self, instance: Instance, index: int, call: Call, args: Sequence[int]) -> None:
-        """Record a call, if it is a pass; `args` are its dependencies."""
-        match = _STAGE.fullmatch(call.function)
-        if match is None:
-            return
-        stage, kind = int(match[1]) - 1, Pass(match[3])
+    def _note(self, instance: Instance, index: int, call: Call, context: Context) -> None:
+        """Record the call of a pass."""
+        facts = self.provenance.called(context, index).facts
         values = [*instance.state(call.args), *(instance.state[name] for name in call.results)]
         devices = frozenset[int]().union(*(types.devices(type_of(v)) for v in values if v is not None))
-        used = _union(args) & (1 << self.count) - 1
-        weights = _union(bits >> self.count for bits in args if not bits & (1 << self.count) - 1)
-        before = self.done.get((stage, kind, devices), 0)
-        new = used & ~before or (0 if before else 1)  # without a cut there is one microbatch
-        if new.bit_count() != 1:
+        task = Task(facts.stage - 1, max(facts.microbatch, 1) - 1, PASSES.get(facts.phase, Pass.FORWARD))
+        found = _PassCall(task, devices)
+        if found in self.seen:
             site = Site(instance.function.name, index)
-            which = "none that it has not done" if not new else "several"
-            raise _refused(self.entry, f"`@{call.function}` is of one microbatch, and here it depends on {which}", site)
-        self.done[stage, kind, devices] = before | new
-        self.calls.append(_PassCall(Task(stage, new.bit_length() - 1, kind), devices, weights))
-
-    def _flow(self, name: str) -> list[int]:
-        """By result of a function: the parameters that it depends on, as a set of bits."""
-        if name not in self.flows:
-            for function in callees_first(self.analysis.module):
-                if function.name not in self.flows:
-                    self.flows[function.name] = _flow(function, self.flows)
-        return self.flows[name]
-
-
-def _flow(function: Function, flows: Mapping[str, Sequence[int]]) -> list[int]:
-    known = {p.name: 1 << i for i, p in enumerate(function.params)}
-    for statement in function.body:
-        if isinstance(statement, (Apply, Call)):
-            args = [_joined(known, names((arg,))) for arg in statement.args]
-            if isinstance(statement, Call):
-                made = [_chosen(args, flow) for flow in flows[statement.function]]
-            else:
-                made = [_union(args)] * len(statement.results)
-            known.update(zip(statement.results, made, strict=True))
-    return [_joined(known, names((arg,))) for arg in function.returned]
-
-
-def _chosen(args: Sequence[int], flow: int) -> int:
-    return _union(bits for i, bits in enumerate(args) if flow >> i & 1)
-
-
-def _joined(known: Mapping[str, int], used: Iterable[str]) -> int:
-    return _union(known.get(name, 0) for name in used)
-
-
-def _union(sets: Iterable[int]) -> int:
-    found = 0
-    for one in sets:
-        found |= one
-    return found
-
-
-def _cuts(statement: Apply, entry: Function) -> bool:
-    """Whether an op cuts the batch into microbatches."""
-    cut = statement.args[0] if statement.op == "Split" and statement.args else None
-    axis = statement.attrs.get("axis", 0)
-    return any(p.name == cut and p.roles.get("batch", None) == axis for p in entry.params)
+            which = f"the {task.kind.value} pass of stage {facts.stage} over microbatch {task.microbatch + 1}"
+            raise _refused(
+                self.entry, f"`@{call.function}` is {which} a second time, as chunks of a sequence are", site
+            )
+        self.seen.add(found)
+        self.calls.append(found)
 
 
 def _completed(calls: Sequence[_PassCall]) -> list[_PassCall]:
@@ -210,18 +143,6 @@ def _completed(calls: Sequence[_PassCall]) -> list[_PassCall]:
     return list(found)
 
 
-def _refuse_chunks(entry: Function, calls: Sequence[_PassCall]) -> None:
-    """Raises ProgramError where passes over several chunks of sequences are numbered as stages, which torch has not."""
-    known: dict[tuple[int, frozenset[int]], int] = {}
-    for call in calls:
-        if call.task.kind is Pass.FORWARD and call.weights:
-            other = known.setdefault((call.weights, call.devices), call.task.stage)
-            if other != call.task.stage:
-                raise _refused(
-                    entry, f"stages {other + 1} and {call.task.stage + 1} are chunks of sequences of one stage"
-                )
-
-
 def _by_rank(entry: Function, calls: Sequence[_PassCall]) -> RecoveredOrder:
     """The passes by rank: devices with equal passes are one rank."""
     rows: dict[int, list[Task]] = {}
@@ -244,7 +165,7 @@ def _by_rank(entry: Function, calls: Sequence[_PassCall]) -> RecoveredOrder:
 
 
 def _refused(entry: Function, why: str, site: Site | None = None) -> ProgramError:
-    hint = "export the pipeline as `pp` or `dtp` made it, before steps that write its passes out"
+    hint = "`pp` and `dtp` state stages; a pipeline written by hand does so: `func @f(%x) forward, stage = 1`"
     message = f"`@{entry.name}` has no schedule that can be read: {why}"
     return ProgramError(
         [Diagnostic(codes.NO_SCHEDULE, site or Site(entry.name, None, Part("name")), message, help=hint)]

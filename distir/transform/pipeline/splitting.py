@@ -8,7 +8,7 @@ recomputed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from distir.analysis import Checker, State, check
 from distir.ir import DISCARD, HOST, UNKNOWN, Apply, Arg, Call, Function, Module, Param, Return, Type, names, types
@@ -77,15 +77,16 @@ class Splitter:
             handed.append(fresh)
         args = tuple(call.args[i] for i in halves.operands)
         results = (*(call.results[i] for i in waited), *handed)
-        one = Call(results, halves.first.name, call.args, stream=call.stream)
-        other = Call(tuple(call.results[i] for i in left), halves.second.name, (*args, *handed), stream=call.stream)
+        one = replace(call, results=results, function=halves.first.name, claims=())
+        later = tuple(call.results[i] for i in left)
+        other = replace(call, results=later, function=halves.second.name, args=(*args, *handed), claims=())
         return one, other
 
     def _half(
         self, whole: Function, role: str, params: tuple[Param, ...], body: tuple[Apply | Call | Return, ...]
     ) -> Function:
         """One half; the halves of a kernel are kernels."""
-        return Function(self._fresh(f"{whole.name}_{role}"), params, body, kernel=whole.kernel)
+        return replace(whole, name=self._fresh(f"{whole.name}_{role}"), params=params, body=body, result_types=None)
 
     def _halves(self, name: str, waited: tuple[int, ...], left: tuple[int, ...]) -> Halves:
         key = (name, waited, left)

@@ -13,7 +13,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import SCHEDULE, read_text, why_not
-from distir.ir import Call, Function, Module, Part, Site
+from distir.ir import Call, Facts, Function, Module, Part, Site
 from distir.ir.calls import reachable
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.order import DISTRIBUTED, SPREAD, STATE_ON_HOSTS
@@ -529,10 +529,17 @@ def _outlined(
         while name in taken:
             name += "_"
         taken.add(name)
-        outlined = outline(name, bodies[where], outside[where], type_of_part)
+        outlined = outline(
+            name, bodies[where], outside[where], type_of_part, _facts(reading, stage // chunks + 1, kind)
+        )
         if outlined is not None:
             found[where] = outlined
     return found
+
+
+def _facts(reading: Reading, stage: int, kind: Pass) -> Facts:
+    """The facts of a pass; of a program that states no phases, the stage alone."""
+    return Facts(kind.value if any(s.facts.phase for s, _ in reading.statements) else "", stage)
 
 
 def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Place, Accumulating]:

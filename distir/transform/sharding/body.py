@@ -15,14 +15,16 @@ from typing import Any, Protocol, cast
 from distir.analysis import Checker, Instance
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, Part, Return, Site, TensorType, TupleType
+from distir.ir import DISCARD, Apply, Arg, Call, Facts, Function, Literal, Part, Return, Site, TensorType, TupleType
+from distir.ir.dataflow import definitions
 from distir.ir.deep import Deep
+from distir.ir.rewrite import facts_of
 from distir.ops import OPS, Value, item_of, type_of
 from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide
 from distir.transform.sharding.decided import write_decided
 from distir.transform.sharding.demanded import demanded, demanded_in_parts
 from distir.transform.sharding.factors import decide_along, write_along, write_in_parts_along
-from distir.transform.sharding.items import Each, Item, Joint, LocalSlice, is_plain, repeated
+from distir.transform.sharding.items import Each, Item, Joint, LocalSlice, is_call, is_plain, repeated, with_facts
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.needed_whole import NeededWhole
 from distir.transform.sharding.reshard import NotAlong
@@ -104,12 +106,34 @@ class ShardedBody(PartialSums):
         """Partition all statements."""
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, (Apply, Call)):
+                start = len(self.items)
                 yield from self._statement(index, statement)
+                self._state(start, statement)
                 for name in statement.results if self.constraints else ():
                     if name in self.constraints and (made := self.placed(name, self.constraints[name])) != name:
                         self._settled[name] = made
             else:
                 assert isinstance(statement, Return), "the module checks"
+
+    def result(self, arg: Arg, state: State | None) -> Arg:
+        """A result of the entry function, in a state if one is stated."""
+        start = len(self.items)
+        returned = self.returned(arg)
+        placed = returned if state is None else self.placed(returned, state)
+        made = definitions(self.function).get(arg) if isinstance(arg, str) else None
+        if made is not None:
+            phase = Facts(facts_of(self.function.body[made]).phase)
+            self.items[start:] = [with_facts(item, phase) for item in self.items[start:]]
+        return placed
+
+    def _state(self, start: int, statement: Apply | Call) -> None:
+        """State the facts of a statement at its items, from `start` on: at those around a call with its function's."""
+        around = statement.facts
+        if isinstance(statement, Call):
+            around = self.domain.module.functions[statement.function].facts.within(around)
+        if around:
+            for number, item in enumerate(self.items[start:], start):
+                self.items[number] = with_facts(item, statement.facts if is_call(item) else around)
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
         """Partition a statement; like an earlier one of the same form, if that had no other effects.

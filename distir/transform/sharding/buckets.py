@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from distir.ir import Apply, Attributes, TupleType, types
 from distir.ir import results as results_of
+from distir.ir.rewrite import common
 from distir.ops import type_of
 from distir.transform.sharding.body import ShardedBody
-from distir.transform.sharding.items import Collective, Each, Item, Joint
+from distir.transform.sharding.items import Collective, Each, Item, Joint, with_facts
 from distir.transform.sharding.state import whole_like
 
 
@@ -52,11 +53,13 @@ def _joined(body: ShardedBody, sums: Sequence[Collective]) -> list[Item]:
     bucket, total = body.fresh("bucket"), body.fresh("bucket_sum")
     body.define(bucket, value, tuple(body.state(arg) for arg in args))
     body.define(total, value, whole_like(value))
-    return [
+    joined = [
         Each(Apply((bucket,), "MakeTuple", args)),
         Collective(total, "MPIAllreduce", bucket, Attributes()),
         Each(Apply(tuple(item.result for item in sums), "UnpackTuple", (total,))),
     ]
+    facts = common(item.facts for item in sums)
+    return [with_facts(item, facts) for item in joined]
 
 
 def _made(item: Item) -> tuple[str, ...]:

@@ -12,8 +12,22 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type
+from distir.ir import (
+    DISCARD,
+    NO_ATTRIBUTES,
+    NO_FACTS,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Constant,
+    Facts,
+    Literal,
+    Statement,
+    Type,
+)
 from distir.ir import operands as operands_of
+from distir.ir.rewrite import state_since, stating
 from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
 from distir.transform.sharding.part_types import on_devices
@@ -36,6 +50,7 @@ class Collective:
     attrs: Attributes
     along: int | None = None
     """The factor of the mesh axis along which these are; None: all of its devices."""
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,7 @@ class LocalSlice:
     arg: Arg
     axis: int
     along: int | None = None
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +71,7 @@ class Ranked:
     result: str
     values: tuple[Constant, ...]
     along: int | None = None
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +81,24 @@ class Joint:
     results: tuple[str, ...]
     function: str
     args: tuple[Arg, ...]
+    facts: Facts = NO_FACTS
 
 
 Item = Each | Collective | LocalSlice | Ranked | Joint
+
+
+def with_facts(item: Item, facts: Facts) -> Item:
+    """The item, with those of `facts` that it lacks."""
+    if isinstance(item, Each):
+        (statement,) = stating(facts, [item.statement])
+        assert isinstance(statement, (Apply, Call))
+        return item if statement is item.statement else Each(statement)
+    return replace(item, facts=item.facts.filled(facts))
+
+
+def is_call(item: Item) -> bool:
+    """Whether the item calls a function."""
+    return isinstance(item, Joint) or (isinstance(item, Each) and isinstance(item.statement, Call))
 
 
 def is_plain(item: Item, statement: Apply | Call) -> bool:
@@ -83,9 +115,9 @@ def is_plain(item: Item, statement: Apply | Call) -> bool:
 def repeated(first: Item, statement: Apply | Call) -> Item:
     """The item for a statement, from the plain one of another statement of the same form."""
     if isinstance(first, Joint):
-        return Joint(statement.results, first.function, statement.args)
+        return Joint(statement.results, first.function, statement.args, statement.facts)
     if isinstance(first, Each) and isinstance(first.statement, Call):
-        return Each(replace(first.statement, results=statement.results, args=statement.args))
+        return Each(replace(first.statement, results=statement.results, args=statement.args, facts=statement.facts))
     return Each(statement)
 
 
@@ -141,6 +173,12 @@ class Expansion:
 
     def write(self, item: Item) -> None:
         """Append an item's statements."""
+        start = len(self.body)
+        self._write(item)
+        if not isinstance(item, Each):
+            state_since(self.body, start, item.facts)
+
+    def _write(self, item: Item) -> None:
         match item:
             case Each(statement):
                 self._each(statement)
@@ -229,10 +267,10 @@ class Expansion:
         for rank, (results, args) in enumerate(islice(rows, 1 if single else None)):
             claims = self._claims(statement.claims, rank) if statement.claims else ()
             if isinstance(statement, Call):
-                self.body.append(Call(results, statement.function, args, claims, statement.stream))
+                self.body.append(Call(results, statement.function, args, claims, statement.stream, statement.facts))
             else:
                 own = self._moved(statement.op, attrs, rank) if moves else attrs
-                self.body.append(Apply(results, statement.op, args, own, claims, statement.stream))
+                self.body.append(Apply(results, statement.op, args, own, claims, statement.stream, statement.facts))
 
     def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
         """Arguments, or results, by device.

@@ -121,10 +121,8 @@ class Partition:
         """
         vs = tuple(p.type for p in function.params)
         body = finish(self._body(function, vs, states, constraints or {}))
-        returned = tuple(body.returned(arg) for arg in function.returned)
-        if results:
-            pairs = zip(returned, results, strict=True)
-            returned = tuple(arg if state is None else body.placed(arg, state) for arg, state in pairs)
+        pairs = zip(function.returned, results or [None] * len(function.returned), strict=True)
+        returned = tuple(body.result(arg, state) for arg, state in pairs)
         if bucket_bytes:
             body.items[:] = bucketed(body, bucket_bytes)
         params = tuple(
@@ -202,7 +200,9 @@ class Partition:
             own = [item.statement for item in body.items if isinstance(item, Each)]
             statements = (*own, Return(function.returned))
             result_types = None if body.concrete else self._result_types(function, given, kept)
-            written = self._named(name, lambda n: Function(n, params, statements, result_types, function.kernel))
+            written = self._named(
+                name, lambda n: Function(n, params, statements, result_types, function.kernel, function.facts)
+            )
             return Callee(written, False, given, single, body.concrete)
         written = self._named(name, lambda n: self._expanded(n, params, body, returned)[0])
         return Callee(written, True, given, single, body.concrete)
@@ -228,7 +228,7 @@ class Partition:
         for item in body.items:
             expansion.write(item)
         statements: tuple[Statement, ...] = (*expansion.body, Return(expansion.all(returned)))
-        return Function(name, tuple(written), statements), expansion
+        return Function(name, tuple(written), statements, facts=body.function.facts), expansion
 
     def _placed(self, type: Type, rank: int, single: bool) -> Type:
         if single:

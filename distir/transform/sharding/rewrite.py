@@ -82,7 +82,9 @@ def rewritten(
     for j in scaled:
         results[j] = body.fresh(f"{statement.results[j]}_own")
     claims = body.claims(statement, decision.given) if not scaled else ()
-    body.items.append(Each(Apply(tuple(results), statement.op, tuple(args), attrs, claims, statement.stream)))
+    body.items.append(
+        Each(Apply(tuple(results), statement.op, tuple(args), attrs, claims, statement.stream, statement.facts))
+    )
     for name, w, state in zip(results, ws, decision.given, strict=True):
         body.define(name, w, state)
     for j in scaled:

@@ -42,6 +42,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
+from distir.ir.rewrite import facts_of, state_since
 from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.ops.float8 import MEASURES
 from distir.transform.instances import first_instances
@@ -197,9 +198,12 @@ class _Retyped:
             if isinstance(statement, Return):
                 returned = statement.args
             else:
+                start = len(body.f.body)
                 body.statement(index, statement)
+                state_since(body.f.body, start, facts_of(statement))
         self.results[function.name] = [body.type(arg) for arg in returned]
-        self.functions[function.name] = Function(function.name, tuple(params), (*body.f.body, Return(returned)))
+        whole = (*body.f.body, Return(returned))
+        self.functions[function.name] = replace(function, params=tuple(params), body=whole, result_types=None)
 
     def renewed(self, found: Type) -> Type:
         """The type with the weights' old element types replaced by the new one."""

@@ -36,10 +36,10 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ir.dims import DimensionError, divide
+from distir.ir.rewrite import in_place_of
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
 from distir.transform.instances import first_instances
-from distir.transform.operands import on_stream
 from distir.transform.steps import StepError
 from distir.transform.training.loss import scaled
 
@@ -110,7 +110,7 @@ class _Routers:
             if isinstance(statement, Apply) and index in routers:
                 f.body.append(statement)
                 self.add(f, *self.losses(f, self.states[function.name], routers[index]))
-                f.body[start:] = on_stream(statement.stream, f.body[start:])
+                f.body[start:] = in_place_of(statement, f.body[start:])
             elif isinstance(statement, Call) and statement.function in self.sums:
                 given = f.fresh("router_loss")
                 claims = (*statement.claims, None) if statement.claims else ()

@@ -25,6 +25,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import facts_of, stating
 
 FLOAT32, FLOAT64, INT64 = DTYPES["Float32"], DTYPES["Float64"], DTYPES["Int64"]
 
@@ -90,7 +91,7 @@ def added_up_in(
     for statement in f.body:
         body.append(statement)
         for name in results(statement):
-            body += casts.pop(name, ())
+            body += stating(facts_of(statement), casts.pop(name, ()))
     f.body[:] = body
     return found
 

@@ -20,6 +20,7 @@ from distir.ir import (
     Attributes,
     Constant,
     DType,
+    Facts,
     Function,
     Module,
     Param,
@@ -31,9 +32,11 @@ from distir.ir import (
     operands,
 )
 from distir.ir.builder import namer
+from distir.ir.rewrite import state_since, stating
 from distir.ir.roles import is_trained
 from distir.ops import type_of
 from distir.ops.optimizer import OPTIMIZERS, RATES, SCHEDULES, OptimizerRule
+from distir.ops.purpose import is_gradient
 from distir.transform.backward_pass import is_differentiable
 from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
@@ -244,8 +247,12 @@ def grad(
     scale = None if held is None else held.scale
     slope = written_loss(builder, entry, scored, type_of(state[scored]), kind, reduction, scale)
     seeds, total = {scored: slope.seed}, slope.loss
+    begun = next((i for i, s in enumerate(builder.body) if is_gradient(s)), None)
+    if begun is not None:
+        state_since(builder.body, begun, Facts("backward"))
     if further is not None:
         total, seeds[further[0]] = with_further(builder, slope.loss, *further, type_of(state[scored]), scale)
+    state_since(builder.body, 0, Facts("forward"))
     derived = found.gradients(entry, builder, seeds, list(computed.values()))
     dws = {w: derived[x] if x in derived else zeros(builder, x, held_in[w]) for w, x in computed.items()}
     summed_in = GRADIENTS[gradients] or decided.gradients
@@ -392,7 +399,7 @@ def _whole(
 ) -> Function:
     """The entry function: the forward program, then the statements written after it."""
     used = {name for s in tail for name in names(operands(s))} | set(names(returned))
-    forward = found.kept.forward(entry.name, used)[:-1]
+    forward = stating(Facts("forward"), found.kept.forward(entry.name, used)[:-1])
     body = live([*forward, *tail], names(returned))
     return Function(entry.name, (*entry.params, *params), (*body, Return(tuple(returned))))
 

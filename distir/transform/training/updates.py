@@ -17,6 +17,7 @@ from distir.ir import (
     Attributes,
     Constant,
     Device,
+    Facts,
     Param,
     TensorType,
     TupleType,
@@ -109,9 +110,11 @@ def updates(
     counts = any(chosen.on(w.name).rule.counts for w in weights) or chosen.rate.schedule is not None
     device: Device = device_of(weights) if skips else HOST
     step = Param(f.fresh("step"), TensorType(INT64, (), device), STATE) if counts else None
+    f.facts = Facts("optimizer")
     rates, inputs = _rates(f, chosen, step)
     new: dict[object, Arg] = {}
     for w in weights:
+        f.facts = Facts("optimizer", of=w.name)
         own = chosen.on(w.name)
         rule, rate = own.rule, rates.get(own.rule.op.name)
         held = [state[w.name, k] for k in rule.state]
@@ -126,6 +129,7 @@ def updates(
         new.update(zip([updated.name, *(p.name for p in held)], results, strict=True))
         if master is not None:
             (new[w.name],) = f.apply("Assign", w.name, results[0], results=(f"{w.name}_new",))
+    f.facts = Facts("optimizer")
     kept = [*masters.values(), *state.values()]
     ordered = [new[p.name] for p in [*weights, *kept]]
     if step is not None:

@@ -21,6 +21,7 @@ from distir.ir import (
     Type,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import facts_of, state_since
 from distir.ops.group import GroupPart
 from distir.transform.operands import with_operands
 from distir.transform.zero.gather_at_use import spread
@@ -77,10 +78,12 @@ class _Edits:
     def applied(self, entry: Function) -> list[Statement]:
         body: list[Statement] = []
         for index, statement in enumerate(entry.body):
+            start = len(body)
             body += self.before[index]
             if index not in self.dropped and not isinstance(statement, Return):
                 body.append(with_operands(self.replaced.get(index, statement), self.renamed[index]))
             body += self.after[index]
+            state_since(body, start, facts_of(statement))
         return body
 
 

@@ -34,6 +34,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import facts_of, stating
 from distir.ops import OPS, type_of
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import WeightGroup, needed_whole
@@ -131,7 +132,7 @@ class _Body:
             self._fetch(gathered, before.setdefault(place, []), renamed)
         found: list[Statement] = []
         for index, statement in enumerate(body):
-            found += before.get(index, ())
+            found += stating(facts_of(self.function.body[index]), before.get(index, ()))
             if statement is not None:
                 found.append(with_operands(statement, renamed.get(index, {})))
         return found

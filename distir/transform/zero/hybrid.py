@@ -14,6 +14,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import DISCARD, Apply, Attributes, Function, Module, Site, Statement, results
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import common, facts_of, stating
 from distir.transform.sharding.sizes import divisors
 from distir.transform.zero.groups import ReplicaGroup, WeightGroup, groups_of
 
@@ -87,7 +88,8 @@ def summed_over_groups(
         for rank in range(len(members[0].sums)):
             row = [group.sums[rank] for group in members if group.sums[rank] in own]
             if row:
-                together.append(_across(row, [own[name] for name in row], replicas, hybrid.size))
+                facts = common(facts_of(body[made[name]]) for name in row)
+                together += stating(facts, [_across(row, [own[name] for name in row], replicas, hybrid.size)])
         after.setdefault(places[-1], []).extend(together)
         for number, group in zip(numbers, members, strict=True):
             inner[number] = replace(group, sums=tuple(own.get(name, name) for name in group.sums))

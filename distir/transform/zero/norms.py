@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.ir import Apply, Attributes, Statement, names, operands
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import facts_of, state_since
 from distir.ops.group import GroupFirst
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import NORM, SUMS, ReplicaGroup, WeightGroup
@@ -118,7 +119,9 @@ def with_norms(
             gradients[name] = _Term(number, rank, group.replicas, there)
     found = _Norms(namer)
     for statement in _all_replicas_at_once(body, gradients):
+        start = len(found.body)
         _statement(found, gradients, statement)
+        state_since(found.body, start, facts_of(statement))
     used = {name for statement in found.body for name in names(operands(statement))}
     return [s for s in found.body if not (isinstance(s, Apply) and s.op == NORM and s.results[0] not in used)]
 

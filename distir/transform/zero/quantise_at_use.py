@@ -13,6 +13,7 @@ from typing import TypeVar, Union
 
 from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Statement, names, operands
 from distir.ir.builder import namer
+from distir.ir.rewrite import facts_of, stating
 from distir.ir.types import TensorType, TupleType, Type
 from distir.ops import type_of
 from distir.transform.checking import checked
@@ -200,7 +201,7 @@ class _Body:
             results = wanted.setdefault(of.copy, [DISCARD, DISCARD])
             results[of.number] = renamed[name] = self.namer.fresh(name)
         before = [self._made(copy, results, index) for copy, results in wanted.items()]
-        return [*before, with_operands(statement, renamed)]
+        return [*stating(facts_of(statement), before), with_operands(statement, renamed)]
 
     def _made(self, copy: _Copy, results: Sequence[str], index: int) -> Apply:
         """The op that computes a copy before a statement, with the further results that are not used earlier."""

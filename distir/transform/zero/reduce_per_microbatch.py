@@ -26,6 +26,7 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import facts_of, stating
 from distir.transform.operands import with_operands
 from distir.transform.steps import tell
 from distir.transform.zero.gather_at_use import fresh
@@ -165,7 +166,7 @@ class _Body:
         found: list[Statement] = [*after.get(-1, ())]
         for index, statement in enumerate(self.function.body):
             found += self._written(index, statement, index in passing)
-            found += after.get(index, ())
+            found += stating(facts_of(statement), after.get(index, ()))
         return found
 
     # Backwards: which values are to be parts, and where they are computed.

@@ -13,7 +13,7 @@ const areas = new Map<number, Strip>(); // by their heights
 
 /** What is in a memory, lowest in the strip first, with the palette's colours: those of the phases that make it. */
 export const PARTS: readonly (readonly [string, number])[] = [
-  ["weights", HUES.weights], ["buffers", 9], ["optimizer state", HUES.optimizer], ["caches", 5], ["inputs", 7],
+  ["weights", HUES.weight], ["buffers", 9], ["optimizer state", HUES.optimizer], ["caches", 5], ["inputs", 7],
   ["gradients", HUES.backward], ["activations", HUES.forward], ["temporary", -1],
 ];
 

@@ -26,10 +26,10 @@ interface Devices {
   kinds: Int32Array;
 }
 
-/** The same with the microbatches. Many differ in these alone: of each microbatch, all layers are on the same devices. */
+/** The same with the first microbatch, 0 for none. Many differ in it alone: all layers are on the same devices. */
 interface Naming {
   devices: Devices;
-  microbatches: readonly number[] | null;
+  first: number;
   /** By work, one more than its number there. */
   works: Int32Array;
   /** By renaming, its number here. */
@@ -122,32 +122,32 @@ class Names {
   ) {
     const numbers = new Map<string, number>();
     this.workOf = Int32Array.from(table.kinds, ({ phase, microbatch }) => numbered(numbers, this.works, { phase, microbatch }));
-    this.naming(new Map(), null);
+    this.naming(new Map(), 0);
   }
 
   /** The naming of a call in one of a block. */
   inside(outer: number, number: number, renaming: Renaming | null): number {
     if (renaming === null) return outer;
-    const { inner, devices, microbatches } = this.all[outer];
+    const { inner, devices, first } = this.all[outer];
     let known = inner.get(number);
     if (known === undefined) {
       const own = new Map(devices.names);
       for (const [theirs, ours] of renaming.devices) own.set(theirs, devices.names.get(ours) ?? ours);
-      known = this.naming(own, renaming.microbatches.map((part) => microbatches?.[part - 1] ?? part));
+      known = this.naming(own, countedOn(first, renaming.microbatch ?? 0));
       inner.set(number, known);
     }
     return known;
   }
 
-  private naming(names: Map<number, number>, microbatches: readonly number[] | null): number {
+  private naming(names: Map<number, number>, first: number): number {
     const there = [...names].sort((a, b) => a[0] - b[0]).join(" ");
-    const key = `${there}|${microbatches?.join(" ")}`;
+    const key = `${there}|${first}`;
     let number = this.numbers.get(key);
     if (number === undefined) {
       this.numbers.set(key, (number = this.all.length));
       let devices = this.devices.get(there);
       if (devices === undefined) this.devices.set(there, (devices = { names, kinds: new Int32Array(this.table.kinds.length) }));
-      this.all.push({ devices, microbatches, works: new Int32Array(this.works.length), inner: new Map() });
+      this.all.push({ devices, first, works: new Int32Array(this.works.length), inner: new Map() });
     }
     return number;
   }
@@ -164,9 +164,14 @@ class Names {
   /** One more than the number of a work under a naming. */
   work(naming: Naming, number: number): number {
     const { phase, microbatch } = this.works[number];
-    const work = { phase, microbatch: microbatch === null ? null : (naming.microbatches?.[microbatch - 1] ?? microbatch) };
+    const work = { phase, microbatch: microbatch === null ? null : countedOn(naming.first, microbatch) };
     return (naming.works[number] = 1 + numbered(this.workNumbers, this.found.works!, work));
   }
+}
+
+/** The number of a microbatch, counted from 1 in a block whose first one is `first`, 0 for none. */
+function countedOn(first: number, number: number): number {
+  return first > 0 && number > 0 ? first + number - 1 : first || number;
 }
 
 function numbered<T>(numbers: Map<string, number>, entries: T[], entry: T): number {

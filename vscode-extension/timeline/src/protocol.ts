@@ -78,10 +78,13 @@ export interface BarTable {
   slack_s: Column | null;
 }
 
-/** A call's other names for the devices of its block, in pairs of the block's and its own, and for microbatches from 1. */
+/**
+ * A call's other names for the devices of its block, in pairs of the block's and its own. `microbatch`: its number of
+ * the one that the block calls 1, from which it counts on; null: it has none.
+ */
 export interface Renaming {
   devices: [number, number][];
-  microbatches: number[];
+  microbatch: number | null;
 }
 
 /**

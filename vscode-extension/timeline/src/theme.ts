@@ -4,7 +4,7 @@ import palette from "../../palette.json";
 import { type Rgb, rgbOf } from "./strip";
 
 /** Which of the palette's colours phases have, the most distinct ones: blue, orange, violet, green. */
-export const HUES: Readonly<Record<string, number>> = { forward: 2, backward: 0, weights: 12, optimizer: 1 };
+export const HUES: Readonly<Record<string, number>> = { forward: 2, backward: 0, weight: 12, optimizer: 1 };
 
 export type Kind = "light" | "dark" | "highContrastDark" | "highContrastLight";
 

@@ -391,7 +391,7 @@ test("blocks become what hosts issue, and a lane that waits for its host says so
   const table = {
     statements: [place("layer", 0), place("main", 0), place("main", 1)],
     kinds: [op],
-    renamings: [{ devices: [[7, 1]], microbatches: [] }, { devices: [[7, 2]], microbatches: [] }],
+    renamings: [{ devices: [[7, 1]], microbatch: null }, { devices: [[7, 2]], microbatch: null }],
     blocks: [
       { function: "layer", events: 2, statement: [0, 0], kind: [0, 0], name: [-1, -1], event: [0, 1], start_s: [0, 2.5], issued },
       { function: "main", events: 4, statement: [1, 2], kind: [-1, -1], name: [0, 1], event: [0, 2], start_s: [0.5, 5.5], host_s: [0, 4] },
@@ -414,7 +414,7 @@ test("blocks become the bars that they repeat", () => {
   const table = {
     statements: [place("layer", 0), place("main", 0), place("main", 1), place("main", 2)],
     kinds: [op([7], 1), op([1], null)],
-    renamings: [{ devices: [[7, 1]], microbatches: [3] }, { devices: [[7, 2]], microbatches: [4] }],
+    renamings: [{ devices: [[7, 1]], microbatch: 3 }, { devices: [[7, 2]], microbatch: 4 }],
     blocks: [
       { function: "layer", events: 2, statement: [0, 0], kind: [0, 0], name: [-1, -1], event: [0, 1], start_s: [0, 1] },
       { function: "main", events: 5, statement: [1, 2, 3], kind: [-1, 1, -1], name: [0, -1, 1], event: [0, 2, 3], start_s: [0, 2, 10] },

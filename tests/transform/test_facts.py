@@ -1,0 +1,85 @@
+"""Transforms keep what a program states of its statements, and state it of those that they write."""
+
+from collections import Counter
+
+import pytest
+from declared_chains import MODELS
+
+import distir
+from distir.diagnostics import ProgramError
+from distir.simulate.trace import placing_of
+from distir.transform import StepError, transform
+
+PLANS = {
+    "dp": ("dp=2",),
+    "tp": ("tp=2",),
+    "sequence": ("tp=2", "sequence=true"),
+    "pp": ("pp=2", "microbatches=4"),
+    "zb-h1": ("pp=2", "microbatches=4", "schedule=zb-h1"),
+    "rounds": ("pp=2", "microbatches=8"),
+    "layers": ("pp=2", "microbatches=4", "sums=layer"),
+    "accumulate": ("accumulate=4",),
+    "dtp": ("dtp=2,2,2", "microbatches=4"),
+    "representative": ("dtp=2,2,2", "microbatches=4", "representative=true"),
+    "zero-1": ("dp=2", "zero=1"),
+    "zero-2": ("dp=2", "zero=2"),
+    "zero-3": ("dp=2", "zero=3"),
+    "zero-3 pp": ("dtp=2,1,2", "microbatches=4", "zero=3"),
+    "zero-2 pp": ("dtp=2,1,2", "microbatches=4", "zero=2"),
+    "checkpoint": ("checkpoint=2", "dp=2"),
+    "products": ("checkpoint=products",),
+    "fuse": ("fuse", "dp=2"),
+    "overlap": ("dp=2", "zero=3", "overlap"),
+    "overlap tp": ("tp=2", "overlap"),
+    "overlap pp": ("dtp=2,2,2", "microbatches=4", "overlap"),
+    "offload": ("checkpoint=2", "offload=activations"),
+    "optimizer": ("offload=optimizer",),
+    "cp": ("cp=2",),
+    "inline": ("inline", "cse", "dce", "fold"),
+    "outline": ("inline", "outline=2"),
+    "buckets": ("dp=2", "buckets=1MiB"),
+    "reschedule": ("dp=2", "reschedule"),
+    "experts": ("ep=2",),
+    "context": ("cp=2", "tp=2", "dp=2"),
+    "hybrid": ("dp=4", "zero=3", "shard=2"),
+    "passes": ("dtp=1,1,2", "microbatches=4", "overlap=passes"),
+    "chunks": ("pp=2", "microbatches=4", "schedule=seq1f1b", "chunks=2"),
+    "interleaved": ("pp=2", "microbatches=4", "schedule=interleaved", "virtual=2"),
+}
+
+
+def works(module):
+    """By phase and layer: the FLOPs of products and attention, over all devices; and the ops of no phase."""
+    simulation = distir.simulate(module)
+    placing, found, unstated = placing_of(simulation), Counter(), []
+    for event in simulation.timeline().events():
+        facts, work = placing(event), event.effect.work
+        if work.contractions:
+            phase = "backward" if facts.phase == "weight" else facts.phase
+            found[phase, facts.layer] += work.flops * len(event.effect.devices)
+        if not facts.phase and event.effect.devices:
+            unstated.append((event.function.name, event.statement))
+    return found, unstated
+
+
+def trained(model, optimizer="adamw"):
+    return transform(MODELS[model](), "grad", f"optimizer={optimizer}", "precision=mixed")
+
+
+@pytest.mark.parametrize("model", ["llama", "mixtral"])
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_what_is_done_in_each_phase_of_each_layer_stays(model, plan):
+    before = trained(model)
+    try:
+        after = transform(before, *plan)
+    except (ProgramError, StepError) as error:
+        pytest.skip(str(error)[:200])
+    had, _ = works(before)
+    has, unstated = works(after)
+    assert not unstated[:3]
+    share = min(sum(has.values()) / sum(had.values()), 1)  # of devices that represent others
+    again = sum(has.values()) > sum(had.values()) * (1 + 1e-9)
+    for key in had | has:
+        expected = had[key] * share
+        # rows of experts are rounded up, on each device
+        assert has[key] >= expected * (1 - 1e-9) if again else has[key] == pytest.approx(expected, rel=0.03), key
