@@ -261,7 +261,7 @@ class Ops(Registry[Op]):
 
     version = 0
     """Incremented by every registration, which invalidates caches of older versions."""
-    standard: Callable[[str], Op | None] = staticmethod(lambda name: None)
+    standard: Callable[[str], Op | None] = dict[str, Op]().get
 
     def __setitem__(self, name: str, op: Op) -> None:
         super().__setitem__(name, op)

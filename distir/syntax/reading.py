@@ -155,7 +155,8 @@ def _wrong(fact: str, value: object) -> tuple[str, str | None] | None:
         fits = type(value) is int and value > 0
         return None if fits else (f"`{fact}` is a number, counted from 1", f"write it so: `{fact} = 1`")
     known = (*PHASES, *(name for name in FACTS if name != "phase"))
-    return f"there is no fact `{fact}`", meant(fact, known) or f"there are {', '.join(known)}"
+    near = meant(fact, (*known, KERNEL))
+    return f"there is no fact `{fact}`", near or f"there are {', '.join(known)}; behind a head, `{KERNEL}`, too"
 
 
 class _Value(str):

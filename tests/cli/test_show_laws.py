@@ -4,6 +4,7 @@ from test_show_command import unannotated
 from thorough import most_examples
 
 from distir.analysis.program import read
+from distir.analysis.provenance import with_facts, without_facts
 from distir.cost import load
 from distir.simulate import arguments, plan
 from distir.simulate.show import annotated
@@ -18,7 +19,10 @@ def test_what_is_written_in_is_true_and_changes_nothing(made):
     entry = program.module.entry()
     instance = program.analysis.instance(entry, arguments(entry, {}))
     simulation = plan(program.module, program.analysis.domain, instance, load("dgx-a100"))
+    plain = without_facts(program.module)
     for shown in (annotated(program, instance, simulation), annotated(program, instance, None)):
         again = read(shown)
         assert not again.errors
-        assert unannotated(again.module) == unannotated(program.module)
+        assert unannotated(again.module) == unannotated(plain)
+    stated = read(annotated(program, instance, simulation, facts=True)).module
+    assert unannotated(stated) == unannotated(with_facts(program.module, entry))

@@ -240,7 +240,8 @@ def test_the_mark_is_read_printed_and_no_reserved_word():
     named = "func @main(%x: Tensor[Float32, (kernel, 2), 1]) -> Tensor[Float32, (kernel, 2), 1] {\n  return %x\n}\n"
     assert not parse(named).diagnostics
     (wrong,) = parse("func @f(%x) fast {\n  return %x\n}\n").diagnostics
-    assert "expected `kernel`" in wrong.message
+    assert "`fast`" in wrong.message
+    assert "`kernel`" in wrong.help
 
 
 def test_gradient_inlining_and_values_are_those_of_the_body():
