@@ -324,3 +324,24 @@ def test_what_scripts_import_is_there(folder):
 def has(module, name):
     """Whether a module has a name, or a package a module of it."""
     return hasattr(module, name) or importlib.util.find_spec(f"{module.__name__}.{name}") is not None
+
+
+READ_OFF = re.compile(
+    r"(\.op|\.function|function\.name|\bop)\.(ends|starts)with\(|match\([^)]*(\.op|\.function|function\.name)\b"
+)
+"""What a function or an op is for, read off its name."""
+
+NAMED = {
+    "ops/purpose.py": "the one place that says which ops are of gradients",
+    "prove/proving.py": "`.scatter` and `.gather` are names of the language",
+    "search/stages.py": "an effect of a kernel is called by it",
+    "transform/pipeline/chunks.py": "the ops of MPI are called so",
+}
+
+
+def test_what_a_function_is_for_is_stated_not_read_off_its_name():
+    """But for names in files of others: traces, configurations, models."""
+    others = ("traces/", "configurations/", "importers/")
+    paths = {path.relative_to(ROOT / "distir").as_posix(): path for path in (ROOT / "distir").rglob("*.py")}
+    found = {name for name, path in paths.items() if READ_OFF.search(path.read_text()) and not name.startswith(others)}
+    assert found == set(NAMED)

@@ -15,6 +15,7 @@ from distir.analysis import Checker, State
 from distir.ir import DISCARD, Apply, Call, Dim, Function, Statement, TensorType, names, operands, results, types
 from distir.ir.dataflow import definitions, uses
 from distir.ops import type_of
+from distir.ops.purpose import is_gradient
 from distir.transform.fusion.accumulation import TOTALS, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.parts import KernelPart, part_of
 
@@ -158,7 +159,7 @@ class Grouping:
         found = placed_part(statement, self.domain, self.state)
         if found is None or not isinstance(statement, Apply) or (found[0].kind == "product" and not self.epilogues):
             return None
-        if found[0].kind == "rows" and statement.op.endswith("Grad"):
+        if found[0].kind == "rows" and is_gradient(statement):
             self.late.update(statement.results[1:])
         return found
 
