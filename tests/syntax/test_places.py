@@ -56,6 +56,7 @@ def spelling(op, args, attrs):
         (Site("f", 2), "%u = Relu(%z) on side"),
         (Site("f", 2, Part("stream")), "side"),
         (Site("f", 1, Part("stream")), "%z = @g(%y)"),
+        (Site("f", 1, Part("facts")), "%z = @g(%y)"),
         (Site("f", 3, Part("operand", 1)), "%u"),
         (Site("f", 3, Part("operand", 7)), "return %z, %u"),
         (Site("g", 0), "return %x"),

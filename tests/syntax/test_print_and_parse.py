@@ -9,7 +9,7 @@ from lark import Transformer
 from strategies import constants, long_lists, modules, types
 from thorough import most_examples
 
-from distir.ir import Function, Module, Return, identity
+from distir.ir import Facts, Function, Module, Return, identity
 from distir.syntax import parse, parse_literal, parse_type, print_literal, print_module, print_statement
 from distir.syntax.grammar import lark
 from distir.syntax.reading import RULES, WrittenStatement
@@ -120,6 +120,36 @@ def test_the_sign_of_zero_is_kept():
     zero = parse_literal("-0.0")
     assert isinstance(zero, float)
     assert math.copysign(1, zero) == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("%y = Relu(%x)  {layer=2 ,forward}", "%y = Relu(%x) {forward, layer = 2}"),
+        ("%y = @f(%x) on side { of = %x }", "%y = @f(%x) on side {of = %x}"),
+        ("%y = Relu(%x) {weight, stage = 2, microbatch = 3, layer = 4, of = %layers.0.w}", None),
+        ("%y = Relu(%x) {}", "%y = Relu(%x)"),
+        ("%of = Relu(%x) on forward {\n backward // a note\n}", "%of = Relu(%x) on forward {backward}"),
+    ],
+)
+def test_facts_follow_all_else_and_are_written_in_one_order(text, printed):
+    syntax = parse(f"func @f(%x: Float32[1]) backward, stage = 2 {{\n  {text}\n}}")
+    assert syntax.diagnostics == ()
+    assert print_statement(syntax.module.functions["f"].body[0]) == (printed or text)
+    again = parse(print_module(syntax.module))
+    assert again.module == syntax.module
+    assert again.module.functions["f"].facts == Facts("backward", 2)
+
+
+def test_lines_that_differ_in_facts_alone_are_read_alike():
+    """Each is read once the long way, and then by the template of the first."""
+    lines = [f"  %y{i} = Relu(%x) {{layer = {1 + i % 3}, of = %w{i}}}" for i in range(9)]
+    lines += [f"  %z{i} = Relu(%x) on side {{forward, microbatch = {1 + i % 2}}}" for i in range(9)]
+    text = "func @f(%x: Float32[1]) {\n" + "\n".join(lines) + "\n}\n"
+    body = parse(text).module.functions["f"].body
+    assert [s.facts for s in body[:9]] == [Facts(layer=1 + i % 3, of=f"w{i}") for i in range(9)]
+    assert [s.facts for s in body[9:]] == [Facts("forward", microbatch=1 + i % 2) for i in range(9)]
+    assert "\n".join(f"  {print_statement(s)}" for s in body) == "\n".join(lines)
 
 
 @pytest.mark.parametrize(
