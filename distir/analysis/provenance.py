@@ -153,7 +153,12 @@ class _Phases:
                 found[function.name] = function
                 continue
             by_context = [self._levels(function, one) for one in given[function.name]]
-            found[function.name] = self._marked(function, by_context, found)
+            gives = {self._given(function, one) for one in given[function.name]}
+            if function.name != self._entry and gives and min(gives) > FORWARD:
+                phase = PHASES[min(gives)]  # all that it gives is of it, and so is what it does for that
+                found[function.name] = replace(function, facts=replace(function.facts, phase=phase))
+            else:
+                found[function.name] = self._marked(function, by_context, found)
         return Module(found[name] for name in self._module.functions)
 
     def _contexts(self) -> dict[str, set[_Given]]:
@@ -179,6 +184,11 @@ class _Phases:
 
     def _levels(self, function: Function, given: _Given) -> list[int]:
         return [_level(value, given) for value in self._flows[function.name].statements]
+
+    def _given(self, function: Function, given: _Given) -> int:
+        """The least level of what a function returns."""
+        values = self._flows[function.name].values
+        return min((_level(_joined(values, names((arg,))), given) for arg in function.returned), default=FORWARD)
 
     def _marked(self, function: Function, by_context: list[list[int]], found: Mapping[str, Function]) -> Function:
         """The function with phases; its calls say those of statements that are of several."""

@@ -235,6 +235,6 @@ def test_the_stages_of_a_rank_follow_from_a_schedules_file(order, stages, tmp_pa
         pipeline_parallel_schedule_csv = "order.csv"
     """
     assert FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8)).job.virtual == stages
-    (tmp_path / "order.csv").write_text("0F0,0B0,0W0\n")
-    with pytest.raises(ConfigurationError, match=r"order.csv`, line 1, column 5: `0B0` and `0W0`"):
+    (tmp_path / "order.csv").write_text("0F0,0X0\n")
+    with pytest.raises(ConfigurationError, match=r"order.csv`, line 1, column 5: expected an action"):
         FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8))

@@ -6,6 +6,7 @@ import pytest
 from declared_chains import MODELS
 
 import distir
+from distir.analysis.provenance import without_facts
 from distir.diagnostics import ProgramError
 from distir.simulate.trace import placing_of
 from distir.transform import StepError, transform
@@ -83,3 +84,13 @@ def test_what_is_done_in_each_phase_of_each_layer_stays(model, plan):
         expected = had[key] * share
         # rows of experts are rounded up, on each device
         assert has[key] >= expected * (1 - 1e-9) if again else has[key] == pytest.approx(expected, rel=0.03), key
+
+
+@pytest.mark.parametrize("kind", ["weights", "gradients", "passes", "transfers"])
+def test_what_is_overlapped_does_not_depend_on_what_was_stated(kind):
+    """Of a program without facts they follow: it is transformed alike."""
+    degrees = "1,2,2" if kind == "passes" else "2,1,2"
+    stated = transform(trained("llama"), f"dtp={degrees}", "microbatches=4", *(() if kind == "passes" else ("zero=3",)))
+    bare = without_facts(stated)
+    assert bare != stated
+    assert without_facts(transform(bare, f"overlap={kind}")) == without_facts(transform(stated, f"overlap={kind}"))

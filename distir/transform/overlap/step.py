@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from distir.analysis.provenance import with_phases
 from distir.cost import show_seconds
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -86,6 +87,7 @@ def overlapped(
     for the caller to check.
     """
     given = options or {}
+    module = with_phases(module, entry_of(module))
     for name in kinds:
         if name not in KINDS:
             near = nearest(name, KINDS)
