@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from distir.ir import DTYPES, Apply, Attributes, Module
+from distir.ir.rewrite import in_place_of
 from distir.transform import step
 
 
@@ -17,8 +18,9 @@ def _sent(statement, dtype):
         return [statement]
     (value,), (result,) = statement.args, statement.results
     small, there = f"{result}.small", f"{result}.there"
-    return [
+    written = [
         Apply((small,), "Cast", (value,), Attributes({"to": DTYPES[dtype]})),
         Apply((there,), "Send", (small,), statement.attrs),
         Apply((result,), "Cast", (there,), Attributes({"to": DTYPES["Float32"]})),
     ]
+    return in_place_of(statement, written)
