@@ -59,8 +59,13 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
 
 
 def without_calls(module: Module) -> Module:
-    """The module with all calls in its entry function, and in those that go with it, inlined: of kernels, too."""
-    kept = set(entry_names(module))
+    """The module with all calls in its entry function, and in those that go with it, inlined: of kernels, too.
+
+    Raises ProgramError if it would have more than a million statements.
+    """
+    kept, sizes = set(entry_names(module)), inlined_sizes(module)
+    for name in kept:
+        refuse_beyond(sizes[name], MOST_WRITTEN, name, "a comparison of results runs")
     chosen = set(module.functions) - kept
     return Module(
         _Inlining(module, chosen, FunctionBuilder(name)).done(module.functions[name])

@@ -61,7 +61,7 @@ def test_the_backward_function_of_a_dense_layer_is_what_a_person_would_write():
     text = distir.format(step)
     assert (
         """
-func @denseGrad(%w, %x, %a, %da) {
+func @denseGrad(%w, %x, %a, %da) backward {
   %A, _ = UnpackTuple(%w)
   %dh = ReluGrad(%da, %a)
   %dx = Gemm[transB = true](%dh, %A)
