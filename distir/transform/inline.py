@@ -61,11 +61,11 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
 def without_calls(module: Module) -> Module:
     """The module with all calls in its entry function, and in those that go with it, inlined: of kernels, too.
 
-    Raises ProgramError if it would have more than a million statements.
+    The module itself where one of these would have more than a million statements.
     """
     kept, sizes = set(entry_names(module)), inlined_sizes(module)
-    for name in kept:
-        refuse_beyond(sizes[name], MOST_WRITTEN, name, "a comparison of results runs")
+    if any(sizes[name] > MOST_WRITTEN for name in kept):
+        return module
     chosen = set(module.functions) - kept
     return Module(
         _Inlining(module, chosen, FunctionBuilder(name)).done(module.functions[name])
