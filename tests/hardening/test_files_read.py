@@ -153,4 +153,6 @@ def test_the_one_expression_that_is_compiled_holds_nothing_of_a_text(monkeypatch
         parse(f"func @f{number}(%x) {{\n  {text}\n  return %x\n}}\n", "a.dir")
     assert sources
     for source in sources:
-        assert re.fullmatch(r"(Apply|Call|Facts|Return|callee|attrs|claims|stream|given|facts(\.[a-z]+)?|[pc]\[\d+\]|[(), ])+", source), source
+        assert re.fullmatch(
+            r"(Apply|Call|Facts|Return|callee|attrs|claims|stream|given|facts(\.[a-z]+)?|[pc]\[\d+\]|[(), ])+", source
+        ), source
