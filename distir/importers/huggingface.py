@@ -235,12 +235,13 @@ def _attention(
     that each query attends to, (batch, sequence, count), `block_indices` the blocks of keys, (batch, groups of heads,
     sequence, count), with -1 for none. Raises ImportRefused for a setting that is not known here.
     """
-    _check_known(module, settings)
+    block_size = getattr(getattr(module, "indexer", None), "block_size", None)
+    _check_known(module, settings if block_size else {**settings, "block_indices": block_indices})
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     causal = causal and attention_mask is None and query.shape[2] != 1
     chosen = _chosen(indices, key.shape[2])
     if block_indices is not None:
-        chosen = _chosen_blocks(block_indices, module.indexer.block_size, query.shape[1], key.shape[2])
+        chosen = _chosen_blocks(block_indices, block_size, query.shape[1], key.shape[2])
     mask = _with_bias(position_bias, _masked_by(chosen, attention_mask))
     attrs: dict[str, Any] = {"is_causal": int(causal)}
     if scaling is not None:
