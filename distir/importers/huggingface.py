@@ -235,7 +235,7 @@ def _attention(
     that each query attends to, (batch, sequence, count), `block_indices` the blocks of keys, (batch, groups of heads,
     sequence, count), with -1 for none. Raises ImportRefused for a setting that is not known here.
     """
-    block_size = getattr(getattr(module, "indexer", None), "block_size", None)
+    block_size: Any = getattr(getattr(module, "indexer", None), "block_size", None)
     _check_known(module, settings if block_size else {**settings, "block_indices": block_indices})
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     causal = causal and attention_mask is None and query.shape[2] != 1
