@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from distir.ir import DISCARD, Apply, Attributes, Call, Function, Module, Statement, names, operands
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import facts_of, stated_with
 from distir.transform.entry import entry_of
 from distir.transform.operands import with_operands
 
@@ -117,7 +118,10 @@ class _Longer:
     def _after(self, call: Call, constant: set[str], made: tuple[str, ...]) -> Call:
         """The call of the round after that of `call`, which gives what is `made`."""
         instead = {name: self._next(name) for name in names(call.args) if name not in constant}
-        return replace(call, args=with_operands(call, instead).args, results=made)
+        facts = call.facts
+        if facts.microbatch:
+            facts = replace(facts, microbatch=facts.microbatch + self.more // self.times)
+        return replace(call, args=with_operands(call, instead).args, results=made, facts=facts)
 
     def _next(self, name: str) -> str:
         if name not in self.next:
@@ -148,4 +152,8 @@ class _Longer:
             instead[name] = name
             for _ in range(self.times):
                 instead[name] = self._next(instead[name])
-        return with_operands(statement, instead)
+        later = with_operands(statement, instead)
+        facts = facts_of(later)
+        return (
+            stated_with(later, replace(facts, microbatch=facts.microbatch + self.more)) if facts.microbatch else later
+        )

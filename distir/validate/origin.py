@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any, cast
 
 from distir.files.reading import FileKind, read_bytes
 from distir.ir.registry import GROUP
@@ -26,9 +28,29 @@ def inputs_digest(run: MeasuredRun) -> str:
     try:
         program = plan_of(run)
         figures = replace(program.hardware, title="", sources={}, figures=(), published=None)
-        return _digest(repr(replace(program, hardware=figures)).encode())
+        return _digest(_stated(replace(program, hardware=figures)).encode())
     except REFUSALS as error:
         return _digest(reason(error).encode())
+
+
+def _stated(value: object) -> str:
+    """A value as text, without fields that have their defaults: a definition may gain one, and earlier values stay."""
+    if callable(value):
+        return getattr(value, "__qualname__", repr(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        own = ((f, getattr(value, f.name)) for f in fields(value) if f.repr)
+        said = [f"{f.name}={_stated(x)}" for f, x in own if x != _default(f)]
+        return f"{type(value).__name__}({', '.join(said)})"
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value).items()
+        return f"{{{', '.join(f'{_stated(key)}: {_stated(x)}' for key, x in entries)}}}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_stated, cast('tuple[object, ...]', value)))})"
+    return repr(value)
+
+
+def _default(of: Field[Any]) -> Any:
+    return of.default_factory() if of.default_factory is not MISSING else of.default
 
 
 @cache
