@@ -68,7 +68,7 @@ def register():
 
 def forget():
     for name in ("Spend", "SpendInput", "SpendWeight"):
-        OPS.remove(name)
+        del OPS[name]
 
 
 def spending(layers, forward, into_input, into_weight, rows=480, width=2):
