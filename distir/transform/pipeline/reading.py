@@ -385,7 +385,7 @@ class _Reader:
             args[i] = name = self._fresh(f"{arg}_split" if isinstance(arg, str) else "split")
             self.rho[name] = Held(whole, micro, share)
             self.found.batch[name] = axis
-            self.found.statements.append((Apply((name,), "Identity", (arg,)), Phase.HOST))
+            self.found.statements.append((Apply((name,), "Identity", (arg,), facts=statement.facts), Phase.HOST))
         return replace(statement, args=tuple(args))
 
     def _takes_terms(self, statement: Work, operands: Sequence[Held]) -> bool:
