@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import pytest
+from declared_chains import MODELS
 from oracle import oracle, same
 from pipeline_samples import assert_same_results, random_inputs
 
@@ -10,7 +11,7 @@ import distir
 from distir.cost import load, parse
 from distir.diagnostics import ProgramError
 from distir.models import mlp
-from distir.transform import transform
+from distir.transform import transform, verify
 from distir.transform.offload.activations import window
 from distir.transform.steps import StepError, listening
 
@@ -147,3 +148,14 @@ def test_where_there_is_nothing_to_offload(words):
 def test_optimizer_state_is_offloaded_behind_pipelines():
     with pytest.raises(ProgramError, match="DIR605"):
         trained("offload=optimizer", "pp=2", "microbatches=2")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [("offload=activations", "layers=1", "pp=4", "microbatches=4"), ("offload=activations", "dtp=2,1,2")],
+    ids=" ".join,
+)
+def test_a_stage_fetches_what_it_offloaded_whatever_the_fetch_waits_for(steps):
+    """Where the embedding is the head, a fetch waits for a gradient that the last stage makes."""
+    model = transform(MODELS["bert"](), "grad")
+    assert all(result.equal for result in verify(model, transform(model, *steps)).results)

@@ -115,7 +115,9 @@ def _is_on_device(state: Mapping[str, object], name: str) -> bool:
     """Whether a value is on a device, and no single number."""
     value = state.get(name)
     found = type_of(value) if value is not None else None  # pyright: ignore[reportArgumentType]
-    return isinstance(found, TensorType) and found.device not in (None, HOST) and found.shape != ()
+    if not isinstance(found, TensorType) or found.offloaded:
+        return False
+    return found.device not in (None, HOST) and found.shape != ()
 
 
 @dataclass(slots=True)

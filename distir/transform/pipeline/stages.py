@@ -17,7 +17,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.core import Code
 from distir.diagnostics.quantities import show_bytes
-from distir.ir import DISCARD, Apply, Call, Constant, Module, Part, Site, TensorType, Type, names, operands
+from distir.ir import DISCARD, Apply, Arg, Call, Constant, Module, Part, Site, TensorType, Type, names, operands
 from distir.ops import OPS, type_of
 from distir.transform.operands import with_operands
 from distir.transform.pipeline.balance import bytes_held, least_bytes, most_even, within
@@ -294,7 +294,7 @@ def _anchors(
     made: dict[str, int] = {}
     for place, i in enumerate(forward):
         statement = reading.statements[i][0]
-        for name in names(statement.args[:1] if _awaits(statement) else statement.args):
+        for name in names(_taken(statement)):
             if name in made or (reading.is_whole(name) and not reading.is_host(name)):
                 places.setdefault(name, set()).add(place)
         for name in statement.results:
@@ -304,16 +304,22 @@ def _anchors(
     back: dict[str, int] = {}
     for i in backward:
         statement = reading.statements[i][0]
-        bound = min((back[n] for n in names(statement.args) if n in back), default=len(forward) - 1)
+        taken = names(_taken(statement))
+        bound = min((back[n] for n in taken if n in back), default=len(forward) - 1)
         first = [made[again[r]] for r in statement.results if again.get(r) in made]
         if first and first[0] <= bound:
             found[i] = first[0]
             back.update((r, first[0]) for r in statement.results if r not in again)  # what the forward pass discards
             continue
-        mentioned = [again.get(n, n) for n in names(statement.args) if not reading.is_host(n)]
+        mentioned = [again.get(n, n) for n in taken if not reading.is_host(n)]
         found[i] = _anchor([n for n in mentioned if n in places], places, made, bound)
         back.update(dict.fromkeys(statement.results, found[i]))
     return found
+
+
+def _taken(statement: Work) -> Sequence[Arg]:
+    """The operands that a statement takes; what it waits for says nothing of its stage."""
+    return statement.args[:1] if _awaits(statement) else statement.args
 
 
 def _anchor(mentioned: Sequence[str], places: Mapping[str, set[int]], made: Mapping[str, int], bound: int) -> int:
