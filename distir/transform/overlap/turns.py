@@ -15,10 +15,12 @@ from distir.cost import show_seconds
 from distir.diagnostics import ProgramError
 from distir.ir import (
     DISCARD,
+    NO_FACTS,
     Apply,
     Arg,
     Call,
     Dim,
+    Facts,
     Function,
     Module,
     Param,
@@ -32,6 +34,7 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
+from distir.ir.rewrite import stating
 from distir.ops import OPS, Value, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -90,7 +93,7 @@ class _Turns:
     """Whether a pass is joined with another one of the same direction, not with the opposite one."""
     count: int = 0
     states: Mapping[str, State] = field(default_factory=dict[str, State])
-    joined: dict[tuple[str, str], Function] = field(default_factory=dict[tuple[str, str], Function])
+    joined: dict[tuple[str, ...], Function] = field(default_factory=dict[tuple[str, ...], Function])
 
     def __post_init__(self) -> None:
         self.backward: dict[str, bool] = {}
@@ -122,7 +125,9 @@ class _Turns:
             calls = [s for s in function.body if isinstance(s, Call)]
             waiting += [domain.instance(s.function, instance.state(s.args)) for s in calls]
             if sum(s.function in self.backward for s in calls) > 1:
-                made = changed[function.name] = replace(function, body=tuple(self._body(function.body, instance)))
+                made = changed[function.name] = replace(
+                    function, body=tuple(self._body(function.body, instance, function.facts))
+                )
                 directions = {self.backward[s.function] for s in calls if s.function in self.backward}
                 if function.name != entry.name and len(made.body) == len(function.body) and len(directions) > 1:
                     rounds.append(function.name)
@@ -133,7 +138,9 @@ class _Turns:
         written = (changed.get(f.name, f) for f in self.module)
         return without_orphans(self.module, (*self.joined.values(), *written))
 
-    def _body(self, body: Sequence[Statement], instance: Instance | None) -> Iterator[Statement]:
+    def _body(
+        self, body: Sequence[Statement], instance: Instance | None, around: Facts = NO_FACTS
+    ) -> Iterator[Statement]:
         waiting = _Waiting(body, self.backward)
         for at, statement in enumerate(body):
             if not waiting.takes(at):
@@ -149,8 +156,13 @@ class _Turns:
             waiting.takes(other)
             call = body[other]
             assert isinstance(call, Call)
-            name = self._joint(statement.function, call.function)
+            name = self._joint(statement, call, around)
             yield Call((*statement.results, *call.results), name, (*statement.args, *call.args))
+
+    def _facts(self, call: Call) -> Facts:
+        """The facts of what a call runs, as its function states them; a joined one states those of its statements."""
+        function = self.module.functions.get(call.function)
+        return NO_FACTS if function is None else function.facts
 
     def _partner(
         self, at: int, call: Call, waiting: _Waiting, instance: Instance | None
@@ -172,15 +184,19 @@ class _Turns:
                 return place, before
         return None
 
-    def _joint(self, one: str, other: str) -> str:
-        """The name of the function that alternates two functions."""
-        key = (one, other)
+    def _joint(self, statement: Call, call: Call, around: Facts) -> str:
+        """The name of the function that alternates the functions of two calls. `around`: facts of what calls them."""
+        one, other = statement.function, call.function
+        phases = [self._facts(each).within(each.facts).within(around).phase for each in (statement, call)]
+        key = (one, other, *phases)
         if key not in self.joined:
             name = f"{one}.{other}"
-            while name in self.module.functions:
+            while name in {*self.module.functions, *(made.name for made in self.joined.values())}:
                 name += "_1"
-            first, second = (_Layer.of(self.module.functions[each], self.states[each], self.stream) for each in key)
-            made = in_turns(name, first, second)
+            first, second = (
+                _Layer.of(self.module.functions[each], self.states[each], self.stream) for each in (one, other)
+            )
+            made = in_turns(name, first, second, phases)
             if not (one in self.layers and other in self.layers):
                 made = replace(made, body=tuple(self._body(made.body, None)))
             else:
@@ -260,19 +276,20 @@ class _Layer:
         return cls(function, turns)
 
 
-def in_turns(name: str, one: _Layer, other: _Layer) -> Function:
-    """A function that alternates two functions."""
+def in_turns(name: str, one: _Layer, other: _Layer, phases: Sequence[str] = ("", "")) -> Function:
+    """A function that alternates two functions. `phases`: what is stated of the statements of each."""
     taken = FunctionBuilder(name)
     params: list[Param] = []
     turns: list[list[list[Statement]]] = []
     returned: list[Arg] = []
-    for layer in (one, _apart(other, one.function)):
+    for layer, phase in zip((one, _apart(other, one.function)), phases, strict=True):
         function, names = layer.function, {DISCARD: DISCARD}
         names.update((p.name, taken.fresh(p.name)) for p in function.params)
         names.update((n, taken.fresh(n)) for s in function.body for n in results(s) if n != DISCARD)
         params += [replace(p, name=names[p.name]) for p in function.params]
         returned += [_renamed(arg, names) for arg in function.returned]
-        turns.append([[_with_names(s, names) for s in turn] for turn in layer.turns])
+        facts = replace(function.facts, phase=phase)
+        turns.append([[_with_names(s, names) for s in stating(facts, turn)] for turn in layer.turns])
     body = [s for each in zip_longest(*turns, fillvalue=()) for turn in each for s in turn]
     return Function(name, tuple(params), (*body, Return(tuple(returned))))
 
