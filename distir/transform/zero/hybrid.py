@@ -39,7 +39,7 @@ def in_groups(module: Module, entry: Function, size: int, kind: str) -> tuple[Mo
     for group in groups_of(module, entry, kind, size):
         count = group.replicas.size
         if count % size:
-            message = f"{count} replicas hold `%{group.weights[0]}`, which do not divide into groups of {size}"
+            message = f"{count} replicas hold each weight, which do not divide into groups of {size}"
             hint = f"{divisors(count)} would do for `shard`"
             raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, Site(entry.name), message, (), hint)])
         if count > size:
