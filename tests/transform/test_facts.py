@@ -7,9 +7,8 @@ from declared_chains import MODELS
 
 import distir
 from distir.analysis.provenance import without_facts
-from distir.diagnostics import ProgramError
 from distir.simulate.trace import placing_of
-from distir.transform import StepError, transform
+from distir.transform import transform
 
 PLANS = {
     "dp": ("dp=2",),
@@ -38,12 +37,12 @@ PLANS = {
     "cp": ("cp=2",),
     "inline": ("inline", "cse", "dce", "fold"),
     "outline": ("inline", "outline=2"),
-    "buckets": ("dp=2", "buckets=1MiB"),
+    "buckets": ("dp=2", "bucket_bytes=1MiB"),
     "reschedule": ("dp=2", "reschedule"),
     "experts": ("ep=2",),
     "context": ("cp=2", "tp=2", "dp=2"),
     "hybrid": ("dp=4", "zero=3", "shard=2"),
-    "passes": ("dtp=1,1,2", "microbatches=4", "overlap=passes"),
+    "passes": ("dtp=1,2,2", "microbatches=4", "overlap=passes"),
     "chunks": ("pp=2", "microbatches=4", "schedule=seq1f1b", "chunks=2"),
     "interleaved": ("pp=2", "microbatches=4", "schedule=interleaved", "virtual=2"),
 }
@@ -67,14 +66,18 @@ def trained(model, optimizer="adamw"):
     return transform(MODELS[model](), "grad", f"optimizer={optimizer}", "precision=mixed")
 
 
-@pytest.mark.parametrize("model", ["llama", "mixtral"])
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize(
+    ("model", "plan"),
+    [
+        pytest.param(model, plan, id=f"{model} {name}")
+        for name, plan in PLANS.items()
+        for model in ("llama", "mixtral")
+        if (model, name) != ("llama", "experts")  # a dense model has none
+    ],
+)
 def test_what_is_done_in_each_phase_of_each_layer_stays(model, plan):
     before = trained(model)
-    try:
-        after = transform(before, *plan)
-    except (ProgramError, StepError) as error:
-        pytest.skip(str(error)[:200])
+    after = transform(before, *plan)
     had, _ = works(before)
     has, unstated = works(after)
     assert not unstated[:3]
