@@ -32,6 +32,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.collection import paused_collection
+from distir.ir.counted import called
 from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Reject, Value
 
@@ -181,8 +182,9 @@ class Checker(Types):
         report = self.report
         if new is not None and report.function is not None:
             notes = (Note(new.message, new.site), *new.notes)
-            message = f"`@{call.function}` {UNFIT}: {reason(new.message)}"
-            argument = argument_to_blame(self.module.functions[call.function], new.site)
+            callee = self.module.functions[call.function]
+            message = f"{called(callee)} {UNFIT}: {reason(new.message)}"
+            argument = argument_to_blame(callee, new.site)
             part = Part("callee") if argument is None else Part("operand", argument)
             site = Site(report.function.name, report.index(call), part)
             report.found.append(Diagnostic(codes.BAD_CALL, site, message, notes, new.help))

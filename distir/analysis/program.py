@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from distir.analysis.checking import Analysis, check
 from distir.diagnostics import Diagnostic, Note, Severity, Source, Span
 from distir.diagnostics.codes import names as codes
 from distir.ir import Module, Part, Site, Statement
+from distir.ir.counted import calls_in
 from distir.ops import canonical
 from distir.syntax import Syntax, parse
 
@@ -51,7 +52,7 @@ class Program:
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All that is wrong with the text, located, in the order of the text."""
-        found = [*self.syntax.diagnostics, *self._duplicates(), *self.located(self.analysis.diagnostics)]
+        found = [*self.syntax.diagnostics, *self._duplicates(), *self.located(self._of_statements())]
         if not self.syntax.functions and not found:
             found.append(Diagnostic(codes.NO_FUNCTION, Span(0, 0), "the text holds no function"))
         return tuple(sorted(found, key=_position))
@@ -90,6 +91,21 @@ class Program:
         analysis = self.__dict__.get("analysis", self.earlier)
         places = self.places if len(self.places) <= PLACES_KEPT else {}
         return Program(parse(text, self.source.path, canonical, previous=self.syntax), analysis, places)
+
+    def _of_statements(self) -> Iterator[Diagnostic]:
+        """What the checker found; what it found in several calls of a counted call is one, with the calls."""
+        alike: dict[object, list[tuple[Diagnostic, Site | None]]] = {}
+        for number, found in enumerate(self.analysis.diagnostics):
+            site = found.site if isinstance(found.site, Site) and found.site.function in self.syntax.counted else None
+            key = number if site is None else (site.function, site.part, found.code, found.message)
+            alike.setdefault(key, []).append((found, site))
+        for together in alike.values():
+            first, site = together[0]
+            if site is None or len(together) == (times := calls_in(self.syntax.counted[site.function])):
+                yield first
+            else:
+                which = f"call {(site.index or 0) + 1}" if len(together) == 1 else f"{len(together)} calls"
+                yield replace(first, notes=(*first.notes, Note(f"in {which} of {times}")))
 
     def _duplicates(self) -> Iterable[Diagnostic]:
         for name, first, second in self.syntax.duplicates:

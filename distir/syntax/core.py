@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from distir.diagnostics import Diagnostic, Source, Span
-from distir.ir import Module, Site
+from distir.ir import Call, Function, Module, Part, Site
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.locate import locate
 from distir.syntax.statements import Spelling
@@ -29,6 +30,8 @@ class Syntax:
     duplicates: tuple[tuple[str, Span, Span], ...]
     comments: tuple[tuple[int, int], ...]
     spelling: Spelling | None
+    counted: Mapping[str, Function] = field(default_factory=dict[str, Function])
+    """By name: the functions that counted calls call, which are not in the text."""
     preferred: FunctionSyntax | None = None
     """The one that `module` has of functions with its name, where that is not the first."""
 
@@ -50,7 +53,22 @@ class Syntax:
         found = self.functions[index] if index >= 0 else None
         return found if found and offset <= found.span.end else None
 
+    def _at_call(self, site: Site) -> Span | None:
+        for written in self.by_name.values():
+            for index, statement in enumerate(written.function.body):
+                if isinstance(statement, Call) and statement.function == site.function:
+                    is_item = site.part is not None and site.part.kind == "operand"
+                    part = Part("item", site.part.key) if is_item and site.part is not None else site.part
+                    part = None if part is not None and part.kind in ("result", "claim") else part
+                    return locate(self.source, written, self.spelling, Site(written.function.name, index, part))
+        return None
+
     def source_map(self, site: Site) -> Span | None:
-        """The span of a site; of all of it for a part that is not written; `None` for what is not in the text."""
+        """The span of a site; of all of it for a part that is not written; `None` for what is not in the text.
+
+        What is in the function of a counted call stands where that is called.
+        """
+        if site.function in self.counted:
+            return self._at_call(site)
         found = self.by_name.get(site.function)
         return None if found is None else locate(self.source, found, self.spelling, site)

@@ -18,6 +18,13 @@ class Fault(Exception):  # noqa: N818 (a fault of the text)
         self.first, self.last = -1, -1
 
 
+def placed(fault: Fault, tokens: tuple[int, int] | None) -> Fault:
+    """The fault, at these tokens."""
+    if tokens is not None:
+        fault.first, fault.last = tokens
+    return fault
+
+
 def meant(name: str, known: Sequence[str]) -> str | None:
     """The help that asks whether the most similar known name was meant."""
     similar = nearest(name, known)

@@ -8,6 +8,7 @@ from distir.ir import UNKNOWN, Param
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
+from distir.syntax.ranges import is_range, readable_names
 from distir.syntax.reading import Head, evaluate
 from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, VALUE
@@ -56,7 +57,10 @@ def _by_parameter(piece: Words) -> Head | None:
                 if param is None or kinds[start] != VALUE:
                     return None
                 known[spelling] = param
-                params.append(Param(tokens[start][1:], param.type, param.roles))
+                name = tokens[start][1:]
+                if is_range(name):
+                    return None
+                params.append(Param(name, param.type, param.roles))
             elif kind == ",":
                 return None
             start = index + 1
@@ -99,11 +103,11 @@ def _param(tokens: list[str], kinds: tuple[str, ...], types: bool, strict: bool 
     if not kinds or kinds[0] != VALUE:
         return []
     if not types:
-        return [Param(tokens[0][1:], UNKNOWN)]
+        return [Param(name, UNKNOWN) for name in readable_names(tokens[0][1:])]
     node = shape("head", ("func", FUNCTION, "(", *kinds, ")"))
     if not isinstance(node, Unexpected):
         try:
             return list(evaluate(node, ["func", "@", "(", *tokens, ")"]).params)
         except Fault:
             pass
-    return [] if strict else [Param(tokens[0][1:], UNKNOWN)]
+    return [] if strict else [Param(name, UNKNOWN) for name in readable_names(tokens[0][1:])]

@@ -9,15 +9,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
+from typing import TypeGuard
 
 from distir.diagnostics import Source, Span
-from distir.ir import Apply, Arg, Attributes, Call, Constant, Literal, Part, Site, identity
+from distir.ir import Apply, Arg, Attributes, Call, Constant, Literal, Part, Return, Site, identity
+from distir.ir.counted import Then
 from distir.syntax import scan
 from distir.syntax.fault import Fault
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.grammar import Child, Node, Unexpected, shape
+from distir.syntax.ranges import is_range, readable_names
 from distir.syntax.reading import WrittenStatement, evaluate
-from distir.syntax.statements import Spelling, Words, canonical, numbered, words
+from distir.syntax.statements import Spelling, Spread, Words, canonical, numbered, statement, tokens, words
+from distir.syntax.tokens import TIMES, VALUE
 
 Tokens = tuple[int, int]
 """The numbers of the first and the last token of something."""
@@ -73,18 +77,66 @@ class _Reading:
         """The tokens of a part; None for one that is not written."""
         if isinstance(self.node, Unexpected):
             return None
-        return self._of_head(self.node, part) if self.is_head else self._of_line(self.node, part)
+        if self.is_head:
+            return self._of_head(self.node, part)
+        if part.kind in ("result", "claim", "operand", "item") and self.spread is not None:
+            return self._of_spread(self.spread, part)
+        return self._of_line(self.node, part)
 
     @cached_property
     def params(self) -> list[Node]:
-        """Of a head."""
+        """Of a head: where each parameter is written."""
         assert isinstance(self.node, Node)
-        return [child for child in _children(self.node.children[1]) if isinstance(child, Node)]
+        return [param for param, _ in self._params()]
 
     @cached_property
     def numbers(self) -> dict[str, int]:
         """Of the parameters of a head, by name."""
-        return {self.piece.tokens[param.first][1:]: number for number, param in reversed([*enumerate(self.params)])}
+        return {name: number for number, (_, name) in reversed([*enumerate(self._params())])}
+
+    def _params(self) -> list[tuple[Node, str]]:
+        """Each parameter's node and name, ranges written out."""
+        assert isinstance(self.node, Node)
+        found: list[tuple[Node, str]] = []
+        for child in _children(self.node.children[1]):
+            assert isinstance(child, Node)
+            grouped = child.rule == "param_group"
+            together = [param for param in (child.children if grouped else (child,)) if isinstance(param, Node)]
+            columns = [readable_names(self.piece.tokens[param.first][1:]) for param in together]
+            found += [(p, name) for row in zip(*columns, strict=False) for p, name in zip(together, row, strict=True)]
+        return found
+
+    @cached_property
+    def spread(self) -> Spread | None:
+        """What a statement stands for that has ranges, or is a counted call; None for another."""
+        if TIMES not in self.piece.kinds and not any(map(is_range, self.piece.names)):
+            return None
+        made = statement(self.piece, self.spelling)
+        return made if isinstance(made, Spread) else None
+
+    def _of_spread(self, made: Spread, part: Part) -> Tokens | None:
+        """The tokens where a value is named first, among the results or the operands."""
+        assert isinstance(self.node, Node)
+        if not isinstance(part.key, int) or self.node.rule == "return_":
+            return None
+        results, operation = self.node.children[:2]
+        if part.kind == "item":
+            operands = [o for o in _operands(operation) for _ in range(self._width(o))]
+            return tokens(_nth(operands, part.key))
+        made_of, within = (made.statement.args, operation) if part.kind == "operand" else (_results(made), results)
+        name = made_of[part.key] if part.key < len(made_of) else None
+        bounds = tokens(within)
+        if not isinstance(name, str) or bounds is None:
+            return None
+        numbers = range(bounds[0], bounds[1] + 1)
+        values = (
+            n for n in numbers if self.piece.kinds[n] == VALUE and name in readable_names(self.piece.tokens[n][1:])
+        )
+        return tokens(next(values, None))
+
+    def _width(self, operand: Child) -> int:
+        """How many operands stand where one is written."""
+        return len(readable_names(self.piece.tokens[operand.first][1:])) if _is_value(operand) else 1
 
     @cached_property
     def statement(self) -> tuple[WrittenStatement, Apply | Call] | None:
@@ -103,44 +155,45 @@ class _Reading:
         assert self.statement is not None
         found: dict[object, Tokens] = {}
         for arg, child in zip(self.statement[0].operation.args, _operands(self.node.children[1]), strict=True):
-            _note(arg, child, found)
+            if not isinstance(arg, Then):
+                _note(arg, child, found)
         return found
 
     def _of_head(self, node: Node, part: Part) -> Tokens | None:
         name, _, result_types, marks = node.children
         if part.kind == "name":
-            return _tokens(name)
+            return tokens(name)
         if part.kind == "facts":
-            return _tokens(marks)
+            return tokens(marks)
         if part.kind == "result_type":
-            return _tokens(_nth(_children(result_types), part.key))
+            return tokens(_nth(_children(result_types), part.key))
         param = _nth(self.params, self.numbers.get(part.key, -1) if isinstance(part.key, str) else part.key)
         if part.kind == "role" and param is None:
             roles = (role for child in self.params for role in _children(child.children[2]))
             named = (role for role in roles if isinstance(role, Node) and self.piece.tokens[role.first] == part.key)
-            return _tokens(next(named, None))
+            return tokens(next(named, None))
         if not isinstance(param, Node):
             return None
         chosen = {"param_type": param.children[1], "role": param.children[2]}.get(part.kind)
-        return _tokens(chosen) or _tokens(param.children[0])
+        return tokens(chosen) or tokens(param.children[0])
 
     def _of_line(self, node: Node, part: Part) -> Tokens | None:
         if node.rule == "return_":
-            return _tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
-        results, operation, stream, facts = node.children
+            return tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
+        results, operation, _, stream, facts = node.children
         assert isinstance(operation, Node)
         match part.kind:
             case "callee":
                 return _callee(operation)
             case "stream":
-                return _tokens(stream.children[1] if isinstance(stream, Node) else None)
+                return tokens(stream.children[1] if isinstance(stream, Node) else None)
             case "facts":
-                return _tokens(facts)
+                return tokens(facts)
             case "result" | "claim":
                 result = _nth(_children(results), part.key)
                 if not isinstance(result, Node):
                     return None
-                return _tokens(result.children[1] if part.kind == "claim" else None) or _tokens(result.children[0])
+                return tokens(result.children[1] if part.kind == "claim" else None) or tokens(result.children[0])
             case "operand":
                 return self._operand(part)
             case "attribute":
@@ -163,12 +216,20 @@ class _Reading:
             return _callee(operation)
         stated = dict(_written_attributes(operation, self.piece.tokens))
         if part.key in stated:
-            return _tokens(stated[str(part.key)])
+            return tokens(stated[str(part.key)])
         operands = _operands(operation)
         return _spelled_otherwise(str(part.key), made.attrs, made.args, stated, written, operands) or _callee(operation)
 
 
 _reading = lru_cache(maxsize=2)(_Reading)
+
+
+def _is_value(operand: Child) -> TypeGuard[Node]:
+    return isinstance(operand, Node) and operand.rule == "value"
+
+
+def _results(made: Spread) -> tuple[Arg, ...]:
+    return () if isinstance(made.statement, Return) else made.statement.results
 
 
 def _operands(operation: Child) -> list[Child]:
@@ -198,15 +259,15 @@ def _spelled_otherwise(
         if match is not None:
             unused.remove(match)
             if attribute == name:
-                return _tokens(match[1])
+                return tokens(match[1])
     return None
 
 
 def _note(arg: Arg, child: Child, leaves: dict[object, Tokens]) -> None:
     """Note the tokens of an argument and of all within it."""
-    tokens = _tokens(child)
-    assert tokens is not None
-    leaves[arg if isinstance(arg, str) else id(arg)] = tokens
+    here = tokens(child)
+    assert here is not None
+    leaves[arg if isinstance(arg, str) else id(arg)] = here
     if isinstance(arg, tuple):
         for item, inner in zip(arg, _children(child), strict=True):
             _note(item, inner, leaves)
@@ -247,9 +308,3 @@ def _children(node: Child) -> tuple[Child, ...]:
 
 def _nth(children: Sequence[Child], key: int | str) -> Child:
     return children[key] if isinstance(key, int) and 0 <= key < len(children) else None
-
-
-def _tokens(child: Child) -> Tokens | None:
-    if isinstance(child, Node):
-        return None if child.last < child.first else (child.first, child.last)
-    return None if child is None else (child, child)

@@ -15,15 +15,17 @@ from typing import Final
 
 from distir.diagnostics import Code, Diagnostic, Source, Span
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import NO_FACTS, Broken, Facts, Function, Module, Statement
+from distir.files import limits
+from distir.ir import NO_FACTS, Apply, Broken, Call, Facts, Function, Return, Statement
 from distir.ir.collection import paused_collection
+from distir.ir.counted import with_counted
 from distir.ir.rewrite import facts_of
 from distir.syntax import grammar, heads, scan
 from distir.syntax.core import Syntax
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.problems import TokenProblem
 from distir.syntax.reuse import EarlierText, Prefix, ReusedPiece, Tail
-from distir.syntax.statements import TOO_DEEP_MESSAGE, Spelling, Words, defined, statement, words
+from distir.syntax.statements import TOO_DEEP_MESSAGE, Spelling, Spread, Words, defined, statement, words
 from distir.syntax.templates import FACTS, Line, Template, template
 from distir.syntax.tokens import NAME
 
@@ -69,6 +71,10 @@ class _Parser:
         if len(_lines) > 16:
             _lines.clear()
         self.lines = _lines.setdefault(spelling, {})
+        self.spread_out = 0
+        """How many names and calls ranges and counted calls stand for so far."""
+        self.counted = dict(previous.counted) if previous is not None and is_usable else {}
+        """By name: what counted calls call; of the version before, too."""
 
     def syntax(self) -> Syntax:
         functions: list[FunctionSyntax] = []
@@ -92,9 +98,11 @@ class _Parser:
             kept = first.setdefault(name, function)
             if kept is not function and name:
                 duplicates.append((name, kept.name, function.name))
+        counted = self.called(function.function for function in first.values())
         return Syntax(
             source=self.source,
-            module=Module(function.function for function in first.values()),
+            module=with_counted([function.function for function in first.values()], counted),
+            counted=counted,
             functions=tuple(functions),
             diagnostics=tuple(self.diagnostics),
             duplicates=tuple(duplicates),
@@ -104,6 +112,25 @@ class _Parser:
 
     def report(self, code: Code, start: int, end: int, message: str, help: str | None = None) -> None:
         self.diagnostics.append(Diagnostic(code, Span(start, end), message, help=help))
+
+    def called(self, functions: Iterable[Function]) -> dict[str, Function]:
+        """What the counted calls of functions call."""
+        if not self.counted:
+            return {}
+        names = {s.function for function in functions for s in function.body if isinstance(s, Call)}
+        return {name: function for name, function in self.counted.items() if name in names}
+
+    def spread(self, found: Spread, piece: Words) -> Spread | TokenProblem:
+        """A statement that stands for more than its words; a problem where the text stands for too much by now."""
+        self.spread_out += found.size
+        most = limits.written_out(len(self.text))
+        if self.spread_out > most:
+            message = f"the ranges and counted calls up to here stand for more than {most:,} names and calls"
+            hint = "a text of this length may not be written out as more"
+            return TokenProblem(codes.BAD_COUNTED_CALL, message, hint, 0, len(piece.kinds) - 1)
+        if found.function is not None:
+            self.counted[found.function.name] = found.function
+        return found
 
     def skip(self, start: int, comments: scan.Comments) -> int:
         """Past white space and comments; one that is not closed is reported."""
@@ -347,9 +374,14 @@ class _Body:
         piece = words(scan.blanked(self.text, start, extent.end, comments))
         end = start + len(piece.text)
         made = None if extent.too_deep is not None else statement(piece, parser.spelling)
+        if isinstance(made, Spread):
+            made = parser.spread(made, piece)
         if made is None or isinstance(made, TokenProblem):
             parser.problem(made, piece, start, extent)
             self.add(Broken(defined(piece)), start, end)
+            return None, 0, extent.end
+        if not isinstance(made, (Apply, Call, Return)):
+            self.add(made.statement, start, end)
             return None, 0, extent.end
         names = piece.names
         pieces = [""] * (2 * len(names))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from distir.ir import (
+    DISCARD,
     Apply,
     Arg,
     Attributes,
@@ -26,36 +29,75 @@ from distir.ir import (
     SymbolicDim,
     Type,
 )
+from distir.ir.counted import Counted, Operand, Then, as_counted, calls_in
 from distir.ir.notebook import PRINTERS
 from distir.ir.types import UNKNOWN, show_shape
-from distir.syntax.tokens import KERNEL, STREAM_WORD
+from distir.syntax.ranges import period_of, range_of, shortened
+from distir.syntax.tokens import KERNEL, STREAM_WORD, THEN_WORD, TIMES_WORD
 
 WIDTH = 100
 """A function's head that is longer gets a line per parameter."""
 
 INDENT = "  "
+NONE_COUNTED: Mapping[str, Function] = {}
 _SPLAT_FROM = 9
 """From how many equal values on a dense tensor is written with one."""
 
 
 def print_module(module: Module) -> str:
     """The text of a module; it ends with a newline."""
-    return "\n".join(map(print_function, module))
+    counted = unwritten(module)
+    return "\n".join(print_function(function, counted) for function in module if function.name not in counted)
 
 
-def print_function(function: Function) -> str:
-    """The text of a function; it ends with a newline."""
-    lines = [print_head(function) + " {", *(INDENT + print_statement(statement) for statement in function.body), "}\n"]
-    return "\n".join(lines)
+def print_function(function: Function, counted: Mapping[str, Function] = NONE_COUNTED) -> str:
+    """The text of a function; it ends with a newline. `counted`: functions that are written where they are called."""
+    body = (INDENT + print_statement(statement, counted) for statement in function.body)
+    return "\n".join((print_head(function) + " {", *body, "}\n"))
+
+
+def unwritten(module: Module) -> dict[str, Function]:
+    """By name: the functions that are written where they are called, as counted calls, alone."""
+    found = {function.name: function for function in module if calls_in(function)}
+    if not found:
+        return found
+    called = [s for function in module for s in function.body if isinstance(s, Call) and s.function in found]
+    shown = {call.function for call in called}
+    shown -= {call.function for call in called if as_counted(call, found[call.function]) is None}
+    entry = module.entry()
+    return {name: function for name, function in found.items() if name in shown and function is not entry}
 
 
 def print_head(function: Function) -> str:
-    """A function's head without the `{`: on one line, or with a line per parameter."""
+    """A function's head without the `{`: on one line, or with a line per parameter or range of them."""
     start, params, end = head_parts(function)
     line = f"{start}{', '.join(params)}{end}"
     if len(line) + 2 <= WIDTH or not params:
         return line
-    return "\n".join((start, ",\n".join(INDENT + param for param in params), end))
+    return "\n".join((start, ",\n".join(INDENT + param for param in _ranges(function.params)), end))
+
+
+def _ranges(params: Sequence[Param]) -> list[str]:
+    """Parameters as they are written, those whose names count on together: in brackets where they are several."""
+    lines: list[str] = []
+    said = [(param.name, (param.type, param.roles)) for param in params]
+    index = 0
+    while index < len(params):
+        period, times = period_of(said, index)
+        if times:
+            together = [
+                print_param(replace(param, name=range_of(param.name, params[index + period + number].name, times)))
+                for number, param in enumerate(params[index : index + period])
+            ]
+            lines.append(together[0] if period == 1 else f"[{_BETWEEN.join(together)}]")
+            index += period * times
+        else:
+            lines.append(print_param(params[index]))
+            index += 1
+    return lines
+
+
+_BETWEEN = f",\n{INDENT} "
 
 
 def head_parts(function: Function) -> tuple[str, list[str], str]:
@@ -78,8 +120,15 @@ def print_param(param: Param) -> str:
     return text
 
 
-def print_statement(statement: Statement) -> str:
-    """One statement, without indentation and newline. A broken one is what is left of it, and does not parse."""
+def print_statement(statement: Statement, counted: Mapping[str, Function] = NONE_COUNTED) -> str:
+    """One statement, without indentation and newline. A broken one is what is left of it, and does not parse.
+
+    `counted`: functions that are not written, but what their calls stand for.
+    """
+    if isinstance(statement, Call) and statement.function in counted:
+        written = as_counted(statement, counted[statement.function])
+        if written is not None:
+            return _counted(written)
     match statement:
         case Apply(names, op, args, attrs, claims, stream, facts):
             return f"{_results(names, claims)}{op}{_attributes(attrs)}({_args(args)}){_stream(stream)}{_braced(facts)}"
@@ -115,6 +164,44 @@ def print_literal(value: Constant) -> str:
             return f"external<{dtype}, {show_shape(shape)}, {_string(reference)}>"
 
 
+def _counted(written: Counted) -> str:
+    claims = written.claims or (None,) * len(written.results)
+    shown = [f"[{_names(r)}]" if isinstance(r, tuple) else _name(r) for r in written.results]
+    results = ", ".join(s if claim is None else f"{s}: {claim}" for s, claim in zip(shown, claims, strict=True))
+    operands = ", ".join(map(_operand, written.operands))
+    facts = _facts(written.facts, written.last or written.facts)
+    stated = f" {{{', '.join(facts)}}}" if facts else ""
+    call = f"@{written.function}({operands}) {written.times} {TIMES_WORD}{_stream(written.stream)}{stated}"
+    return f"{results} = {call}" if results else call
+
+
+def _operand(operand: Operand) -> str:
+    match operand:
+        case Then(first, result):
+            return f"{_arg(first)} {THEN_WORD} %{result}"
+        case tuple():
+            return f"[{_listed(operand)}]"
+        case _:
+            return _arg(operand)
+
+
+def _listed(items: Sequence[Arg]) -> str:
+    """Operands, with ranges of names."""
+    parts: list[str] = []
+    for is_name, group in groupby(items, key=lambda item: isinstance(item, str) and item != DISCARD):
+        together = list(group)
+        parts += [_names([str(item) for item in together])] if is_name else map(_arg, together)
+    return ", ".join(parts)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(_name, shortened(names)))
+
+
+def _name(name: str) -> str:
+    return f"%{name}" if name else "_"
+
+
 def _results(names: Sequence[str], claims: Sequence[Type | None]) -> str:
     if not names:
         return ""
@@ -140,9 +227,13 @@ def _braced(facts: Facts) -> str:
     return f" {{{', '.join(_facts(facts))}}}" if facts else ""
 
 
-def _facts(facts: Facts) -> list[str]:
+def _facts(facts: Facts, last: Facts | None = None) -> list[str]:
+    """Facts as they are written; `last`: those of the last of several calls."""
     said = [facts.phase] if facts.phase else []
-    said += [f"{name} = {n}" for name in ("stage", "microbatch", "layer") if (n := getattr(facts, name))]
+    for name in ("stage", "microbatch", "layer"):
+        first, final = getattr(facts, name), getattr(last or facts, name)
+        if first:
+            said.append(f"{name} = {first}" if first == final else f"{name} = {first}..{final}")
     return said + ([f"of = %{facts.of}"] if facts.of else [])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from distir.diagnostics import Code
 from distir.diagnostics.codes import syntax as codes
 from distir.syntax.grammar import Unexpected
-from distir.syntax.tokens import BAD, ELLIPSIS, END, FUNCTION, IDENT, ON, STREAM_WORD, VALUE, called, wanted
+from distir.syntax.tokens import BAD, ELLIPSIS, END, FUNCTION, IDENT, ON, STREAM_WORD, TIMES_WORD, VALUE, called, wanted
 
 _FUNCTION, _EQUAL = frozenset({FUNCTION}), frozenset({"="})
 
@@ -51,6 +51,8 @@ def _bad(token: str, index: int, expected: frozenset[str]) -> TokenProblem:
 def _help(index: int, kind: str, expected: frozenset[str], tokens: Sequence[str], kinds: Sequence[str]) -> str | None:
     """What to do about the common mistakes."""
     before = kinds[index - 1] if index else ""
+    if before == ")" and tokens[index + 1 : index + 2] == [TIMES_WORD]:
+        return f"how often a function is called is a number: `4 {TIMES_WORD}`"
     if END in expected and tuple(kinds[index - 1 :]) == (")", IDENT, IDENT):
         return f"a stream's name follows `{STREAM_WORD}`: `{STREAM_WORD} {tokens[-1]}`"
     if before == ON:

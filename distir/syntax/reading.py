@@ -7,10 +7,11 @@ that finds something wrong raises `Fault`, which `evaluate` places. Knows neithe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from distir.diagnostics.codes import syntax as codes
+from distir.files import limits
 from distir.ir import (
     COMPUTE,
     DISCARD,
@@ -23,11 +24,13 @@ from distir.ir import (
     Param,
     Type,
 )
+from distir.ir.counted import Then
 from distir.ir.facts import FACTS, NO_FACTS, PHASES, Facts
 from distir.syntax import constants, numbers, types
 from distir.syntax.fault import Fault, meant
 from distir.syntax.grammar import Node
 from distir.syntax.numbers import INT64, large_list
+from distir.syntax.ranges import names_of
 from distir.syntax.tokens import KERNEL
 
 
@@ -43,20 +46,26 @@ class Operation:
     """A statement's right-hand side as written; `attrs` is `None` for a call."""
 
     callee: str
-    args: tuple[Arg, ...]
+    args: tuple[Arg | Then, ...]
     attrs: Attributes | None
     annotations: tuple[Param, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenStatement:
-    """A statement as written, before its spelling is made canonical."""
+    """A statement as written, before its spelling is made canonical.
 
-    results: tuple[str, ...]
+    `times`: how often a function is called; None where nothing is said. Then alone are there lists of results,
+    operands `then` others, and `last` facts, which differ from `facts`.
+    """
+
+    results: tuple[str | tuple[str, ...], ...]
     claims: tuple[Type | None, ...]
     operation: Operation
     stream: str = ""
     facts: Facts = NO_FACTS
+    last: Facts = NO_FACTS
+    times: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +126,23 @@ def fact(parts: list[Any]) -> Keyword:
     return Keyword(name, True if value is None else value)
 
 
-def facts(parts: list[Any]) -> Facts:
-    return _stated(parts)
+def facts(parts: list[Any]) -> tuple[Facts, Facts]:
+    """The facts of the first call and those of the last one; the same where no range is written."""
+    firsts, lasts = ([Keyword(name, _end_of(value, end)) for name, value in parts] for end in (0, -1))
+    return _stated(firsts), _stated(lasts)
+
+
+def number_range(parts: list[Any]) -> _Range:
+    first, _, last = parts[0].partition("..")
+    return _Range((int(first), int(last)))
+
+
+class _Range(tuple[int, int]):
+    """The numbers of the first and the last of several calls."""
+
+
+def _end_of(value: Any, end: int) -> Any:
+    return value[end] if isinstance(value, _Range) else value
 
 
 def _stated(keywords: Sequence[Keyword], beside: str = "") -> Facts:
@@ -151,6 +175,8 @@ def _wrong(fact: str, value: object) -> tuple[str, str | None] | None:
     if fact == "of":
         known = isinstance(value, _Value)
         return None if known else ("`of` names a parameter", "write its name, as in `of = %w`")
+    if isinstance(value, _Range):
+        return "a range of numbers belongs to a call with `times`", f"write one number: `{fact} = {value[0]}`"
     if fact in FACTS:
         fits = type(value) is int and value > 0
         return None if fits else (f"`{fact}` is a number, counted from 1", f"write it so: `{fact} = 1`")
@@ -168,19 +194,76 @@ def param(parts: list[Any]) -> Param:
     return Param(name[1:], UNKNOWN if stated is None else stated, NO_ATTRIBUTES if roles is None else roles)
 
 
+def params(parts: list[Param | tuple[Param, ...]]) -> tuple[Param, ...]:
+    found: list[Param] = []
+    for part in parts:
+        found += [replace(part, name=n) for n in names_of(part.name)] if isinstance(part, Param) else part
+    return tuple(found)
+
+
+def param_group(parts: list[Param]) -> tuple[Param, ...]:
+    """The parameters of a group: all with the first number of their ranges, then all with the next one."""
+    columns = [names_of(param.name) for param in parts]
+    for number, column in enumerate(columns):
+        if len(column) != len(columns[0]) or len(column) == 1:
+            message = "the names in brackets are ranges that are equally long"
+            hint = "brackets hold parameters that count on together: `[%w_{1..4}: T, %b_{1..4}: T]`"
+            raise Fault(codes.BAD_COUNTED_CALL, message, hint, number)
+    rows = zip(*columns, strict=True)
+    return tuple(replace(param, name=name) for row in rows for param, name in zip(parts, row, strict=True))
+
+
 def role(parts: list[Any]) -> Keyword:
     name, value = parts
     return Keyword(name, True if value is None else _checked(value, 1))
 
 
 def statement(parts: list[Any]) -> WrittenStatement:
-    names, operation, stream, stated = parts
-    stream, stated = stream or "", stated or NO_FACTS
-    if names is None:
-        return WrittenStatement((), (), operation, stream, stated)
-    claims = tuple(claim for _, claim in names)
-    results = tuple(name for name, _ in names)
-    return WrittenStatement(results, claims if any(claims) else (), operation, stream, stated)
+    names, operation, times, stream, stated = parts
+    stream, (stated, last) = stream or "", stated or (NO_FACTS, NO_FACTS)
+    claims = tuple(claim for _, claim in names or ())
+    results = tuple(name for name, _ in names or ())
+    if times is None:
+        _refuse_counting(results, operation, stated, last)
+    elif operation.attrs is not None:
+        hint = f"put the op into a function, and call that: `@f(…) {times} times`"
+        raise Fault(codes.BAD_COUNTED_CALL, f"`{operation.callee}` is an op; functions are called `times`", hint, 2)
+    last = last if last != stated else NO_FACTS
+    return WrittenStatement(results, claims if any(claims) else (), operation, stream, stated, last, times)
+
+
+def _refuse_counting(results: Sequence[Any], operation: Operation, stated: Facts, last: Facts) -> None:
+    """Raises Fault for what only a counted call has."""
+    hint = "write how often the function is called behind the call: `%y, [%r_{1..4}] = @f(%x then %y) 4 times`"
+    for found, what, child in (
+        (any(isinstance(result, tuple) for result in results), "a list of results", 0),
+        (any(isinstance(arg, Then) for arg in operation.args), "an operand with `then`", 1),
+        (stated != last, "a range of facts", 4),
+    ):
+        if found:
+            raise Fault(codes.BAD_COUNTED_CALL, f"{what} belongs to a call with `times`", hint, child)
+
+
+def repeated(parts: list[Any]) -> int:
+    *sign, count, _ = parts
+    if sign and sign[0] is not None:
+        raise Fault(codes.BAD_COUNTED_CALL, f"`-{count}` is no number of calls", "call the function once or more")
+    if len(count) > _DIGITS or not 0 < int(count) <= limits.CALLS:
+        most = f"call the function once or more, {limits.CALLS} times at most"
+        raise Fault(codes.BAD_COUNTED_CALL, f"`{count}` is no number of calls", most)
+    return int(count)
+
+
+_DIGITS = 9
+
+
+def result_list(parts: list[Any]) -> tuple[str, ...]:
+    return tuple(DISCARD if name == "_" else name[1:] for name in parts)
+
+
+def then(parts: list[Any]) -> Then:
+    first, _, later = parts
+    return Then(first[1:] if first[:1] == "%" else Literal(_checked(first, 0)), later[1:])
 
 
 def stream(parts: list[Any]) -> str:
@@ -188,9 +271,12 @@ def stream(parts: list[Any]) -> str:
     return "" if name == COMPUTE else name
 
 
-def result(parts: list[Any]) -> tuple[str, Type | None]:
-    name, claim = parts
-    return (DISCARD if name == "_" else name[1:]), claim
+def result(parts: list[Any]) -> tuple[str | tuple[str, ...], Type | None]:
+    name: str | tuple[str, ...] = parts[0]
+    claim: Type | None = parts[1]
+    if isinstance(name, str):
+        name = DISCARD if name == "_" else name[1:]
+    return name, claim
 
 
 def apply(parts: list[Any]) -> Operation:
@@ -286,7 +372,8 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "fact": fact,
     "facts": facts,
     "parameter": lambda parts: _Value(parts[0][1:]),
-    "params": tuple,
+    "params": params,
+    "param_group": param_group,
     "param": param,
     "roles": _attributes,
     "role": role,
@@ -294,7 +381,12 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "return_": tuple,
     "statement": statement,
     "stream": stream,
-    "example": lambda parts: statement([*parts, None, None]),
+    "example": lambda parts: statement([*parts, None, None, None]),
+    "repeated": repeated,
+    "minus_sign": lambda parts: parts[0],
+    "number_range": number_range,
+    "result_list": result_list,
+    "then": then,
     "results": tuple,
     "result": result,
     "apply": apply,

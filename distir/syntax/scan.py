@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 
 from distir.files import limits
-from distir.syntax.tokens import NAME
 
 Comments = list[tuple[int, int]]
 """The spans of comments: their starts and ends."""
@@ -18,7 +17,13 @@ Comments = list[tuple[int, int]]
 _SPACE = re.compile(r"[ \t\f\n]+")
 _COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/|/\*[\s\S]*")
 _LANDMARK = re.compile(rf'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|"[^\n]*|{_COMMENT.pattern}|[\[\](){{}}\n]')
-_BEGINS = re.compile(rf"[ \t\f]*(?:(?:func|return)\b|\}}|(?:%{NAME}|_)[ \t]*(=|[:,][^={{}}\"\n]{{0,4000}}=))")
+_RANGE = r"\{[0-9]+\.\.[0-9]+\}"
+_VALUE = rf"%(?:[A-Za-z0-9_.\-]|{_RANGE})+"
+_LIST = rf"\[(?:[ \t,]|_(?=[ \t,\]])|{_VALUE}(?=[ \t,\]]))*\]"
+_BEGINS = re.compile(
+    rf"[ \t\f]*(?:(?:func|return)\b|\}}|(?:{_VALUE}|_|{_LIST})"
+    rf"[ \t]*(=|[:,](?:{_RANGE}|[^={{}}\"\n]){{0,4000}}=))"
+)
 _LONE_WORD = re.compile(r",\s*[A-Za-z][A-Za-z0-9_]*\s*=$")
 _CLOSES = re.compile(r"\s*\}")
 _LINE_END = re.compile(r"[ \t\f]*(?://[^\n]*)?\n")

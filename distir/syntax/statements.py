@@ -10,12 +10,15 @@ from typing import Any
 from distir.diagnostics import Code, Diagnostic, ProgramError, Span
 from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
-from distir.ir import DISCARD, UNKNOWN, Apply, Arg, Attributes, Call, Constant, Param, Return, Type
+from distir.ir import DISCARD, UNKNOWN, Apply, Arg, Attributes, Call, Constant, Function, Param, Return, Type
+from distir.ir.counted import Then
 from distir.syntax import scan
 from distir.syntax.fault import Fault
-from distir.syntax.grammar import Unexpected, shape
+from distir.syntax.grammar import Child, Node, Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
+from distir.syntax.ranges import is_range, readable_names
 from distir.syntax.reading import WrittenStatement, evaluate
+from distir.syntax.spreading import Places, spread
 from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
 
 Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
@@ -80,27 +83,74 @@ def numbered(piece: Words) -> list[str]:
     return result
 
 
-def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return | TokenProblem:
-    """The statement with `0`, `1`, … for the names of its values."""
+def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return | Spread | TokenProblem:
+    """The statement with `0`, `1`, … for the names of its values; one that stands for more, with the names."""
     node = shape("line", piece.kinds)
     if isinstance(node, Unexpected):
         return problem(node, piece.tokens, piece.kinds)
     try:
         made = evaluate(node, numbered(piece))
+        if (isinstance(made, WrittenStatement) and made.times is not None) or any(map(is_range, piece.names)):
+            return _spread(made, node, piece, spelling)
         return canonical(made, spelling) if isinstance(made, WrittenStatement) else Return(made)
     except Fault as fault:
         return TokenProblem(fault.code, fault.message, fault.help, fault.first, fault.last)
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A statement that stands for more than its words, with the names of its values.
+
+    `function`: what a counted call calls. `size`: how many names and calls it stands for.
+    """
+
+    statement: Apply | Call | Return
+    function: Function | None
+    size: int
+
+
+def _spread(made: WrittenStatement | tuple[Arg, ...], node: Node, piece: Words, spelling: Spelling | None) -> Spread:
+    found = spread(made, piece.names, places(node, len(piece.kinds)))
+    whole = found.made
+    if isinstance(whole, tuple):
+        whole = Return(whole)
+    elif isinstance(whole, WrittenStatement):
+        whole = canonical(whole, spelling)
+    return Spread(whole, found.function, found.size)
+
+
+def places(node: Node, size: int) -> Places:
+    """Where the parts of a statement of `size` tokens stand."""
+    whole = 0, size - 1
+    if node.rule == "return_":
+        return Places([tokens(child) for child in node.children], (), None, whole)
+    results, operation, _, _, facts = node.children
+    assert isinstance(operation, Node)
+    operands = operation.children[-1]
+    children = operands.children if isinstance(operands, Node) else ()
+    positional = [tokens(c) for c in children if not (isinstance(c, Node) and c.rule == "attribute")]
+    named = [tokens(child) for child in results.children] if isinstance(results, Node) else []
+    return Places(positional, named, tokens(facts), whole)
+
+
+def tokens(child: Child) -> tuple[int, int] | None:
+    """The first and the last token of a part of a tree; None where nothing is written."""
+    if isinstance(child, Node):
+        return None if child.last < child.first else (child.first, child.last)
+    return None if child is None else (child, child)
+
+
 def canonical(written: WrittenStatement, spelling: Spelling | None) -> Apply | Call:
     """The statement in canonical spelling."""
     operation = written.operation
+    results = tuple(result for result in written.results if isinstance(result, str))
+    args = tuple(arg for arg in operation.args if not isinstance(arg, Then))
     if operation.attrs is None:
-        return Call(written.results, operation.callee, operation.args, written.claims, written.stream, written.facts)
-    args, attrs = operation.args, operation.attrs
+        return Call(results, operation.callee, args, written.claims, written.stream, written.facts)
+    attrs = operation.attrs
     if spelling is not None:
         args, attrs = spelling(operation.callee, args, attrs)
-    return Apply(written.results, operation.callee, args, attrs, written.claims, written.stream, written.facts)
+    return Apply(results, operation.callee, args, attrs, written.claims, written.stream, written.facts)
 
 
 def defined(piece: Words) -> tuple[str, ...]:
@@ -112,10 +162,10 @@ def defined(piece: Words) -> tuple[str, ...]:
         if in_type and (depth or kind not in (",", "=")):
             depth += (kind in ("[", "(")) - (kind in ("]", ")"))
         elif kind in (VALUE, "_"):
-            names.append(token[1:] if kind == VALUE else DISCARD)
+            names += readable_names(token[1:]) if kind == VALUE else [DISCARD]
         elif kind == ":":
             in_type = True
-        elif kind == ",":
+        elif kind in (",", "[", "]"):
             in_type = False
         else:
             break

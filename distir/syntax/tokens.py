@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator
 NAME = r"[A-Za-z0-9_.\-]+"
 
 TOKEN = re.compile(
-    rf"""[%@]{NAME}
+    rf"""%(?:{NAME})?\{{[0-9]+\.\.[0-9]+\}}(?:{NAME})? | [%@]{NAME}
     | [A-Za-z_][A-Za-z0-9_]*
-    | [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+(?:[eE][+-]?[0-9]+)?
+    | [0-9]+\.\.[0-9]+ | [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+(?:[eE][+-]?[0-9]+)?
     | "[^"\\\n]*(?:\\.[^"\\\n]*)*" | "[^\n]*
     | \[[0-9eE+\-.,\sinfa]{{256,}}\]
     | -> | \?\? | \.\.\.
@@ -30,10 +30,14 @@ KERNEL = "kernel"
 """What marks a function as one kernel, behind its head. Not reserved: elsewhere it is a name."""
 STREAM_WORD = "on"
 """What a stream's name follows, behind a statement's operands. Not reserved either."""
+TIMES_WORD = "times"
+"""What follows the number of calls of a counted call. Not reserved either."""
+THEN_WORD = "then"
+"""What stands between an operand for the first call and the result that later ones are given. Not reserved either."""
 PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
 
-VALUE, FUNCTION, IDENT, ON = "VALUE", "FUNCTION", "IDENT", "ON"
-INT, FLOAT, STRING, LARGE_LIST = "INT", "FLOAT", "STRING", "LARGE_LIST"
+VALUE, FUNCTION, IDENT, ON, TIMES, THEN = "VALUE", "FUNCTION", "IDENT", "ON", "TIMES", "THEN"
+INT, FLOAT, RANGE, STRING, LARGE_LIST = "INT", "FLOAT", "RANGE", "STRING", "LARGE_LIST"
 ELLIPSIS, BAD, END = "...", "BAD", "END"
 
 _KINDS_KEPT = 10_000
@@ -61,12 +65,21 @@ _kinds = _Kinds(_FIXED)
 def kinds(tokens: Collection[str]) -> tuple[str, ...]:
     """The kind of every token."""
     found = tuple(map(_kinds.__getitem__, tokens))
-    if STREAM_WORD in tokens:
-        before = (END, *found)
-        found = tuple(
-            ON if t == STREAM_WORD and b == ")" else k for t, k, b in zip(tokens, found, before, strict=False)
-        )
+    for word, (kind, behind) in _WORDS_BEHIND.items():
+        if word in tokens:
+            before = (END, *found)
+            found = tuple(
+                kind if token == word and b in behind else k for token, k, b in zip(tokens, found, before, strict=False)
+            )
     return found
+
+
+_WORDS_BEHIND = {
+    TIMES_WORD: (TIMES, frozenset({INT})),
+    STREAM_WORD: (ON, frozenset({")", TIMES})),
+    THEN_WORD: (THEN, frozenset({VALUE, INT, FLOAT, "inf", "nan", "true", "false"})),
+}
+"""Words that mean something behind certain tokens, in the order in which they are looked for; elsewhere names."""
 
 
 def spans(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
@@ -78,7 +91,7 @@ def spans(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[i
 def _kind(token: str) -> str:
     first = token[0]
     if "0" <= first <= "9" or (first == "." and len(token) > 1):
-        return INT if token.isdigit() else FLOAT
+        return INT if token.isdigit() else RANGE if ".." in token else FLOAT
     if first == "@" and len(token) > 1:
         return FUNCTION
     if first == '"':
@@ -112,15 +125,17 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (_TYPE, _TYPE, ("a type",)),
     (frozenset({VALUE, STRING}), _CONSTANT | {VALUE}, ("a value", "a constant")),
     (frozenset({STRING, "dense"}), _CONSTANT, ("a constant",)),
-    (frozenset({IDENT, FUNCTION, VALUE}), frozenset({IDENT, FUNCTION, VALUE, "_", "return"}), ("a statement",)),
+    (frozenset({IDENT, FUNCTION, VALUE}), frozenset({IDENT, FUNCTION, VALUE, "_", "[", "return"}), ("a statement",)),
     (frozenset({IDENT, FUNCTION}), frozenset({IDENT, FUNCTION}), ("an op or a function",)),
-    (frozenset({VALUE, "_"}), frozenset({VALUE, "_"}), ("a value's name such as `%x`",)),
+    (frozenset({VALUE, "_"}), frozenset({VALUE, "_", "["}), ("a value's name such as `%x`",)),
     (frozenset({INT, IDENT, "?"}), frozenset({INT, IDENT, "?", "-", "("}), ("a dimension",)),
     (frozenset({INT, "host", "?"}), frozenset({INT, "host", "?"}), ("a device",)),
     (frozenset({IDENT, "?"}), frozenset({IDENT, "?"}), ("an element type",)),
     (frozenset({"(", "??"}), frozenset({"(", "??"}), ("a shape such as `(2, 3)`",)),
     (frozenset({INT, FLOAT}), frozenset({INT, FLOAT, "inf", "nan"}), ("a number",)),
-    (frozenset({"{", END}), frozenset({ON, "{", END}), ("the end of the statement",)),
+    (frozenset({"{", END}), frozenset({ON, INT, "-", "{", END}), ("the end of the statement",)),
+    (frozenset({THEN}), frozenset({THEN}), ()),
+    (frozenset({RANGE}), frozenset({RANGE}), ()),
     (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
 )
 """Groups of token kinds: if all of the first are expected, they and the second are reported under the third, a name."""
@@ -135,6 +150,9 @@ _SINGLE = {
     END: "the end of the statement",
     "_": "`_`",
     ON: f"`{STREAM_WORD}`",
+    TIMES: f"`{TIMES_WORD}`",
+    THEN: f"`{THEN_WORD}`",
+    RANGE: "a range of numbers",
 }
 
 

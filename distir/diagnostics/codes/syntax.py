@@ -324,3 +324,42 @@ func @f(%x: Tensor[Float32, (4,), 1]) {
 ```
 """,
 )
+
+BAD_COUNTED_CALL = code(
+    "DIR121",
+    "bad-counted-call",
+    """
+A counted call, `@f(…) 4 times`, calls a function several times, one call after the other. What does not say what each
+call is given is refused: a list that has more or fewer items than there are calls; an operand `%x then %y` where `%y`
+is no result of the statement; an item that a later call makes; facts that do not count on evenly.
+
+```dir
+func @layer(%x: Tensor[Float32, (4, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
+  %y = MatMul(%x, %w)
+  return %y
+}
+
+func @main(%x: Tensor[Float32, (4, 4), 1], %w_{1..3}: Tensor[Float32, (4, 4), 1]) {
+  %y = @layer(%x then %y, [%w_{1..3}]) 4 times  // error: DIR121
+  return %y
+}
+```
+
+A list has an item for each call:
+
+```dir
+func @layer(%x: Tensor[Float32, (4, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
+  %y = MatMul(%x, %w)
+  return %y
+}
+
+func @main(%x: Tensor[Float32, (4, 4), 1], %w_{1..3}: Tensor[Float32, (4, 4), 1]) {
+  %y = @layer(%x then %y, [%w_{1..3}]) 3 times
+  return %y
+}
+```
+
+The same code tells of ranges of names, `%w_{1..4}`, that stand for more names than a text may write out, or stand where
+one name is needed.
+""",
+)

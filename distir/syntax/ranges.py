@@ -1,0 +1,143 @@
+"""Ranges of names: `%w_{1..4}` stands for `%w_1, %w_2, %w_3, %w_4`, wherever values are listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from distir.diagnostics.codes import syntax as codes
+from distir.files import limits
+from distir.syntax.fault import Fault, placed
+
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_NUMBER = re.compile(r"\d+")
+_DIGITS = 9
+SHORTEST = 3
+"""The least number of names in a list that is written as a range."""
+LEAST = 4
+"""The least number of parameters, or groups of them, that is written as a range."""
+LONGEST_PERIOD = 100
+"""The most parameters that count on together."""
+
+
+def is_range(name: str) -> bool:
+    """Whether a name, as it is written, stands for several."""
+    return "{" in name
+
+
+def names_of(written: str, tokens: tuple[int, int] | None = None) -> list[str]:
+    """The names that a name stands for, as it is written. Raises Fault, placed at `tokens`."""
+    if not is_range(written):
+        return [written]
+    found = RANGE.search(written)
+    assert found is not None
+    before, behind = written[: found.start()], written[found.end() :]
+    if is_range(behind):
+        raise placed(Fault(codes.BAD_COUNTED_CALL, f"`%{written}` has two ranges", "write one in a name"), tokens)
+    first, last = found.groups()
+    if any(len(number) > 1 and number[0] == "0" for number in (first, last)):
+        hint = "numbers of a range begin with another digit than 0"
+        raise placed(Fault(codes.BAD_COUNTED_CALL, f"`%{written}` has a number that begins with 0", hint), tokens)
+    start, end = (int(number[:_DIGITS]) for number in (first, last))
+    if max(len(first), len(last)) > _DIGITS or abs(end - start) >= limits.CALLS:
+        message = f"`%{written}` stands for more than {limits.CALLS} names"
+        raise placed(Fault(codes.BAD_COUNTED_CALL, message, "write fewer"), tokens)
+    numbers = range(start, end + 1) if start <= end else range(start, end - 1, -1)
+    return [f"{before}{number}{behind}" for number in numbers]
+
+
+def readable_names(written: str) -> list[str]:
+    """The names that a name stands for, as it is written; none where that is wrong."""
+    try:
+        return names_of(written)
+    except Fault:
+        return []
+
+
+def shortened(names: Sequence[str]) -> list[str]:
+    """The names, runs of which are ranges where the text is shorter so; the inverse of `names_of`."""
+    found: list[str] = []
+    index = 0
+    while index < len(names):
+        end, shown = _longest(names, index)
+        found.append(shown)
+        index = end
+    return found
+
+
+def _longest(names: Sequence[str], start: int) -> tuple[int, str]:
+    """The longest run of names that are one range: where it ends, and how it is written."""
+    first = names[start]
+    if start + SHORTEST > len(names):
+        return start + 1, first
+    best, shown = start + 1, first
+    for number in _NUMBER.finditer(first):
+        text = number.group()
+        if (len(text) > 1 and text[0] == "0") or len(text) > _DIGITS:
+            continue
+        before, behind, value = first[: number.start()], first[number.end() :], int(text)
+        for step in (1, -1):
+            end = start + 1
+            while (
+                end < len(names)
+                and end - start < limits.CALLS
+                and value + step * (end - start) >= 0
+                and names[end] == f"{before}{value + step * (end - start)}{behind}"
+            ):
+                end += 1
+            if end > best and end - start >= SHORTEST:
+                best, shown = end, f"{before}{{{text}..{value + step * (end - start - 1)}}}{behind}"
+    return best, shown
+
+
+def period_of(items: Sequence[tuple[str, object]], start: int) -> tuple[int, int]:
+    """How many items from `start` on count on together, and how often they do so; (0, 0) where they do not.
+
+    An item is a name and what else is said of it, which is the same in each round.
+    """
+    name, said = items[start]
+    for number in _NUMBER.finditer(name):
+        if (step := _next(name, number.group(), number.start())) is None:
+            continue
+        last = min(len(items), start + LONGEST_PERIOD + 1)
+        end = next((i for i in range(start + 1, last) if items[i] == (step, said)), None)
+        if end is not None and (times := _rounds(items, start, end - start)) >= LEAST:
+            return end - start, times
+    return 0, 0
+
+
+def range_of(name: str, following: str, times: int) -> str:
+    """The range of `times` names from one on whose second is `following`."""
+    for number in _NUMBER.finditer(name):
+        if _next(name, number.group(), number.start()) == following:
+            first = int(number.group())
+            return f"{name[: number.start()]}{{{first}..{first + times - 1}}}{name[number.end() :]}"
+    raise AssertionError(following)
+
+
+def _next(name: str, number: str, at: int) -> str | None:
+    """The name with the number at a place one higher; None where that is not written as a range."""
+    if (len(number) > 1 and number[0] == "0") or len(number) > _DIGITS:
+        return None
+    return f"{name[:at]}{int(number) + 1}{name[at + len(number) :]}"
+
+
+def _rounds(items: Sequence[tuple[str, object]], start: int, period: int) -> int:
+    """How often a round of items is repeated, each name with a number that is one higher than in the round before."""
+    places: list[tuple[str, int, str, object]] = []
+    for (name, said), (following, again) in zip(items[start : start + period], items[start + period :], strict=False):
+        numbers = (n for n in _NUMBER.finditer(name) if _next(name, n.group(), n.start()) == following)
+        found = next(numbers, None)
+        if found is None or said != again:
+            return 1
+        places.append((name[: found.start()], int(found.group()), name[found.end() :], said))
+    if len(places) < period:
+        return 1
+    rounds = 1
+    while all(
+        items[at] == (f"{before}{number + rounds}{behind}", said)
+        for at, (before, number, behind, said) in enumerate(places, start + rounds * period)
+        if at < len(items)
+    ) and start + (rounds + 1) * period <= len(items):
+        rounds += 1
+    return rounds
