@@ -185,11 +185,11 @@ def describe(job: Job, found: RunProgram) -> str:
 
 def _write_program(found: RunProgram, out: str, path: str) -> None:
     from distir.diagnostics import ProgramError
-    from distir.syntax import print_module
+    from distir.syntax import print_rolled
     from distir.transform.steps import StepError
 
     try:
-        text = print_module(found.step.module())
+        text = print_rolled(found.step.module())
     except (ProgramError, StepError) as error:
         raise Refused(f"{shown(path)}: {error}") from None
     sizes = " ".join(f"--bind {name}={size}" for name, size in found.bind.items())

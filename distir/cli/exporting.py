@@ -111,11 +111,12 @@ def _put(text: str, out: str | None) -> None:
 
 
 def _torch_csv(asked: Request) -> None:
+    from distir.ir.counted import unrolled
     from distir.transform.pipeline import torch_csv
     from distir.transform.pipeline.recovered import recovered_order
 
     with output.progress(f"exporting {shown(asked.file)}"), judged(asked.program):
-        found = recovered_order(asked.program.module, asked.entry.name)
+        found = recovered_order(unrolled(asked.program.module), asked.entry.name)
         if any(len(devices) > 1 for devices in found.devices):
             ranks = "; ".join(f"{rank}: {', '.join(map(str, devices))}" for rank, devices in enumerate(found.devices))
             output.tell(f"devices by rank of the pipeline: {ranks}")

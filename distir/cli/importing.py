@@ -333,9 +333,9 @@ def _numbers(flag: str, given: list[str] | None) -> dict[str, int]:
 def _write(imported: Imported, out: str | None, weights: bool, origin: str) -> None:
     """Write the weights, then the program beside them, so that no program exists without its weights."""
     from distir.importers import ImportRefused, weights_file
-    from distir.syntax import print_module
+    from distir.syntax import print_rolled
 
-    text = print_module(imported)
+    text = print_rolled(imported)
     if out is None:
         output.write(text)
         return

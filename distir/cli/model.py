@@ -57,9 +57,9 @@ def model(
         raise Refused("expected the name of a model", "`distir model --list` names them")
     if as_json:
         raise Refused("`--json` is for `--list`", "a program is written as text")
-    from distir.syntax import print_module
+    from distir.syntax import print_rolled
 
-    text = print_module(named.made(name, of, batch, training))
+    text = print_rolled(named.made(name, of, batch, training))
     if out is None:
         output.write(text)
     else:

@@ -101,7 +101,7 @@ def transform(file: str, steps: list[str], out: str | None = None, hardware: str
     fuse, overlap; a step's options follow it. `explain` documents each. Writes the result to `out` (a .dir file), or
     returns its text if that is short. The words of a row of `search` can be given here.
     """
-    from distir.syntax import print_module
+    from distir.syntax import print_rolled
     from distir.transform import StepError, listening
     from distir.transform.all_steps import parse_steps
 
@@ -115,7 +115,7 @@ def transform(file: str, steps: list[str], out: str | None = None, hardware: str
                 module = application(module)
     except StepError as error:
         raise ToolRefusal(f"{error}; `explain` documents steps") from None
-    text = print_module(module)
+    text = print_rolled(module)
     answer: Answer = {
         "functions": len(module.functions),
         "statements": sum(len(function.body) for function in module),

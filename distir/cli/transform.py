@@ -73,11 +73,13 @@ def transform(
             raise Refused(f"`{unused}` is for `--verify`", f"give `--verify`, or leave out `{unused}`")
         fold_on_one_core()
     most = memory.allowed(max_memory) if verify else 0
+    from distir.ir.counted import rolled
+
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
         applied = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
         result = applied[-1][1]
-    text = _commented(result, program)
+    text = _commented(rolled(result), program)
     if out is None:
         output.write(text)
     else:

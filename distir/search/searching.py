@@ -13,6 +13,7 @@ from typing import Literal, NoReturn
 
 from distir.cost import Hardware, load
 from distir.ir import Constant, Module
+from distir.ir.counted import unrolled
 from distir.search.annealing import HOT, Annealing, anneal
 from distir.search.binding import evaluated
 from distir.search.bounded import Certificate, Stages, bounded, certificate, effort, may_be, settled
@@ -342,5 +343,5 @@ def search(
     cost.HardwareError for an unknown or broken profile.
     """
     machine = hardware if isinstance(hardware, Hardware) else load(hardware)
-    subject = Subject(model, module, machine, tuple(sorted((bind or {}).items())))
+    subject = Subject(model, unrolled(module), machine, tuple(sorted((bind or {}).items())))
     return Search(subject, space, method, workers).table()

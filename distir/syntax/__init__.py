@@ -6,7 +6,14 @@ from distir.syntax.decoding import decode
 from distir.syntax.formatting import format  # noqa: A004 (as in the API)
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.parser import parse
-from distir.syntax.printing import print_function, print_literal, print_module, print_statement, print_type
+from distir.syntax.printing import (
+    print_function,
+    print_literal,
+    print_module,
+    print_rolled,
+    print_statement,
+    print_type,
+)
 from distir.syntax.statements import Spelling, SyntaxProblem, parse_example, parse_literal, parse_type
 
 __all__ = [
@@ -25,6 +32,7 @@ __all__ = [
     "print_function",
     "print_literal",
     "print_module",
+    "print_rolled",
     "print_statement",
     "print_type",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from distir.ir import DISCARD, Apply, Function, Module, Statement, results
@@ -20,7 +20,7 @@ from distir.syntax import scan
 from distir.syntax.core import Syntax
 from distir.syntax.formatting import comment_text, format_function, items_of, param_ends
 from distir.syntax.function import FunctionSyntax
-from distir.syntax.printing import INDENT, head_parts, print_head, print_statement
+from distir.syntax.printing import INDENT, head_parts, print_head, print_statement, unwritten
 
 _SPACE = re.compile(r"\s*")
 _NUMBERED = re.compile(r"(.+)[_.]\d+")
@@ -73,9 +73,11 @@ def carried(module: Module, syntax: Syntax) -> Carried:
             top.append(noted.comment)  # of the file, perhaps
         else:
             left_out.append((noted.function, noted.comment.rstrip()))
+    counted = unwritten(module)
     texts = [
-        _printed(f, notes[f.name], format_function(syntax, syntax.by_name[f.name]) if f.name in same else None)
+        _printed(f, notes[f.name], format_function(syntax, syntax.by_name[f.name]) if f.name in same else None, counted)
         for f in module
+        if f.name not in counted
     ]
     text = "".join(f"{comment}\n" for comment in top) + "\n".join(texts)
     last = syntax.functions[-1].function.name if syntax.functions else ""
@@ -196,15 +198,18 @@ def _alike(one: Statement, other: Statement) -> bool:
     return type(one) is type(other)
 
 
-def _printed(function: Function, notes: _Notes, whole: str | None) -> str:
-    """The text of a function with its comments; `whole`: as it is, but for what is around it."""
+def _printed(function: Function, notes: _Notes, whole: str | None, counted: Mapping[str, Function]) -> str:
+    """The text of a function with its comments; `whole`: as it is, but for what is around it.
+
+    `counted`: functions that are written where they are called.
+    """
     lines = list(notes.above[FRONT])
     if whole is None:
         lines += _head(function, notes)
         lines[-1] = _behind(lines[-1] + " {", notes, OPENING)
         for index, statement in enumerate(function.body):
             lines += [INDENT + comment for comment in notes.above[index]]
-            lines.append(_behind(INDENT + print_statement(statement), notes, index))
+            lines.append(_behind(INDENT + print_statement(statement, counted), notes, index))
         lines += [INDENT + comment for comment in notes.above[END]]
         lines.append("}")
     else:

@@ -7,15 +7,16 @@ Blank lines are kept, one at a time, except at a body's ends; between functions 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from distir.diagnostics import ProgramError, Severity
 from distir.syntax import scan
 from distir.syntax.core import Syntax
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.grammar import Node, shape
-from distir.syntax.locate import words_of
-from distir.syntax.printing import INDENT, head_parts, print_head, print_statement
-from distir.syntax.tokens import spans
+from distir.syntax.locate import params_of, words_of
+from distir.syntax.printing import BETWEEN, INDENT, head_parts, print_head, print_param, print_statement
+from distir.syntax.reading import evaluate
 
 
 def format(syntax: Syntax) -> str:  # noqa: A001 (as in the API)
@@ -84,7 +85,7 @@ def _function(syntax: Syntax, function: FunctionSyntax, text: str) -> list[str]:
         elif number is None:  # of one inside a statement only the statement's place counts
             body.add(comment_text(syntax, start, end), place, end if place == start else place)
         else:
-            body.add(print_statement(function.function.body[number]), start, end)
+            body.add(print_statement(function.function.body[number], syntax.counted), start, end)
     return [*opening.lines, *body.lines, "}"]
 
 
@@ -105,31 +106,54 @@ def _head(syntax: Syntax, function: FunctionSyntax, text: str) -> list[str]:
     comments = [comment for comment in function.comments if comment[0] < function.head.end]
     if not comments:
         return [print_head(function.function)]
-    ends = param_ends(syntax, function)
-    before, params, after = head_parts(function.function)
-    params = [f"{param}," for param in params[:-1]] + params[-1:]
+    before, _, after = head_parts(function.function)
+    written = _written_params(syntax, function)
+    params = [f"{param.text}," for param in written[:-1]] + [param.text for param in written[-1:]]
+    ends = [(param.start, param.end) for param in written]
     lines = _Lines(text, function.head.start, INDENT)
-    written = 0
+    done = 0
     for start, end in comments:
-        while written < len(params) and ends[written][0] < start:
-            lines.add(params[written], 0, ends[written][1])
-            written += 1
+        while done < len(params) and ends[done][0] < start:
+            lines.add(params[done], 0, ends[done][1])
+            done += 1
         if lines.is_behind(start):
             lines.put_behind(comment_text(syntax, start, end), end)
         else:
             lines.add(comment_text(syntax, start, end), 0, end)
-    return [before, *lines.lines, *(INDENT + param for param in params[written:]), after]
+    return [before, *lines.lines, *(INDENT + param for param in params[done:]), after]
 
 
-def param_ends(syntax: Syntax, function: FunctionSyntax) -> list[tuple[int, int]]:
-    """Where each parameter starts and ends."""
+@dataclass(frozen=True, slots=True)
+class _WrittenParam:
+    """A parameter, a range or a group of them, as the text has it: canonical, and where it starts and ends."""
+
+    text: str
+    start: int
+    end: int
+
+
+def _written_params(syntax: Syntax, function: FunctionSyntax) -> list[_WrittenParam]:
     piece = words_of(syntax.source, function, function.head)
     node = shape("head", piece.kinds)
     assert isinstance(node, Node)
     params = node.children[1]
     assert isinstance(params, Node)
-    found = [(function.head.start + start, function.head.start + end) for start, end in spans(piece.text)]
-    return [(found[p.first][0], found[p.last][1]) for p in params.children if isinstance(p, Node)]
+    found: list[_WrittenParam] = []
+    for child in params.children:
+        assert isinstance(child, Node)
+        together = child.children if child.rule == "param_group" else (child,)
+        shown = [print_param(evaluate(param, piece.tokens)) for param in together if isinstance(param, Node)]
+        text = f"[{BETWEEN.join(shown)}]" if child.rule == "param_group" else shown[0]
+        span = piece.span(child.first, child.last)
+        found.append(_WrittenParam(text, function.head.start + span.start, function.head.start + span.end))
+    return found
+
+
+def param_ends(syntax: Syntax, function: FunctionSyntax) -> list[tuple[int, int]]:
+    """Where each parameter starts and ends; those of a range, where that does."""
+    piece = words_of(syntax.source, function, function.head)
+    spans = [piece.span(param.first, param.last) for param in params_of(piece)]
+    return [(function.head.start + span.start, function.head.start + span.end) for span in spans]
 
 
 def comment_text(syntax: Syntax, start: int, end: int) -> str:

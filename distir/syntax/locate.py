@@ -66,6 +66,11 @@ _words = lru_cache(maxsize=2)(words)
 """A statement with many mistakes is read once for all of them."""
 
 
+def params_of(head: Words) -> list[Node]:
+    """Where each parameter of a head is written; those of a range, where that is."""
+    return _Reading(head, True, None).params
+
+
 class _Reading:
     """A head or a statement, read again. What many sites in it need is computed once."""
 

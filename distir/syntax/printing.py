@@ -29,10 +29,10 @@ from distir.ir import (
     SymbolicDim,
     Type,
 )
-from distir.ir.counted import Counted, Operand, Then, as_counted, calls_in
+from distir.ir.counted import Counted, Operand, Then, as_counted, calls_in, rolled
 from distir.ir.notebook import PRINTERS
 from distir.ir.types import UNKNOWN, show_shape
-from distir.syntax.ranges import period_of, range_of, shortened
+from distir.syntax.ranges import MANY, SHORTEST, period_of, range_of, shortened
 from distir.syntax.tokens import KERNEL, STREAM_WORD, THEN_WORD, TIMES_WORD
 
 WIDTH = 100
@@ -48,6 +48,11 @@ def print_module(module: Module) -> str:
     """The text of a module; it ends with a newline."""
     counted = unwritten(module)
     return "\n".join(print_function(function, counted) for function in module if function.name not in counted)
+
+
+def print_rolled(module: Module) -> str:
+    """The text of a module, with equal calls that follow one another as counted calls; it ends with a newline."""
+    return print_module(rolled(module))
 
 
 def print_function(function: Function, counted: Mapping[str, Function] = NONE_COUNTED) -> str:
@@ -89,7 +94,7 @@ def _ranges(params: Sequence[Param]) -> list[str]:
                 print_param(replace(param, name=range_of(param.name, params[index + period + number].name, times)))
                 for number, param in enumerate(params[index : index + period])
             ]
-            lines.append(together[0] if period == 1 else f"[{_BETWEEN.join(together)}]")
+            lines.append(together[0] if period == 1 else f"[{BETWEEN.join(together)}]")
             index += period * times
         else:
             lines.append(print_param(params[index]))
@@ -97,7 +102,8 @@ def _ranges(params: Sequence[Param]) -> list[str]:
     return lines
 
 
-_BETWEEN = f",\n{INDENT} "
+BETWEEN = f",\n{INDENT} "
+"""What stands between the parameters of a group."""
 
 
 def head_parts(function: Function) -> tuple[str, list[str], str]:
@@ -185,17 +191,19 @@ def _operand(operand: Operand) -> str:
             return _arg(operand)
 
 
-def _listed(items: Sequence[Arg]) -> str:
+def _listed(items: Sequence[Arg], least: int = SHORTEST) -> str:
     """Operands, with ranges of names."""
+    if len(items) < least:
+        return ", ".join(map(_arg, items))
     parts: list[str] = []
     for is_name, group in groupby(items, key=lambda item: isinstance(item, str) and item != DISCARD):
         together = list(group)
-        parts += [_names([str(item) for item in together])] if is_name else map(_arg, together)
+        parts += [_names([str(item) for item in together], least)] if is_name else map(_arg, together)
     return ", ".join(parts)
 
 
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(_name, shortened(names)))
+def _names(names: Sequence[str], least: int = SHORTEST) -> str:
+    return ", ".join(map(_name, shortened(names, least)))
 
 
 def _name(name: str) -> str:
@@ -205,11 +213,10 @@ def _name(name: str) -> str:
 def _results(names: Sequence[str], claims: Sequence[Type | None]) -> str:
     if not names:
         return ""
-    stated = claims or (None,) * len(names)
-    parts = (
-        (f"%{name}" if name else "_") + ("" if claim is None else f": {claim}")
-        for name, claim in zip(names, stated, strict=True)
-    )
+    if not claims:
+        return f"{_names(names, MANY)} = "
+    stated = claims
+    parts = (_name(name) + ("" if claim is None else f": {claim}") for name, claim in zip(names, stated, strict=True))
     return f"{', '.join(parts)} = "
 
 
@@ -237,8 +244,8 @@ def _facts(facts: Facts, last: Facts | None = None) -> list[str]:
     return said + ([f"of = %{facts.of}"] if facts.of else [])
 
 
-def _args(args: Iterable[Arg]) -> str:
-    return ", ".join(map(_arg, args))
+def _args(args: Sequence[Arg]) -> str:
+    return _listed(args, MANY)
 
 
 def _arg(arg: Arg) -> str:

@@ -13,7 +13,9 @@ RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _NUMBER = re.compile(r"\d+")
 _DIGITS = 9
 SHORTEST = 3
-"""The least number of names in a list that is written as a range."""
+"""The least number of names in a counted call's list that is written as a range."""
+MANY = 8
+"""The least number of other operands, or results, that is."""
 LEAST = 4
 """The least number of parameters, or groups of them, that is written as a range."""
 LONGEST_PERIOD = 100
@@ -54,21 +56,21 @@ def readable_names(written: str) -> list[str]:
         return []
 
 
-def shortened(names: Sequence[str]) -> list[str]:
+def shortened(names: Sequence[str], least: int = SHORTEST) -> list[str]:
     """The names, runs of which are ranges where the text is shorter so; the inverse of `names_of`."""
     found: list[str] = []
     index = 0
     while index < len(names):
-        end, shown = _longest(names, index)
+        end, shown = _longest(names, index, least)
         found.append(shown)
         index = end
     return found
 
 
-def _longest(names: Sequence[str], start: int) -> tuple[int, str]:
+def _longest(names: Sequence[str], start: int, least: int) -> tuple[int, str]:
     """The longest run of names that are one range: where it ends, and how it is written."""
     first = names[start]
-    if start + SHORTEST > len(names):
+    if start + least > len(names):
         return start + 1, first
     best, shown = start + 1, first
     for number in _NUMBER.finditer(first):
@@ -85,7 +87,7 @@ def _longest(names: Sequence[str], start: int) -> tuple[int, str]:
                 and names[end] == f"{before}{value + step * (end - start)}{behind}"
             ):
                 end += 1
-            if end > best and end - start >= SHORTEST:
+            if end > best and end - start >= least:
                 best, shown = end, f"{before}{{{text}..{value + step * (end - start - 1)}}}{behind}"
     return best, shown
 

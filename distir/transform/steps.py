@@ -36,16 +36,17 @@ import inspect
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, overload
 
 from distir.cost.units import parse_bytes
-from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics import Diagnostic, ProgramError, Span
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Constant, Module
+from distir.ir import Constant, Module, Site
 from distir.ir.collection import paused_collection
+from distir.ir.counted import Unrolled, calls_in, rolled, unrolled_from
 from distir.ir.registry import DefinitionError, Registry
 from distir.transform.checking import check_result
 from distir.transform.order import Property, listed
@@ -183,12 +184,18 @@ class Application:
         return made
 
     def unchecked(self, module: Module) -> Module:
-        """Apply it, for callers that check the result themselves. Raises ProgramError where it cannot be applied."""
-        self._refuse_late(module)
+        """Apply it, for callers that check the result themselves. Raises ProgramError where it cannot be applied.
+
+        Counted calls are written out before.
+        """
+        given = unrolled_from(module)
         values = () if self.step.value is None or self.value is None else (self.value,)
         token = _behind.set(self.behind)
         try:
-            made = self.step.transform(module, *values, **self.options)
+            self._refuse_late(given.module)
+            made = self.step.transform(given.module, *values, **self.options)
+        except ProgramError as error:
+            raise ProgramError([_where_given(found, given) for found in error.diagnostics]) from None
         finally:
             _behind.reset(token)
         if not isinstance(made, Module):  # pyright: ignore[reportUnnecessaryIsInstance] - of a package's step
@@ -218,6 +225,21 @@ class Application:
             return self.step.name
         words = str(self.value).strip("()").rstrip(",").replace(", ", ",").replace("'", "")
         return f"{self.step.name}={words}"
+
+
+def _where_given(found: Diagnostic, given: Unrolled) -> Diagnostic:
+    """A diagnostic of a program whose counted calls are written out, with its sites in the program as it was."""
+    notes = tuple(replace(note, site=_site_given(note.site, given)) for note in found.notes)
+    return replace(found, site=_site_given(found.site, given), notes=notes)
+
+
+def _site_given(site: Site | Span | None, given: Unrolled) -> Site | Span | None:
+    if not isinstance(site, Site) or site.index is None or site.function not in given.origins:
+        return site
+    origins = given.origins[site.function]
+    at = origins[site.index]
+    is_counted = origins[site.index - 1 : site.index] == [at] or origins[site.index + 1 : site.index + 2] == [at]
+    return Site(site.function, at, None if is_counted else site.part)
 
 
 STEPS: Registry[Step] = Registry()
@@ -418,11 +440,15 @@ def parse_steps(
 
 
 def transform(module: Module, *words: str, **keywords: Any) -> Module:
-    """Apply steps in turn. Raises StepError for steps that do not exist, ProgramError where one cannot be applied."""
+    """Apply steps in turn. Raises StepError for steps that do not exist, ProgramError where one cannot be applied.
+
+    Where the program has counted calls, so does the result.
+    """
     with paused_collection():
+        made = module
         for application in parse_steps(words, keywords):
-            module = application(module)
-    return module
+            made = application(made)
+    return rolled(made) if any(map(calls_in, module)) else made
 
 
 def bound_sizes(words: Iterable[str]) -> dict[str, Constant]:
