@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from distir.diagnostics import Span
-from distir.ir import Statement
+from distir.ir import Call, Statement, results
+from distir.ir.builder import FunctionBuilder
+from distir.ir.counted import as_counted, calls_of
 from distir.syntax import FunctionSyntax, Syntax, print_statement
 from distir.syntax.printing import INDENT
 
@@ -115,9 +117,21 @@ def _behind(text: str, written: FunctionSyntax, end: int) -> int:
 def _as_written(syntax: Syntax, written: FunctionSyntax, place: int | None, statement: Statement) -> str:
     """A line for a statement: as it is in the text where it only moves."""
     if place is None:
-        return INDENT + print_statement(statement)
+        return INDENT + _printed(syntax, written, statement)
     line = statement_line(syntax, written, place)
     return syntax.source.text[line.start : line.end].rstrip(" \t\f")
+
+
+def _printed(syntax: Syntax, written: FunctionSyntax, statement: Statement) -> str:
+    """A statement; a counted call that cannot be one any more, as its calls."""
+    callee = syntax.counted.get(statement.function) if isinstance(statement, Call) else None
+    if callee is None or not isinstance(statement, Call) or as_counted(statement, callee) is not None:
+        return print_statement(statement, syntax.counted)
+    builder = FunctionBuilder(written.function.name)
+    builder.take(param.name for param in written.function.params)
+    for other in written.function.body:
+        builder.take(results(other))
+    return f"{line_end(syntax.source.text)}{INDENT}".join(map(print_statement, calls_of(statement, callee, builder)))
 
 
 def _exchanged(

@@ -12,6 +12,7 @@ from distir.ide.instances import CallSite, View
 from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
 from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Call, Function
+from distir.ir.counted import calls_in
 from distir.simulate.composition import compositions
 from distir.simulate.show import Occurrence
 from distir.simulate.simulation import Simulation
@@ -33,9 +34,13 @@ def about_function(view: View, name: str, asked_at: tuple[Function, int] | None)
         caller, index = asked_at
         statement = caller.body[index]
         if isinstance(statement, Call):
-            parts.append(block(signature_here(view, caller, statement)))
             one = items(run(view, caller, index)) if function.kernel else ""
-            parts.append(one or call_in_words(view, CallSite(caller.name, index)) or "")
+            costs = one or call_in_words(view, CallSite(caller.name, index)) or ""
+            many = view.document.program.syntax.counted.get(statement.function)
+            if many is not None and isinstance(first := many.body[0], Call):
+                caller, statement = many, first
+                costs = f"{calls_in(many)} calls, together: {costs}" if costs else f"{calls_in(many)} calls"
+            parts += [block(signature_here(view, caller, statement)), costs]
     parts.append(_callers(view, function))
     return paragraphs(parts)
 
@@ -129,7 +134,9 @@ def _callers(view: View, function: Function) -> str:
     shown = view.shown(function.name)
     lines: list[str] = []
     for number, site in enumerate(sites[:CALLS_SHOWN], 1):
-        where = f"call {number} by {code('@' + site.caller)}, {line_link(line_of(view, site.caller, site.index))}"
+        counted_one = view.document.program.syntax.counted.get(site.caller)
+        caller = code("@" + site.caller) if counted_one is None else "a counted call"
+        where = f"call {number} by {caller}, {line_link(line_of(view, site.caller, site.index))}"
         is_shown = (
             len(sites) > 1
             and view.is_current

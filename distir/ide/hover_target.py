@@ -14,6 +14,7 @@ from distir.ir import Apply, results
 from distir.ir.facts import FACTS, PHASES
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
+from distir.syntax.ranges import first_name
 from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, IDENT, INT, KERNEL, ON, VALUE, spans
 
@@ -56,7 +57,7 @@ def target_at(syntax: Syntax, offset: int) -> Target | None:
         return Target(kind, token, place, written, index)
     if kind == "device":
         return Target(kind, token.lstrip("D"), place, written, index)
-    name = token.lstrip("%@")
+    name = first_name(token.lstrip("%@"))
     return Target(kind, name, place, written, index, _before(piece, number, name, written, index))
 
 

@@ -13,6 +13,7 @@ from distir.ide.markdown import block, code, counted, items, line_link, listed, 
 from distir.ide.mentions import last_mentioned
 from distir.ide.trail import defining_statement
 from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
+from distir.ir.counted import called
 from distir.ir.roles import described
 from distir.ops import Value, type_of
 from distir.simulate.show import Occurrence, show_value
@@ -77,7 +78,10 @@ def shown_for(view: View, function: Function) -> str:
 def line_of(view: View, function: str, index: int | None, parameter: str = "") -> int:
     """The line, from 1, that a statement (None: a parameter, or the head) of the latest version is in."""
     program = view.document.program
-    written = program.syntax.by_name[function]
+    if function in program.syntax.counted and (found := program.syntax.counted_call(function)) is not None:
+        written, index = found
+    else:
+        written = program.syntax.by_name[function]
     start = written.span.start if index is None else written.starts[index]
     if index is None and parameter:
         word = re.compile(rf"%{re.escape(parameter)}(?![A-Za-z0-9_.\-])")
@@ -154,7 +158,8 @@ def _statement(view: View, function: Function, index: int) -> str:
         case Apply(op=op):
             said = code(op)
         case Call(function=callee):
-            said = code(f"@{callee}")
+            counted_one = view.document.program.syntax.counted.get(callee)
+            said = code(f"@{callee}") if counted_one is None else called(counted_one)
         case Broken():
             said = "a statement that cannot be read"
         case _:

@@ -7,6 +7,7 @@ strings do not count.
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +17,7 @@ from distir.diagnostics import Span
 from distir.ir import Apply, Call, results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
+from distir.syntax.ranges import RANGE, first_name, readable_names
 from distir.syntax.statements import words
 from distir.syntax.tokens import FUNCTION, IDENT, ON, VALUE, spans
 
@@ -129,7 +131,7 @@ def word_at(syntax: Syntax, offset: int) -> Word | None:
     for number in reversed(touching):  # of two, the one that begins here
         token = found.tokens[number]
         if token.kind in (VALUE, FUNCTION, IDENT):
-            return Word(_kind(found, number), token.text.lstrip("%@"), token.span, found)
+            return Word(_kind(found, number), first_name(token.text.lstrip("%@")), token.span, found)
     return None
 
 
@@ -181,14 +183,14 @@ def _mentions(
     syntax: Syntax, sigil: str, name: str, within: Span, function: FunctionSyntax | None, backwards: bool = False
 ) -> Iterator[Mention]:
     text, word = syntax.source.text, f"{sigil}{name}"
-    for at in _places(text, word, within, backwards):
+    for at, behind in _places(text, word, within, backwards):
         home = function or syntax.function_at(at)
         if home is None or in_comment(home.comments, at):
             continue
         index = None if at < home.head.end else home.statement_at(at)
         if index is None and at >= home.head.end:
             continue
-        span = Span(at, at + len(word))
+        span = Span(at, behind)
         whole = home.head if index is None else home.statement(index)
         if text.find('"', whole.start, whole.end) >= 0 and not _is_token(syntax, home, index, span):
             continue
@@ -199,8 +201,29 @@ _GOES_ON = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 _LEADS_ON = _GOES_ON | {"%", "@"}
 
 
-def _places(text: str, word: str, within: Span, backwards: bool) -> Iterator[int]:
-    """The occurrences of a whole word. Plain search is many times faster than a regular expression."""
+def _places(text: str, word: str, within: Span, backwards: bool) -> Iterator[tuple[int, int]]:
+    """The occurrences of a whole word, and of ranges that stand for it: where each starts and ends.
+
+    Plain search is many times faster than a regular expression.
+    """
+    if word.startswith("%") and (ranged := _ranges(text, word[1:], within)):
+        plain = ((at, at + len(word)) for at in _plain_places(text, word, within, backwards=False))
+        yield from sorted([*ranged, *plain], reverse=backwards)
+        return
+    yield from ((at, at + len(word)) for at in _plain_places(text, word, within, backwards))
+
+
+def _ranges(text: str, name: str, within: Span) -> list[tuple[int, int]]:
+    """Where ranges stand that stand for a value, too."""
+    if text.find("..", within.start, within.end) < 0:
+        return []
+    return [m.span() for m in _RANGE.finditer(text, within.start, within.end) if name in readable_names(m[0][1:])]
+
+
+_RANGE = re.compile(rf"%(?:[A-Za-z0-9_.\-])*{RANGE.pattern}[A-Za-z0-9_.\-]*")
+
+
+def _plain_places(text: str, word: str, within: Span, backwards: bool) -> Iterator[int]:
     start, end = within.start, within.end
     while word:
         at = text.rfind(word, start, end) if backwards else text.find(word, start, end)

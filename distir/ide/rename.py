@@ -73,6 +73,8 @@ def _value_renamed(document: Document, word: Word, name: str) -> list[Edit]:
     if name in taken or values_mentioned(document.program.syntax, function, name):
         raise RenameError(f"`%{name}` is taken in `@{function.function.name}`")
     found = values_mentioned(document.program.syntax, function, word.name)
+    if any(m.span.end - m.span.start != len(word.name) + 1 for m in found):
+        raise RenameError(f"`%{word.name}` is one of a range of names: write its names one by one first")
     return [Edit(m.span, f"%{name}") for m in found]
 
 

@@ -107,9 +107,9 @@ def counted(function: Function) -> Counted | None:
 
 
 def called(function: Function) -> str:
-    """What messages call a function: `@layer`; a counted one by what it calls."""
+    """What messages call a function: `@layer`; a counted one by what it calls, and how often."""
     pattern = counted(function)
-    return f"`@{function.name}`" if pattern is None else f"`@{pattern.function}`, called {pattern.times} times,"
+    return f"`@{function.name}`" if pattern is None else f"`@{pattern.function}` {pattern.times} times"
 
 
 @lru_cache(maxsize=1 << 10)

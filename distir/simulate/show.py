@@ -14,14 +14,29 @@ from distir.analysis import Checker, Instance, State
 from distir.analysis.program import Program
 from distir.analysis.provenance import with_facts, without_facts
 from distir.cost import show_seconds
-from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Statement, SymbolicDim, TensorType, Type, types
+from distir.ir import (
+    DISCARD,
+    NO_FACTS,
+    UNKNOWN,
+    Apply,
+    Call,
+    Dense,
+    Function,
+    Statement,
+    SymbolicDim,
+    TensorType,
+    Type,
+    names,
+    types,
+)
+from distir.ir.counted import as_call, as_counted
 from distir.ops import Value, canonical, type_of
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace, Run
 from distir.simulate.effects import to_seconds
 from distir.simulate.simulation import Simulation
 from distir.simulate.timeline import Timeline
-from distir.syntax import FunctionSyntax, format, parse, print_literal, print_statement  # noqa: A004
+from distir.syntax import FunctionSyntax, Syntax, format, parse, print_literal, print_statement  # noqa: A004
 
 WIDEST_ALIGNED = 110
 """The longest statement after which comments are aligned."""
@@ -113,8 +128,12 @@ def annotated(program: Program, entry: Instance, simulation: Simulation | None, 
     states = analysis.states
     module = with_facts(program.module, entry.function) if facts else without_facts(program.module)
     functions = (replace(f, function=module.functions[f.function.name]) for f in program.syntax.functions)
-    functions = tuple(_with_claims(f, states[f.function.name]) for f in functions)
-    text = format(replace(program.syntax, functions=functions)).replace("\r\n", "\n").replace("\r", "\n")
+    counted: dict[str, Function] = {}
+    functions = tuple(
+        _with_claims(f, states[f.function.name], _Counting(program.syntax, counted, facts)) for f in functions
+    )
+    shown = replace(program.syntax, functions=functions, counted=counted)
+    text = format(shown).replace("\r\n", "\n").replace("\r", "\n")
     timeline = simulation.timeline() if simulation is not None else None
     syntax = parse(text, program.source.path, canonical)
     lines = text.split("\n")
@@ -125,7 +144,7 @@ def annotated(program: Program, entry: Instance, simulation: Simulation | None, 
         notes = {
             syntax.source.position(end)[0] - 1: note
             for index, end in enumerate(written.ends)
-            if (note := _note(written.function.body[index], index, occurrence, timeline))
+            if (note := _note(_whole(written.function.body[index], syntax), index, occurrence, timeline))
         }
         _put_behind(lines, notes)
         above[syntax.source.position(written.span.start)[0] - 1] = _introduction(occurrence, simulation)
@@ -152,10 +171,37 @@ def _called(domain: Checker, caller: Occurrence) -> Iterator[Occurrence]:
             yield Occurrence(callee, made, first, (instance.function, index), caller.depth + 1)
 
 
-def _with_claims(written: FunctionSyntax, own: State) -> FunctionSyntax:
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """The text, and what its counted calls call once they are annotated, with facts or without them."""
+
+    syntax: Syntax
+    made: dict[str, Function]
+    facts: bool
+
+    def claimed(self, function: str, index: int, statement: Statement, own: State) -> Statement:
+        """A statement with annotations; a counted call with those of what each of its calls gives."""
+        if not isinstance(statement, Call) or statement.function not in self.syntax.counted:
+            return _claimed(statement, own)
+        stated = statement if self.facts else self.syntax.by_name[function].function.body[index]
+        assert isinstance(stated, Call)
+        written = as_counted(stated, self.syntax.counted[statement.function])
+        if written is None:
+            return _claimed(statement, own)
+        firsts = [next(filter(None, r), DISCARD) if isinstance(r, tuple) else r for r in written.results]
+        claims = tuple(_claim(own, name) for name in firsts)
+        written = replace(written, claims=claims if any(claims) else ())
+        if not self.facts:
+            written = replace(written, facts=NO_FACTS, last=NO_FACTS)
+        made, callee = as_call(written)
+        self.made[callee.name] = callee
+        return made
+
+
+def _with_claims(written: FunctionSyntax, own: State, counting: _Counting) -> FunctionSyntax:
     """The function with annotations of all types inferred from its declared parameters."""
     function = written.function
-    body = tuple(_claimed(statement, own) for statement in function.body)
+    body = tuple(counting.claimed(function.name, n, statement, own) for n, statement in enumerate(function.body))
     result_types = function.result_types
     returned = tuple(map(type_of, own.returned))
     if returned and all(map(_is_known, returned)):
@@ -182,6 +228,20 @@ def _is_known(type: Type) -> bool:
         isinstance(leaf, TensorType) and leaf.dtype is not None and leaf.shape is not None and None not in leaf.shape
         for leaf in types.leaves(type)
     )
+
+
+def _whole(statement: Statement, syntax: Syntax) -> Statement:
+    """The statement; a counted call with what its results are annotated with."""
+    callee = syntax.counted.get(statement.function) if isinstance(statement, Call) else None
+    if callee is None or not isinstance(statement, Call):
+        return statement
+    claims = {
+        name: claim
+        for inner in callee.body
+        if isinstance(inner, Call)
+        for name, claim in zip(inner.results, inner.claims, strict=False)
+    }
+    return replace(statement, claims=tuple(claims.get(name) for name in names(callee.returned)))
 
 
 def _note(statement: Statement, index: int, occurrence: Occurrence, timeline: Timeline | None) -> str:

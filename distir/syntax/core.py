@@ -53,15 +53,25 @@ class Syntax:
         found = self.functions[index] if index >= 0 else None
         return found if found and offset <= found.span.end else None
 
-    def _at_call(self, site: Site) -> Span | None:
+    def counted_call(self, function: str) -> tuple[FunctionSyntax, int] | None:
+        """The first statement that calls the function of a counted call: the function that it is in, and its number."""
         for written in self.by_name.values():
             for index, statement in enumerate(written.function.body):
-                if isinstance(statement, Call) and statement.function == site.function:
-                    is_item = site.part is not None and site.part.kind == "operand"
-                    part = Part("item", site.part.key) if is_item and site.part is not None else site.part
-                    part = None if part is not None and part.kind in ("result", "claim") else part
-                    return locate(self.source, written, self.spelling, Site(written.function.name, index, part))
+                if isinstance(statement, Call) and statement.function == function:
+                    return written, index
         return None
+
+    def _at_call(self, site: Site) -> Span | None:
+        found = self.counted_call(site.function)
+        if found is None:
+            return None
+        written, index = found
+        part = site.part
+        if part is not None:
+            part = (
+                Part("item", part.key) if part.kind == "operand" else None if part.kind in ("result", "claim") else part
+            )
+        return locate(self.source, written, self.spelling, Site(written.function.name, index, part))
 
     def source_map(self, site: Site) -> Span | None:
         """The span of a site; of all of it for a part that is not written; `None` for what is not in the text.

@@ -48,6 +48,11 @@ def names_of(written: str, tokens: tuple[int, int] | None = None) -> list[str]:
     return [f"{before}{number}{behind}" for number in numbers]
 
 
+def first_name(written: str) -> str:
+    """The first name that a name stands for, as it is written; itself where it is wrong."""
+    return next(iter(readable_names(written)), written)
+
+
 def readable_names(written: str) -> list[str]:
     """The names that a name stands for, as it is written; none where that is wrong."""
     try:

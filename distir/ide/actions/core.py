@@ -46,7 +46,9 @@ def found_at(document: Document, span: Span) -> Iterator[LocatedFinding]:
     """The checker's findings in a piece of the text."""
     for diagnostic in document.program.analysis.diagnostics:
         site = diagnostic.site
-        if isinstance(site, Site) and site.index is not None and lines_touch(document, site, span):
+        if not isinstance(site, Site) or site.index is None or site.function in document.program.syntax.counted:
+            continue
+        if lines_touch(document, site, span):
             yield LocatedFinding(site, diagnostic, diagnostic.located(document.program.syntax.source_map))
 
 
