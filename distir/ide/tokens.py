@@ -17,7 +17,7 @@ from distir.ir.facts import FACTS, PHASES
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
-from distir.syntax.tokens import KERNEL, NAME, STREAM_WORD
+from distir.syntax.tokens import KERNEL, NAME, STREAM_WORD, THEN_WORD, TIMES_WORD
 
 TYPES = ("variable", "parameter", "function", "method", "type", "property", "number", "string", "keyword", "comment",
          "typeParameter")  # fmt: skip
@@ -160,7 +160,7 @@ _OPAQUE = re.compile(r'"[^"\n]*%|//|/\*')
 
 _KEYWORDS = frozenset(["func", "return", "dense", "external", "inf", "nan", "true", "false"])
 _TYPE_NAMES = frozenset(["Tensor", "Tuple", "host", *DTYPES])
-_STREAM = re.compile(rf"\)\s*({STREAM_WORD}\s+)?$")
+_STREAM = re.compile(rf"(?:\)|{TIMES_WORD})\s*({STREAM_WORD}\s+)?$")
 """Tokens before the word `on`, or before a stream's name."""
 _DEVICE = re.compile(r"D[0-9]+")
 _MARKS = frozenset((KERNEL, *PHASES, *FACTS))
@@ -315,7 +315,7 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
             pass
     if word == "_":
         return None
-    if word in _KEYWORDS:
+    if word in _KEYWORDS or (not is_head and _counts(word, text[: match.start()])):
         return _KEYWORD
     if word in _TYPE_NAMES or _DEVICE.fullmatch(word):
         return _TYPE
@@ -328,6 +328,12 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
     if word in ROLES and is_head:
         return _PROPERTY
     return _PROPERTY if text[match.end() :].lstrip(" ")[:1] == "=" else _DIM
+
+
+def _counts(word: str, before: str) -> bool:
+    """Whether a word is one of a counted call: behind a number, or between two values."""
+    last = before.rstrip()[-1:]
+    return (word == TIMES_WORD and last.isdigit()) or (word == THEN_WORD and not last)
 
 
 _SLOW = re.compile(rf"(%{NAME})|(//[^\n]*|/\*[\s\S]*?(?:\*/|$))|{_WORD.pattern}")

@@ -173,6 +173,18 @@ def _pattern(calls: Sequence[Call], returned: set[str]) -> Counted | None:
     return Counted(tuple(given), first.function, tuple(operands), times, first.claims, first.stream, *spread)
 
 
+def _named_pattern(calls: Sequence[Call], returned: set[str]) -> Counted | None:
+    """The same, with names for all that lists of operands hold of what earlier calls gave."""
+    made = {name for call in calls for name in call.results}
+    while (pattern := _pattern(calls, returned)) is not None:
+        listed = {item for operand in pattern.operands if isinstance(operand, tuple) for item in operand}
+        missing = made.intersection(item for item in listed if isinstance(item, str)) - returned
+        if not missing:
+            break
+        returned = returned | missing
+    return pattern
+
+
 def _operand(column: Sequence[Item], calls: Sequence[Call], given: Sequence[str | tuple[str, ...]]) -> Operand | None:
     """What the calls are given in one operand's place; None where it cannot be written."""
     first = column[0]
@@ -397,8 +409,8 @@ def _rolled(function: Function) -> tuple[tuple[Statement, ...], list[Function]]:
         found = None
         if end - index >= LEAST:
             calls = [s for s in function.body[index:end] if isinstance(s, Call)]
-            shown = {n for call in calls for n in call.results if used.get(n, -1) >= end} | set(calls[-1].results)
-            pattern = _pattern(calls, shown - {DISCARD})
+            outside = {n for call in calls for n in call.results if used.get(n, -1) >= end}
+            pattern = _named_pattern(calls, (outside | set(calls[-1].results)) - {DISCARD})
             found = None if pattern is None else as_call(pattern)
         if found is None:
             body.append(function.body[index])

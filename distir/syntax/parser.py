@@ -71,8 +71,8 @@ class _Parser:
         if len(_lines) > 16:
             _lines.clear()
         self.lines = _lines.setdefault(spelling, {})
-        self.spread_out = 0
-        """How many names and calls ranges and counted calls stand for so far."""
+        self.left = limits.written_out(len(text))
+        """How many more names and calls ranges and counted calls may stand for."""
         self.counted = dict(previous.counted) if previous is not None and is_usable else {}
         """By name: what counted calls call; of the version before, too."""
 
@@ -120,17 +120,11 @@ class _Parser:
         names = {s.function for function in functions for s in function.body if isinstance(s, Call)}
         return {name: function for name, function in self.counted.items() if name in names}
 
-    def spread(self, found: Spread, piece: Words) -> Spread | TokenProblem:
-        """A statement that stands for more than its words; a problem where the text stands for too much by now."""
-        self.spread_out += found.size
-        most = limits.written_out(len(self.text))
-        if self.spread_out > most:
-            message = f"the ranges and counted calls up to here stand for more than {most:,} names and calls"
-            hint = "a text of this length may not be written out as more"
-            return TokenProblem(codes.BAD_COUNTED_CALL, message, hint, 0, len(piece.kinds) - 1)
+    def note(self, found: Spread) -> None:
+        """Note what a statement stands for."""
+        self.left -= found.size
         if found.function is not None:
             self.counted[found.function.name] = found.function
-        return found
 
     def skip(self, start: int, comments: scan.Comments) -> int:
         """Past white space and comments; one that is not closed is reported."""
@@ -373,14 +367,13 @@ class _Body:
         self.comments += comments
         piece = words(scan.blanked(self.text, start, extent.end, comments))
         end = start + len(piece.text)
-        made = None if extent.too_deep is not None else statement(piece, parser.spelling)
-        if isinstance(made, Spread):
-            made = parser.spread(made, piece)
+        made = None if extent.too_deep is not None else statement(piece, parser.spelling, parser.left)
         if made is None or isinstance(made, TokenProblem):
             parser.problem(made, piece, start, extent)
             self.add(Broken(defined(piece)), start, end)
             return None, 0, extent.end
         if not isinstance(made, (Apply, Call, Return)):
+            parser.note(made)
             self.add(made.statement, start, end)
             return None, 0, extent.end
         names = piece.names

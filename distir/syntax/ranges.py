@@ -48,6 +48,15 @@ def names_of(written: str, tokens: tuple[int, int] | None = None) -> list[str]:
     return [f"{before}{number}{behind}" for number in numbers]
 
 
+def width(written: str) -> int:
+    """How many names a name stands for, as it is written; 1 where that is wrong."""
+    found = RANGE.search(written) if is_range(written) else None
+    if found is None or max(map(len, found.groups())) > _DIGITS:
+        return 1
+    first, last = map(int, found.groups())
+    return abs(last - first) + 1
+
+
 def first_name(written: str) -> str:
     """The first name that a name stands for, as it is written; itself where it is wrong."""
     return next(iter(readable_names(written)), written)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from distir.diagnostics.codes import syntax as codes
+from distir.files import limits
 from distir.ir import Arg, Call, Facts, Function, Literal, Type
 from distir.ir.counted import Counted, Then, as_call
 from distir.syntax.fault import Fault, placed
-from distir.syntax.ranges import is_range, names_of
+from distir.syntax.ranges import is_range, names_of, width
 from distir.syntax.reading import WrittenStatement
 
 
@@ -34,15 +35,25 @@ def one_name(written: str) -> str:
     return written
 
 
-def spread(written: WrittenStatement | tuple[Arg, ...], names: Sequence[str], places: Places) -> Meant:
-    """What a statement with numbers for names stands for; `names` are those, as they are written. Raises Fault."""
+def spread(written: WrittenStatement | tuple[Arg, ...], names: Sequence[str], places: Places, most: int) -> Meant:
+    """What a statement with numbers for names stands for; `names` are those, as they are written.
+
+    Raises Fault for what does not fit, and where it stands for more than `most` names and calls.
+    """
+    size = sum(map(width, names))
+    if isinstance(written, WrittenStatement):
+        size += (written.times or 0) * (1 + len(written.operation.args) + len(written.results))
+    if size > most:
+        message = "the ranges and counted calls up to here stand for more names and calls than this text may"
+        hint = f"a text of this length may stand for {limits.written_out(0):,} and one for each character"
+        raise placed(Fault(codes.BAD_COUNTED_CALL, message, hint), places.whole)
     spreading = _Spreading(names, places)
     if isinstance(written, tuple):
         made = spreading.flat(written)
-        return Meant(made, size=len(names) + spreading.size)
+        return Meant(made, size=size)
     if written.times is not None:
         call, function = as_call(spreading.counted(written, written.times))
-        return Meant(call, function, spreading.size + written.times)
+        return Meant(call, function, size)
     args = spreading.flat(arg for arg in written.operation.args if not isinstance(arg, Then))
     claims: list[Type | None] = []
     results: list[str] = []
@@ -55,9 +66,7 @@ def spread(written: WrittenStatement | tuple[Arg, ...], names: Sequence[str], pl
     facts = written.facts
     if facts.of:
         facts = replace(facts, of=one_name(names[int(facts.of)]))
-    return Meant(
-        replace(written, results=tuple(results), claims=stated, operation=operation, facts=facts), size=spreading.size
-    )
+    return Meant(replace(written, results=tuple(results), claims=stated, operation=operation, facts=facts), size=size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +104,11 @@ class _Spreading:
 
     def __init__(self, names: Sequence[str], places: Places) -> None:
         self.names, self.places = names, places
-        self.size = 0
 
     def named(self, number: str, tokens: tuple[int, int]) -> list[str]:
         if not number:
             return [number]
-        found = names_of(self.names[int(number)], tokens)
-        self.size += len(found)
-        return found
+        return names_of(self.names[int(number)], tokens)
 
     def flat(self, args: Iterable[Arg]) -> tuple[Arg, ...]:
         """Operands with the names that they stand for."""

@@ -83,15 +83,20 @@ def numbered(piece: Words) -> list[str]:
     return result
 
 
-def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return | Spread | TokenProblem:
-    """The statement with `0`, `1`, … for the names of its values; one that stands for more, with the names."""
+def statement(
+    piece: Words, spelling: Spelling | None, most: int = limits.written_out(limits.CHARACTERS)
+) -> Apply | Call | Return | Spread | TokenProblem:
+    """The statement with `0`, `1`, … for the names of its values; one that stands for more, with the names.
+
+    `most`: how many names and calls it may stand for.
+    """
     node = shape("line", piece.kinds)
     if isinstance(node, Unexpected):
         return problem(node, piece.tokens, piece.kinds)
     try:
         made = evaluate(node, numbered(piece))
         if (isinstance(made, WrittenStatement) and made.times is not None) or any(map(is_range, piece.names)):
-            return _spread(made, node, piece, spelling)
+            return _spread(made, node, piece, spelling, most)
         return canonical(made, spelling) if isinstance(made, WrittenStatement) else Return(made)
     except Fault as fault:
         return TokenProblem(fault.code, fault.message, fault.help, fault.first, fault.last)
@@ -109,8 +114,10 @@ class Spread:
     size: int
 
 
-def _spread(made: WrittenStatement | tuple[Arg, ...], node: Node, piece: Words, spelling: Spelling | None) -> Spread:
-    found = spread(made, piece.names, places(node, len(piece.kinds)))
+def _spread(
+    made: WrittenStatement | tuple[Arg, ...], node: Node, piece: Words, spelling: Spelling | None, most: int
+) -> Spread:
+    found = spread(made, piece.names, places(node, len(piece.kinds)), most)
     whole = found.made
     if isinstance(whole, tuple):
         whole = Return(whole)
