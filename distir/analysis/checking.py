@@ -16,8 +16,9 @@ from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
 from distir.diagnostics import Diagnostic, ProgramError, Severity
-from distir.ir import Function, Module, Site
+from distir.ir import Call, Function, Module, Site, names, operands
 from distir.ir.collection import paused_collection
+from distir.ir.counted import calls_in
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Value
 
@@ -46,11 +47,22 @@ class Analysis:
         return _in_order(self.module, [*self.problems, *self._lints()])
 
     def _lints(self) -> Iterator[Diagnostic]:
-        names, own = self.domain.structure.names, self.domain.own
+        known, own = self.domain.structure.names, self.domain.own
         for function in self.module if not self.late else ():
-            yield from unused(function, names[function.name])
-            if names[function.name].streams:
+            yield from (d for d in unused(function, known[function.name]) if not self._is_passed_on(function, d))
+            if known[function.name].streams:
                 yield from idle_streams(function, own[function.name].state if function.name in own else {})
+
+    def _is_passed_on(self, function: Function, unused: Diagnostic) -> bool:
+        """Whether what a diagnostic calls unused is a result of a counted call that a later one of its calls uses."""
+        site = unused.site
+        statement = function.body[site.index] if isinstance(site, Site) and site.index is not None else None
+        if not isinstance(statement, Call) or not isinstance(site, Site) or site.part is None:
+            return False
+        callee = self.module.functions.get(statement.function)
+        if callee is None or not calls_in(callee) or not isinstance(site.part.key, int):
+            return False
+        return names(callee.returned)[site.part.key] in {n for s in callee.body[:-1] for n in names(operands(s))}
 
     @property
     def states(self) -> Mapping[str, State]:

@@ -9,7 +9,7 @@ from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
 from distir.syntax.fault import Fault, placed
 
-RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)(?:\.\.(\d+))?\}")
 _NUMBER = re.compile(r"\d+")
 _DIGITS = 9
 SHORTEST = 3
@@ -36,25 +36,36 @@ def names_of(written: str, tokens: tuple[int, int] | None = None) -> list[str]:
     before, behind = written[: found.start()], written[found.end() :]
     if is_range(behind):
         raise placed(Fault(codes.BAD_COUNTED_CALL, f"`%{written}` has two ranges", "write one in a name"), tokens)
-    first, last = found.groups()
-    if any(len(number) > 1 and number[0] == "0" for number in (first, last)):
+    try:
+        return [f"{before}{number}{behind}" for number in _numbers(written, found)]
+    except Fault as fault:
+        raise placed(fault, tokens) from None
+
+
+def _numbers(written: str, found: re.Match[str]) -> range:
+    """The numbers of a range: the first, the last, and how far the next one is. Raises Fault."""
+    digits = [number for number in found.groups() if number is not None]
+    if any(len(number) > 1 and number[0] == "0" for number in digits):
         hint = "numbers of a range begin with another digit than 0"
-        raise placed(Fault(codes.BAD_COUNTED_CALL, f"`%{written}` has a number that begins with 0", hint), tokens)
-    start, end = (int(number[:_DIGITS]) for number in (first, last))
-    if max(len(first), len(last)) > _DIGITS or abs(end - start) >= limits.CALLS:
-        message = f"`%{written}` stands for more than {limits.CALLS} names"
-        raise placed(Fault(codes.BAD_COUNTED_CALL, message, "write fewer"), tokens)
-    numbers = range(start, end + 1) if start <= end else range(start, end - 1, -1)
-    return [f"{before}{number}{behind}" for number in numbers]
+        raise Fault(codes.BAD_COUNTED_CALL, f"`%{written}` has a number that begins with 0", hint)
+    first, last, *steps = (int(number[: _DIGITS + 1]) for number in digits)
+    step = steps[0] if steps else 1
+    if max(map(len, digits)) > _DIGITS or abs(last - first) >= limits.CALLS * max(step, 1):
+        raise Fault(codes.BAD_COUNTED_CALL, f"`%{written}` stands for more than {limits.CALLS} names", "write fewer")
+    if not step or abs(last - first) % step:
+        message = f"`%{written}` does not reach its last number"
+        hint = "the third number is how far each is from the one before: `{1..7..3}` stands for 1, 4 and 7"
+        raise Fault(codes.BAD_COUNTED_CALL, message, hint)
+    return range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
 
 
 def width(written: str) -> int:
     """How many names a name stands for, as it is written; 1 where that is wrong."""
     found = RANGE.search(written) if is_range(written) else None
-    if found is None or max(map(len, found.groups())) > _DIGITS:
+    try:
+        return 1 if found is None else len(_numbers(written, found))
+    except Fault:
         return 1
-    first, last = map(int, found.groups())
-    return abs(last - first) + 1
 
 
 def first_name(written: str) -> str:
@@ -92,17 +103,19 @@ def _longest(names: Sequence[str], start: int, least: int) -> tuple[int, str]:
         if (len(text) > 1 and text[0] == "0") or len(text) > _DIGITS:
             continue
         before, behind, value = first[: number.start()], first[number.end() :], int(text)
-        for step in (1, -1):
-            end = start + 1
-            while (
-                end < len(names)
-                and end - start < limits.CALLS
-                and value + step * (end - start) >= 0
-                and names[end] == f"{before}{value + step * (end - start)}{behind}"
-            ):
-                end += 1
-            if end > best and end - start >= least:
-                best, shown = end, f"{before}{{{text}..{value + step * (end - start - 1)}}}{behind}"
+        second = names[start + 1]
+        at = slice(number.start(), len(second) - len(behind))
+        following = _NUMBER.fullmatch(second, at.start, max(at.start, at.stop))
+        if following is None or (step := int(following.group()[: _DIGITS + 1]) - value) == 0:
+            continue
+        end = start + 1
+        while end < len(names) and end - start < limits.CALLS and (reached := value + step * (end - start)) >= 0:
+            if names[end] != f"{before}{reached}{behind}":
+                break
+            end += 1
+        if end > best and end - start >= least:
+            by = f"..{abs(step)}" if abs(step) > 1 else ""
+            best, shown = end, f"{before}{{{text}..{value + step * (end - start - 1)}{by}}}{behind}"
     return best, shown
 
 

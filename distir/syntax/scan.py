@@ -17,7 +17,7 @@ Comments = list[tuple[int, int]]
 _SPACE = re.compile(r"[ \t\f\n]+")
 _COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/|/\*[\s\S]*")
 _LANDMARK = re.compile(rf'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|"[^\n]*|{_COMMENT.pattern}|[\[\](){{}}\n]')
-_RANGE = r"\{[0-9]+\.\.[0-9]+\}"
+_RANGE = r"\{[0-9]+\.\.[0-9]+(?:\.\.[0-9]+)?\}"
 _VALUE = rf"%(?:[A-Za-z0-9_.\-]|{_RANGE})+"
 _LIST = rf"\[(?:[ \t,]|_(?=[ \t,\]])|{_VALUE}(?=[ \t,\]]))*\]"
 _BEGINS = re.compile(

@@ -1,0 +1,77 @@
+"""Ranges of names: what they stand for, and that lists of names are written as ranges that stand for them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thorough import most_examples
+
+from distir.ir import Param
+from distir.syntax import parse, print_module
+from distir.syntax.fault import Fault
+from distir.syntax.ranges import names_of, shortened, width
+
+runs = st.builds(
+    lambda base, first, step, count, end: [
+        f"{base}{first + step * i}{end}" for i in range(count) if first + step * i >= 0
+    ],
+    st.sampled_from(["a", "a_1.", "b.0."]),
+    st.integers(0, 12),
+    st.sampled_from([1, -1, 2, 6, -3]),
+    st.integers(1, 6),
+    st.sampled_from(["", "", ".w", "_3", "07"]),
+)
+
+
+@given(st.lists(runs, max_size=5))
+@settings(max_examples=most_examples(500), deadline=None)
+def test_names_are_written_as_ranges_that_stand_for_them(lists):
+    names = [name for one in lists for name in one]
+    assert [name for written in shortened(names) for name in names_of(written)] == names
+    assert sum(map(width, shortened(names))) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("w_{1..4}", ["w_1", "w_2", "w_3", "w_4"]),
+        ("w_{4..1}.x", ["w_4.x", "w_3.x", "w_2.x", "w_1.x"]),
+        ("w_{1..7..3}", ["w_1", "w_4", "w_7"]),
+        ("w_{9..3..3}", ["w_9", "w_6", "w_3"]),
+        ("{2..2}", ["2"]),
+    ],
+)
+def test_a_range_stands_for_its_names(written, names):
+    assert names_of(written) == names
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("w_{1..99999999}", "more than 65536 names"),
+        ("w_{1..8..3}", "does not reach its last number"),
+        ("w_{1..8..0}", "does not reach its last number"),
+        ("w_{01..08}", "begins with 0"),
+        ("w_{1..2}_{1..2}", "two ranges"),
+    ],
+)
+def test_what_is_no_range_is_refused(written, words):
+    with pytest.raises(Fault, match=words):
+        names_of(written)
+    found = parse(f"func @f(%{written}: Float32[1]) {{\n  return\n}}\n").diagnostics
+    assert any(words in diagnostic.message for diagnostic in found)
+
+
+def test_parameters_that_count_on_are_written_together():
+    text = "func @f(\n  %x: Tensor[Float32, (4, 4), 1],\n  [%w.{0..4}.a: Tensor[Float32, (4, 4), 1] {param},\n"
+    text += "   %w.{0..4}.b: Tensor[Float32, (4,), 1]],\n  %y_{1..4}: Tensor[Float32, (4, 4), 1]\n) {\n  return %x\n}\n"
+    syntax = parse(text)
+    assert not syntax.diagnostics
+    params = syntax.module.functions["f"].params
+    assert [p.name for p in params[:5]] == ["x", "w.0.a", "w.0.b", "w.1.a", "w.1.b"]
+    assert params[3] == Param("w.1.a", params[1].type, params[1].roles)
+    assert print_module(syntax.module) == text
+
+
+def test_groups_whose_ranges_differ_are_refused():
+    (found,) = parse("func @f([%w_{1..4}: Float32[1], %b_{1..3}: Float32[1]]) {\n  return\n}\n").diagnostics
+    assert "equally long" in found.message
