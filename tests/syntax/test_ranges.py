@@ -10,10 +10,13 @@ from distir.syntax import parse, print_module
 from distir.syntax.fault import Fault
 from distir.syntax.ranges import names_of, shortened, width
 
+
+def names_from(base, first, step, count, end):
+    return [f"{base}{first + step * i}{end}" for i in range(count) if first + step * i >= 0]
+
+
 runs = st.builds(
-    lambda base, first, step, count, end: [
-        f"{base}{first + step * i}{end}" for i in range(count) if first + step * i >= 0
-    ],
+    names_from,
     st.sampled_from(["a", "a_1.", "b.0."]),
     st.integers(0, 12),
     st.sampled_from([1, -1, 2, 6, -3]),
@@ -51,7 +54,6 @@ def test_a_range_stands_for_its_names(written, names):
         ("w_{1..8..3}", "does not reach its last number"),
         ("w_{1..8..0}", "does not reach its last number"),
         ("w_{01..08}", "begins with 0"),
-        ("w_{1..2}_{1..2}", "two ranges"),
     ],
 )
 def test_what_is_no_range_is_refused(written, words):
