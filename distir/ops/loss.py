@@ -271,10 +271,7 @@ def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, ignore_index: int | None =
     if ignore_index is not None:
         scale = _scale_of_counted(w, scale, labels, ignore_index, reduction, _wide_type(w, scores))
     elif reduction == "mean":
-        examples = w.type(labels).elements
-        known = isinstance(examples, int)
-        number = Literal(float(examples)) if known else w("Cast", w("Size", labels), to=_wide_type(w, scores))
-        scale = w("Div", scale, number)
+        scale = _over_examples(w, dy, scale, labels, _wide_type(w, scores))
     if reduction == "none" or ignore_index is not None:
         scale = w("Unsqueeze", scale, ALONG_CLASSES)
     return [as_stored(w, w("Mul", slope, scale), scores)]
@@ -564,6 +561,16 @@ def _reduced_in_parts(
     if reduction != "none":
         loss = write("ReduceSum", loss, keepdims=False)
     return loss if reduction != "mean" else write("Div", loss, _number(write, counts, dtype))
+
+
+def _over_examples(w: Parts, dy: Arg, scale: Arg, labels: Arg, dtype: DType) -> Arg:
+    """The gradient of each example's loss; where numbers are known, their quotient, which no element type rounds."""
+    examples = w.type(labels).elements
+    if not isinstance(examples, int):
+        return w("Div", scale, w("Cast", w("Size", labels), to=dtype))
+    if isinstance(dy, Literal) and isinstance(dy.value, float):
+        return Literal(dy.value / max(1, examples))
+    return w("Div", scale, Literal(float(examples)))
 
 
 def _scale_of_counted(
