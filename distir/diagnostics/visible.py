@@ -39,7 +39,7 @@ def visible_lines(text: str, keep: str = "") -> str:
 
 
 def visible_in_place(text: str) -> str:
-    """Lines in which a sign stands for each unprintable character, two for what UTF-16 counts as two: columns stay."""
+    """Lines with a sign for each unprintable character, two for what UTF-16 counts as two, so that columns stay."""
     return text if text.isprintable() else "".join(map(_sign, text))
 
 
